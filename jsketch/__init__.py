@@ -1,0 +1,39 @@
+"""jsketch: sketched kernel bandits and online kernel regression in JAX.
+
+    Kernel -> Sketch -> Posterior -> Bandit -> Loop
+
+A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
+order is import order: `types, linalg, kernels, sketch/, posterior/, bandits/, problems/, loops`.
+
+Dimension legend, used in every shape comment of the package:
+    A arms (candidates)            d inputs per arm                M sketch capacity (static)
+    m sketch size, m <= M          B batch capacity (static)       N capacity for distinct observed arms (static)
+    T horizon, in evaluations      S seeds
+
+Scales. Variances follow the papers' "leverage units": sigma^2 is divided by the regularization lambda everywhere, so
+the prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posterior.bayes_std(variance, lambda)`.
+
+The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
+"""
+
+from jsketch import bandits, kernels, loops, posterior, problems, sketch
+from jsketch.loops import drive, rollout, run, run_seeds
+from jsketch.types import Arms, Info, Query
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Arms",
+    "Info",
+    "Query",
+    "bandits",
+    "drive",
+    "kernels",
+    "loops",
+    "posterior",
+    "problems",
+    "rollout",
+    "run",
+    "run_seeds",
+    "sketch",
+]

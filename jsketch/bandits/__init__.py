@@ -1,0 +1,9 @@
+"""Bandits: who chooses. One file per paper family; widths are functions that an algorithm is given."""
+
+from jsketch.bandits import widths
+from jsketch.bandits.bbkb import BBKB
+from jsketch.bandits.bkb import BKB
+from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
+from jsketch.bandits.uniform import Uniform
+
+__all__ = ["BBKB", "BKB", "GPUCB", "EpsGreedy", "Uniform", "widths"]

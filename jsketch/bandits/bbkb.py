@@ -1,0 +1,95 @@
+"""BBKB: BKB in adaptive batches, dictionary and feedback frozen within each, near-linear time.
+
+Calandriello, Carratino, Lazaric, Valko, Rosasco. Near-linear time Gaussian process optimization with adaptive batching
+and resparsification. ICML 2020, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import batches, checks, history, sketched, widths
+from jsketch.bandits.bkb import past
+from jsketch.bandits.sketched import SketchState
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+RULES = ("global", "global_local")
+STATISTICS = ("full", "guaranteed")
+
+
+@struct.dataclass
+class BBKB:
+    """BBKB over finite arms; a batch and one refresh a round."""
+
+    kernel: Any
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
+    qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
+    ratio: ArrayLike = 2.0  # C >= 1, by which a variance may shrink within a batch; 1 is one evaluation a batch
+    width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
+    rule: str = struct.field(pytree_node=False, default="global")  # Lemma 1, or "global_local": Lemma 3 after it
+    # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of both (theory.md B18)
+    local_statistic: str = struct.field(pytree_node=False, default="full")
+    lazy: bool = struct.field(pytree_node=False, default=True)  # False: full rank-one sweeps, O(A M) memory
+    max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a batch that fills it is flagged `truncated`
+    capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
+
+    def init(
+        self, domain: Arms, key: PRNGKey, *, pull_counts: Any = None, reward_sums: Any = None, dictionary: Any = None
+    ) -> SketchState:
+        """As `BKB.init`; also raises ValueError for ratio < 1, an unknown rule or max_batch < 1."""
+        checks.confidence(self)
+        checks.positive(qbar=self.qbar)
+        checks.at_least_one(ratio=self.ratio)
+        checks.capacity(capacity=self.capacity, max_batch=self.max_batch)
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {RULES}; {self.rule!r} was given.")
+        if self.local_statistic not in STATISTICS:
+            raise ValueError(f"local_statistic must be one of {STATISTICS}; {self.local_statistic!r} was given.")
+        checks.arms(domain)
+        checks.precision(domain, self.kernel, self.regularization)
+        known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)
+        return sketched.start(domain, self.kernel, self.regularization, self.capacity, known)
+
+    def confidence_width(self, state: SketchState) -> Array:
+        """alpha~_fb, []."""
+        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta, self.ratio)
+        return self.width(state.evidence, confidence)
+
+    def scores(self, state: SketchState) -> Array:
+        """Upper confidence bounds of all arms at the start of a batch, [A]."""
+        return state.mean + self.confidence_width(state) * jnp.sqrt(state.variance)
+
+    def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        rule = batches.Rule(self.ratio, self.rule == "global_local", self.local_statistic == "guaranteed", self.lazy)
+        first = jax.random.randint(key, (), 0, state.domain.count, jnp.int32)
+        limit = jnp.asarray(self.max_batch if limit is None else limit, jnp.int32)
+        batch = batches.fill(
+            state,
+            self.kernel,
+            self.regularization,
+            self.confidence_width(state),
+            rule,
+            first,
+            jnp.clip(limit, 1, self.max_batch),
+            self.max_batch,
+        )
+        return Query(index=batch.index, mask=jnp.arange(self.max_batch) < batch.size)
+
+    def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
+        checks.rewards(query, y)
+        feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
+        state, info = sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+        return state, info.replace(truncated=query.mask.all() if self.max_batch > 1 else info.truncated)
+
+    def grow(self, state: SketchState, capacity: int) -> SketchState:
+        """The same state with room for `capacity` inducing points."""
+        return sketched.grow(state, capacity)

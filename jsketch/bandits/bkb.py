@@ -1,0 +1,85 @@
+"""BKB: GP-UCB on a Nystrom sketch resampled by posterior variance after every pull.
+
+Calandriello, Carratino, Lazaric, Valko, Rosasco. Gaussian process optimization with adaptive sketching: scalable and no
+regret. COLT 2019, Figure 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks, history, sketched, widths
+from jsketch.bandits.sketched import SketchState
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+
+def past(domain: Arms, pull_counts: Any, reward_sums: Any, dictionary: Any, capacity: int) -> Any:
+    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes."""
+    if pull_counts is None:
+        if reward_sums is not None or dictionary is not None:
+            raise ValueError("reward_sums and dictionary describe past evaluations: give pull_counts with them.")
+        return None
+    checks.history(domain, pull_counts, reward_sums)
+    dtype = domain.features.dtype
+    counts, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
+    keep = counts > 0 if dictionary is None else jnp.zeros(domain.count, bool).at[jnp.asarray(dictionary)].set(True)
+    if not isinstance(keep, jax.core.Tracer) and int(keep.sum()) > capacity:
+        raise ValueError(f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {capacity}: raise `capacity`.")
+    return counts, sums, keep
+
+
+@struct.dataclass
+class BKB:
+    """BKB over finite arms; one evaluation and one refresh a round, O((A + n) m^2 + m^3)."""
+
+    kernel: Any
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
+    qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
+    width: widths.Width = struct.field(pytree_node=False, default=widths.bkb_code)
+    capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
+
+    def init(
+        self, domain: Arms, key: PRNGKey, *, pull_counts: Any = None, reward_sums: Any = None, dictionary: Any = None
+    ) -> SketchState:
+        """The state before the first round, or after past evaluations given as pull counts and reward sums [A] (then
+        `dictionary` holds the inducing arms, by default all arms pulled). Raises ValueError on static mistakes."""
+        checks.confidence(self)
+        checks.positive(qbar=self.qbar)
+        checks.capacity(capacity=self.capacity)
+        checks.arms(domain)
+        checks.precision(domain, self.kernel, self.regularization)
+        known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)
+        return sketched.start(domain, self.kernel, self.regularization, self.capacity, known)
+
+    def confidence_width(self, state: SketchState) -> Array:
+        """beta~_t, []."""
+        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
+        return self.width(state.evidence, confidence)
+
+    def scores(self, state: SketchState) -> Array:
+        """Upper confidence bounds of all arms, [A]."""
+        return state.mean + self.confidence_width(state) * jnp.sqrt(state.variance)
+
+    def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        first = jax.random.randint(key, (), 0, state.domain.count, jnp.int32)
+        best = jnp.argmax(self.scores(state)).astype(jnp.int32)
+        arm = jnp.where(state.evidence.count == 0, first, best)
+        return Query(index=arm[None], mask=jnp.ones(1, bool))
+
+    def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
+        checks.rewards(query, y)
+        feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
+        return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+
+    def grow(self, state: SketchState, capacity: int) -> SketchState:
+        """The same state with room for `capacity` inducing points."""
+        return sketched.grow(state, capacity)

@@ -1,0 +1,133 @@
+"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are left to the caller."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jsketch.types import Arms, Query, is_traced
+
+
+def _numbers(value: Any) -> np.ndarray:
+    return np.asarray(value, dtype=float)
+
+
+def positive(**values: Any) -> None:
+    """Raises ValueError unless every named value is a finite number > 0."""
+    for name, value in values.items():
+        if not is_traced(value) and not np.all(np.isfinite(_numbers(value)) & (_numbers(value) > 0)):
+            raise ValueError(f"{name} must be a finite number above 0; {value} was given.")
+
+
+def nonnegative(**values: Any) -> None:
+    """Raises ValueError unless every named value is a finite number >= 0."""
+    for name, value in values.items():
+        if not is_traced(value) and not np.all(np.isfinite(_numbers(value)) & (_numbers(value) >= 0)):
+            raise ValueError(f"{name} must be a finite number, at least 0; {value} was given.")
+
+
+def probability(**values: Any) -> None:
+    """Raises ValueError unless every named value lies strictly between 0 and 1."""
+    for name, value in values.items():
+        if not is_traced(value) and not np.all((_numbers(value) > 0) & (_numbers(value) < 1)):
+            raise ValueError(f"{name} is a probability and must lie strictly between 0 and 1; {value} was given.")
+
+
+def at_least_one(**values: Any) -> None:
+    """Raises ValueError unless every named value is >= 1."""
+    for name, value in values.items():
+        if not is_traced(value) and not np.all(_numbers(value) >= 1):
+            raise ValueError(f"{name} must be at least 1; {value} was given.")
+
+
+def confidence(bandit: Any) -> None:
+    """The assumptions that all optimistic algorithms share."""
+    positive(regularization=bandit.regularization)
+    nonnegative(noise_std=bandit.noise_std, norm_bound=bandit.norm_bound)
+    probability(delta=bandit.delta)
+
+
+def arms(domain: Arms) -> None:
+    """Raises ValueError for arms of a wrong rank, an empty set or non-finite features; warns of what is likely a mistake."""
+    features = domain.features
+    if jnp.ndim(features) != 2:
+        raise ValueError(
+            f"arms must be a matrix [A, d], one candidate a row; an array of shape {jnp.shape(features)} was given."
+            " A single feature is a column: use x[:, None]."
+        )
+    if features.shape[0] == 0 or features.shape[1] == 0:
+        raise ValueError(f"there is nothing to choose from: arms have shape {features.shape}, need at least one row and column.")
+    if not jnp.issubdtype(features.dtype, jnp.floating):
+        raise ValueError(f"arms must be floating point numbers; their dtype is {features.dtype}.")
+    if is_traced(features):
+        return
+    table = np.asarray(features)
+    finite = np.isfinite(table)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise ValueError(
+            f"arms must be finite; arm {row}, feature {column} is {table[row, column]}"
+            f" ({(~finite).sum()} such values in all). Remove or impute them."
+        )
+    _warn_of_degenerate_features(table)
+
+
+def _warn_of_degenerate_features(table: np.ndarray) -> None:
+    if table.shape[0] < 2:
+        return
+    constant = np.flatnonzero(np.ptp(table, axis=0) == 0)
+    if constant.size and table.shape[1] > 1:
+        warnings.warn(f"features {constant.tolist()} have the same value for every arm and carry no information.", stacklevel=4)
+    # equal rows have equal projections; unequal ones practically never do
+    projection = table @ np.random.default_rng(0).standard_normal(table.shape[1])
+    repeated = table.shape[0] - np.unique(projection).size
+    if repeated:
+        warnings.warn(
+            f"{repeated} of the {table.shape[0]} arms repeat the features of another: to a kernel they are the same arm.",
+            stacklevel=4,
+        )
+
+
+def precision(domain: Arms, kernel: Any, regularization: Any) -> None:
+    """Warns when float32 cannot resolve variances at this regularization (theory.md E1)."""
+    if is_traced(domain, kernel, regularization) or domain.features.dtype != jnp.float32:
+        return
+    scale = float(jnp.max(kernel.diag(domain.features[:1])))
+    if float(np.min(_numbers(regularization))) < 1e-3 * scale:
+        warnings.warn(
+            f"regularization {regularization} is too small to be meaningful in float32: residuals carry an error of about"
+            f" 1e-5 k(x,x), which is divided by it. Use arms in float64 (jax_enable_x64) or a regularization of at"
+            f" least {1e-3 * scale:g}.",
+            stacklevel=3,
+        )
+
+
+def capacity(**values: int) -> None:
+    """Raises ValueError unless every named static capacity is an integer >= 1."""
+    for name, value in values.items():
+        if not isinstance(value, int | np.integer) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1; {value!r} was given.")
+
+
+def rewards(query: Query, y: Array) -> None:
+    """Raises ValueError unless there is one reward for each slot of the query."""
+    if jnp.shape(y) != query.index.shape:
+        raise ValueError(
+            f"y must hold one reward for each slot of the query, shape {query.index.shape}, NaN where nothing was observed;"
+            f" its shape is {jnp.shape(y)}."
+        )
+
+
+def history(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
+    """Raises ValueError unless past evaluations are finite vectors [A] with counts >= 0."""
+    for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
+        if jnp.shape(value) != (domain.count,):
+            raise ValueError(f"{name} must hold one number for each of the {domain.count} arms; its shape is {jnp.shape(value)}.")
+    if not is_traced(pull_counts, reward_sums):
+        nonnegative(pull_counts=pull_counts)
+        if not np.isfinite(_numbers(reward_sums)).all():
+            raise ValueError("reward_sums must be finite.")

@@ -1,0 +1,142 @@
+"""Algorithms on the exact GP posterior: GP-UCB and epsilon-greedy. Cost O(A u) a step for u distinct pulled arms.
+
+GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (theory.md A1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks, history, widths
+from jsketch.posterior import exact
+from jsketch.posterior.exact import Exact
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+
+@struct.dataclass
+class ExactState:
+    """Exact posterior over the arms, updated after every evaluation."""
+
+    domain: Arms  # A arms; never changes
+    posterior: Exact
+    count: Array  # [], observations so far
+    prior_variance: Array  # [], max_x k(x,x)
+
+    @property
+    def capacity(self) -> int:
+        return self.posterior.basis.shape[0]
+
+
+def _start(bandit: Any, domain: Arms) -> ExactState:
+    checks.positive(regularization=bandit.regularization)
+    checks.capacity(capacity=bandit.capacity)
+    checks.arms(domain)
+    checks.precision(domain, bandit.kernel, bandit.regularization)
+    return ExactState(
+        domain=domain,
+        posterior=exact.prior(bandit.kernel, domain.features, bandit.regularization, bandit.capacity),
+        count=jnp.zeros((), domain.features.dtype),
+        prior_variance=jnp.max(bandit.kernel.diag(domain.features)),
+    )
+
+
+def _single(arm: Array) -> Query:
+    return Query(index=arm[None], mask=jnp.ones(1, bool))
+
+
+def _learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array) -> tuple[ExactState, Info]:
+    checks.rewards(query, y)
+    observed = history.usable(query, y)[0]
+    posterior, overflow = exact.observe(
+        state.posterior, bandit.kernel, state.domain.features, query.index[0], y[0], observed, bandit.regularization
+    )
+    applied = observed & ~overflow
+    info = Info(
+        batch_size=query.size.astype(jnp.int32),
+        observed=applied.astype(jnp.int32),
+        dictionary_size=posterior.used,
+        width=width,
+        overflow=overflow,
+        truncated=jnp.zeros((), bool),
+        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(posterior.mean[query.index[0]]),
+    )
+    return state.replace(posterior=posterior, count=state.count + applied), info  # type: ignore[attr-defined]
+
+
+@struct.dataclass
+class GPUCB:
+    """Exact GP-UCB over finite arms; repeated arms never enlarge anything."""
+
+    kernel: Any
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability
+    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
+
+    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+        """The prior. Raises ValueError on static mistakes."""
+        checks.confidence(self)
+        return _start(self, domain)
+
+    def confidence_width(self, state: ExactState) -> Array:
+        """beta_t, []."""
+        zero = jnp.zeros_like(state.count)
+        logdet = state.posterior.logdet
+        evidence = widths.Evidence(state.count, logdet, logdet, zero, logdet, zero, state.prior_variance)
+        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
+        return self.width(evidence, confidence)
+
+    def scores(self, state: ExactState) -> Array:
+        """Upper confidence bounds of all arms, [A]."""
+        return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(state.posterior.variance)
+
+    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        first = jax.random.randint(key, (), 0, state.domain.count, jnp.int32)
+        return _single(jnp.where(state.count == 0, first, jnp.argmax(self.scores(state)).astype(jnp.int32)))
+
+    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+        return _learn(self, state, query, y, self.confidence_width(state))
+
+    def grow(self, state: ExactState, capacity: int) -> ExactState:
+        """The same state with room for `capacity` distinct arms."""
+        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))  # type: ignore[attr-defined]
+
+
+@struct.dataclass
+class EpsGreedy:
+    """A uniform arm with probability epsilon, else the arm with the largest exact posterior mean.
+
+    BBKB's experiments name EpsGreedy and define nothing; this definition is ours (theory.md A11).
+    """
+
+    kernel: Any
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    epsilon: ArrayLike = 0.1  # exploration probability, in [0, 1]
+    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
+
+    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+        """The prior. Raises ValueError on static mistakes."""
+        checks.nonnegative(epsilon=self.epsilon, one_minus_epsilon=1 - self.epsilon)  # type: ignore[operator]
+        return _start(self, domain)
+
+    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        coin_key, arm_key = jax.random.split(key)
+        explore = jax.random.uniform(coin_key, dtype=state.count.dtype) < self.epsilon
+        uniform = jax.random.randint(arm_key, (), 0, state.domain.count, jnp.int32)
+        best = jnp.argmax(state.posterior.mean).astype(jnp.int32)
+        return _single(jnp.where(explore | (state.count == 0), uniform, best))
+
+    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+        return _learn(self, state, query, y, jnp.zeros_like(state.count))
+
+    def grow(self, state: ExactState, capacity: int) -> ExactState:
+        """The same state with room for `capacity` distinct arms."""
+        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))  # type: ignore[attr-defined]

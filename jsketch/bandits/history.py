@@ -1,0 +1,50 @@
+"""The whole history of a finite-arm run: pull counts and reward sums, [A] each. No state grows with T."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jsketch.types import Query
+
+
+class Feedback(NamedTuple):
+    """The history after a round, and what widths want to know about the round."""
+
+    pull_counts: Array  # [A]
+    reward_sums: Array  # [A]
+    information: Array  # [], sum over the observed arms of log(1 + variance)
+    information_sketched: Array  # [], the same with 3 variance
+    observed: Array  # [] int32
+    infinite: Array  # [] bool, a reward was infinite (and is not used)
+
+
+def usable(query: Query, y: Array) -> Array:
+    """[B] bool: slots that were asked for and hold a finite reward."""
+    return query.mask & jnp.isfinite(y)
+
+
+def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query, y: Array) -> Feedback:
+    """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the batch.
+
+    A loop over the slots asked for, and not a scatter over all B of them: a batch is usually much shorter than B.
+    """
+    observed = usable(query, y)
+    weight = observed.astype(y.dtype)
+    reward = jnp.where(observed, y, 0)
+    last = jnp.max(jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1), 0))
+
+    def add(i: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        counts, sums, information, sketched = carry
+        arm = query.index[i]
+        counts = counts.at[arm].add(weight[i])
+        sums = sums.at[arm].add(reward[i])
+        information = information + weight[i] * jnp.log1p(variance[arm])
+        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * variance[arm])
+
+    zero = jnp.zeros((), pull_counts.dtype)
+    counts, sums, information, sketched = lax.fori_loop(0, last, add, (pull_counts, reward_sums, zero, zero))
+    infinite = jnp.any(query.mask & jnp.isinf(y))
+    return Feedback(counts, sums, information, sketched, observed.sum(dtype=jnp.int32), infinite)

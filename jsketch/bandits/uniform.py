@@ -1,0 +1,51 @@
+"""The uniform policy: every evaluation at an arm drawn uniformly. The baseline of every regret ratio."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks, history
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+
+@struct.dataclass
+class UniformState:
+    """Nothing is learnt; only the arms are kept."""
+
+    domain: Arms
+    count: Array  # [] int32, observations so far
+
+
+@struct.dataclass
+class Uniform:
+    """Batches of `batch` arms drawn uniformly with replacement."""
+
+    batch: int = struct.field(pytree_node=False, default=1)  # B
+
+    def init(self, domain: Arms, key: PRNGKey) -> UniformState:
+        """Raises ValueError on static mistakes."""
+        checks.capacity(batch=self.batch)
+        checks.arms(domain)
+        return UniformState(domain=domain, count=jnp.zeros((), jnp.int32))
+
+    def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        index = jax.random.randint(key, (self.batch,), 0, state.domain.count, jnp.int32)
+        return Query(index=index, mask=jnp.arange(self.batch) < (self.batch if limit is None else limit))
+
+    def tell(self, state: UniformState, query: Query, y: Array, key: PRNGKey) -> tuple[UniformState, Info]:
+        checks.rewards(query, y)
+        observed = history.usable(query, y).sum(dtype=jnp.int32)
+        info = Info(
+            batch_size=query.size.astype(jnp.int32),
+            observed=observed,
+            dictionary_size=jnp.zeros((), jnp.int32),
+            width=jnp.zeros((), y.dtype),
+            overflow=jnp.zeros((), bool),
+            truncated=jnp.zeros((), bool),
+            nonfinite=(query.mask & jnp.isinf(y)).any(),
+        )
+        return state.replace(count=state.count + observed), info  # type: ignore[attr-defined]

@@ -1,0 +1,175 @@
+"""Kernels, each a frozen pytree whose numbers are leaves: `vmap` sweeps a lengthscale and another value compiles nothing.
+
+Two methods make a kernel: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`; they combine by
+`Scaled`, `Sum` and `Product`. Lengthscales are one number or one per input (ARD, [d]), in the units of the inputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.linalg import matmul
+
+DIRECT_DIMENSIONS = 32  # up to here distances are summed input by input: exact on the diagonal, and fused with exp
+
+
+def squared_distances(x: Array, y: Array) -> Array:
+    """|x_i - y_j|^2, [n,m], of x [n,d] and y [m,d]; never negative."""
+    if x.shape[1] <= DIRECT_DIMENSIONS:
+        total = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
+        for i in range(x.shape[1]):
+            total = total + jnp.square(x[:, i, None] - y[None, :, i])
+        return total
+    centre = y.mean(0)
+    x, y = x - centre, y - centre
+    return jnp.maximum(jnp.square(x).sum(1)[:, None] + jnp.square(y).sum(1) - 2 * matmul(x, y.T), 0)
+
+
+def _scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike) -> Array:
+    return squared_distances(x / lengthscale, y / lengthscale)
+
+
+def _ones(x: Array) -> Array:
+    return jnp.ones(x.shape[0], x.dtype)
+
+
+@struct.dataclass
+class Gaussian:
+    """exp(-|x-y|^2 / (2 lengthscale^2)), lengthscale [] or [d]."""
+
+    lengthscale: ArrayLike = 1.0
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return jnp.exp(-_scaled_squared_distances(x, y, self.lengthscale) / 2)
+
+    def diag(self, x: Array) -> Array:
+        return _ones(x)
+
+
+@struct.dataclass
+class Matern:
+    """Matern kernel of smoothness nu = 1/2, 3/2 or 5/2 (static), lengthscale [] or [d]."""
+
+    lengthscale: ArrayLike = 1.0
+    nu: float = struct.field(pytree_node=False, default=2.5)
+
+    def gram(self, x: Array, y: Array) -> Array:
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(f"Matern has closed forms for nu = 0.5, 1.5 and 2.5 only; nu = {self.nu} was given.")
+        squared = 2 * self.nu * _scaled_squared_distances(x, y, self.lengthscale)
+        # the square root of an exact zero has no derivative: step around it
+        scaled = jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)
+        polynomial = {0.5: 1.0, 1.5: 1 + scaled, 2.5: 1 + scaled + squared / 3}[self.nu]
+        return polynomial * jnp.exp(-scaled)
+
+    def diag(self, x: Array) -> Array:
+        return _ones(x)
+
+
+@struct.dataclass
+class RationalQuadratic:
+    """(1 + |x-y|^2 / (2 alpha lengthscale^2))^-alpha: a scale mixture of Gaussian kernels."""
+
+    lengthscale: ArrayLike = 1.0
+    alpha: ArrayLike = 1.0
+
+    def gram(self, x: Array, y: Array) -> Array:
+        squared = _scaled_squared_distances(x, y, self.lengthscale)
+        return jnp.exp(-self.alpha * jnp.log1p(squared / (2 * self.alpha)))
+
+    def diag(self, x: Array) -> Array:
+        return _ones(x)
+
+
+@struct.dataclass
+class Linear:
+    """x . y / lengthscale^2, lengthscale [] or [d]."""
+
+    lengthscale: ArrayLike = 1.0
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return matmul(x / self.lengthscale, (y / self.lengthscale).T)
+
+    def diag(self, x: Array) -> Array:
+        return jnp.square(x / self.lengthscale).sum(1)
+
+
+@struct.dataclass
+class Polynomial:
+    """(x . y / lengthscale^2 + offset)^degree, degree static, offset >= 0."""
+
+    lengthscale: ArrayLike = 1.0
+    offset: ArrayLike = 1.0
+    degree: int = struct.field(pytree_node=False, default=2)
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return (Linear(self.lengthscale).gram(x, y) + self.offset) ** self.degree
+
+    def diag(self, x: Array) -> Array:
+        return (Linear(self.lengthscale).diag(x) + self.offset) ** self.degree
+
+
+@struct.dataclass
+class Precomputed:
+    """A table of kernel values [A,A] for arms that are not vectors; the arms' features are then `index_features(A)`."""
+
+    table: Array  # [A, A], symmetric positive semi-definite
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.table[x[:, 0].astype(jnp.int32)[:, None], y[:, 0].astype(jnp.int32)[None, :]]
+
+    def diag(self, x: Array) -> Array:
+        index = x[:, 0].astype(jnp.int32)
+        return self.table[index, index]
+
+
+def index_features(table: Array) -> Array:
+    """Features [A,1] that name the rows of a `Precomputed` table [A,A]."""
+    return jnp.arange(table.shape[0], dtype=table.dtype)[:, None]
+
+
+@struct.dataclass
+class Scaled:
+    """variance * kernel."""
+
+    kernel: Any
+    variance: ArrayLike = 1.0
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.variance * self.kernel.gram(x, y)
+
+    def diag(self, x: Array) -> Array:
+        return self.variance * self.kernel.diag(x)
+
+
+@struct.dataclass
+class Sum:
+    """left + right."""
+
+    left: Any
+    right: Any
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.left.gram(x, y) + self.right.gram(x, y)
+
+    def diag(self, x: Array) -> Array:
+        return self.left.diag(x) + self.right.diag(x)
+
+
+@struct.dataclass
+class Product:
+    """left * right."""
+
+    left: Any
+    right: Any
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.left.gram(x, y) * self.right.gram(x, y)
+
+    def diag(self, x: Array) -> Array:
+        return self.left.diag(x) * self.right.diag(x)

@@ -1,0 +1,124 @@
+"""Exact GP posterior over a finite set of arms, two routes: `dense` (the oracle) and an incremental one.
+
+Repeated pulls of an arm cost nothing: everything grows with the number of distinct arms pulled, never with T. The
+incremental route keeps the Newton basis of the pulled arms (the rows of a Cholesky factorization without pivoting, [N,A])
+and a ridge posterior on it; one observation is two products with an [N,A] matrix (theory.md A1, O(A |u|) a step).
+Variances are in leverage units (divided by the regularization).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch.linalg import matmul
+
+
+@struct.dataclass
+class Dense:
+    """Exact posterior at all arms."""
+
+    mean: Array  # [A]
+    covariance: Array  # [A, A], divided by the regularization
+    logdet: Array  # [], logdet(K_T / lam + I) over the T observations
+
+    @property
+    def variance(self) -> Array:
+        """[A], never negative."""
+        return jnp.maximum(jnp.diagonal(self.covariance), 0)
+
+
+def dense(kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike) -> Dense:
+    """Posterior from pull counts and reward sums [A] by one A x A factorization, O(A^3): for tests and small problems.
+
+    With N = diag(counts): mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, where unpulled arms drop out exactly.
+    """
+    root = jnp.sqrt(pull_counts)
+    gram = kernel.gram(arms, arms)
+    factor = lax.linalg.cholesky(jnp.eye(gram.shape[0]) + root[:, None] * gram * root / regularization)
+    half = lax.linalg.triangular_solve(factor, root[:, None] * gram, left_side=True, lower=True)
+    averages = reward_sums / jnp.sqrt(jnp.maximum(pull_counts, 1))
+    solved = lax.linalg.triangular_solve(factor, averages[:, None], left_side=True, lower=True)[:, 0]
+    covariance = (gram - matmul(half.T, half) / regularization) / regularization
+    mean = matmul(half.T, solved) / regularization
+    return Dense(mean=mean, covariance=covariance, logdet=2 * jnp.log(jnp.diagonal(factor)).sum())
+
+
+@struct.dataclass
+class Exact:
+    """Incremental exact posterior with room for N distinct arms."""
+
+    basis: Array  # [N, A], z(x) of every arm, one row a distinct pulled arm
+    inverse: Array  # [N, N], V^-1
+    residual: Array  # [A], k(x,x) - |z(x)|^2
+    mean: Array  # [A]
+    variance: Array  # [A]
+    logdet: Array  # []
+    used: Array  # [] int32, rows of the basis in use
+
+
+def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) -> Exact:
+    """The posterior without data, with room for `capacity` distinct arms."""
+    diag = kernel.diag(arms)
+    return Exact(
+        basis=jnp.zeros((capacity, arms.shape[0]), arms.dtype),
+        inverse=jnp.eye(capacity, dtype=arms.dtype) / regularization,
+        residual=diag,
+        mean=jnp.zeros_like(diag),
+        variance=diag / regularization,
+        logdet=jnp.zeros((), arms.dtype),
+        used=jnp.zeros((), jnp.int32),
+    )
+
+
+def observe(
+    exact: Exact, kernel: Any, arms: Array, arm: Array, y: Array, observed: Array, regularization: ArrayLike
+) -> tuple[Exact, Array]:
+    """Posterior after reward y [] at arm [] (ignored unless observed []): (posterior, overflow []).
+
+    On overflow (a new direction and no row left) the posterior comes back unchanged.
+    """
+    # rank cut as in linalg.inverse_root: a point in the span of those before it needs no row
+    cut = (exact.used + 1) * jnp.finfo(arms.dtype).eps * jnp.max(exact.variance * 0 + kernel.diag(arms))
+    rest = exact.residual[arm]
+    is_new = observed & (rest > cut)
+    overflow = is_new & (exact.used >= exact.basis.shape[0])
+    is_new, observed = is_new & ~overflow, observed & ~overflow
+
+    covariance = kernel.gram(arms, arms[arm][None])[:, 0] - matmul(exact.basis[:, arm], exact.basis)
+    row = jnp.where(is_new, covariance / jnp.sqrt(jnp.where(is_new, rest, 1)), 0)
+    slot = jnp.minimum(exact.used, exact.basis.shape[0] - 1)
+    basis = exact.basis.at[slot].set(jnp.where(is_new, row, exact.basis[slot]))
+    residual = jnp.maximum(exact.residual - jnp.square(row), 0)
+    residual = residual.at[arm].set(jnp.where(is_new, 0, residual[arm]))
+
+    z = basis[:, arm]
+    direction = matmul(exact.inverse, z)
+    e = jnp.maximum(matmul(z, direction), 0)
+    gain = jnp.where(observed, 1 / (1 + e), 0)
+    with_arm = matmul(direction, basis)  # posterior covariance of every arm with this one, [A]
+    surprise = jnp.where(observed, y - exact.mean[arm], 0)
+    posterior = Exact(
+        basis=basis,
+        inverse=exact.inverse - direction[:, None] * (direction * gain)[None, :],
+        residual=residual,
+        mean=exact.mean + with_arm * (gain * surprise),
+        variance=jnp.maximum(exact.variance - jnp.square(with_arm) * gain, 0),
+        logdet=exact.logdet + jnp.where(observed, jnp.log1p(e), 0),
+        used=exact.used + is_new,
+    )
+    return posterior, overflow
+
+
+def grow(exact: Exact, capacity: int, regularization: ArrayLike) -> Exact:
+    """The same posterior with room for `capacity` >= N distinct arms; its numbers do not change."""
+    extra = capacity - exact.basis.shape[0]
+    inverse = jnp.pad(exact.inverse, (0, extra))
+    slots = jnp.arange(capacity)
+    free = slots >= exact.basis.shape[0]
+    inverse = jnp.where(free[:, None] & (slots[:, None] == slots), 1 / regularization, inverse)
+    return exact.replace(basis=jnp.pad(exact.basis, ((0, extra), (0, 0))), inverse=inverse)  # type: ignore[attr-defined]

@@ -1,0 +1,6 @@
+"""Problems: what is optimised. A problem is a pytree with `arms`, `mean_reward` [A] and `sample(key, arm) -> reward`."""
+
+from jsketch.problems.draws import gp_draw, rkhs_draw
+from jsketch.problems.finite import GaussianArms, RecordedArms, finite_arms, recorded_arms
+
+__all__ = ["GaussianArms", "RecordedArms", "finite_arms", "gp_draw", "recorded_arms", "rkhs_draw"]

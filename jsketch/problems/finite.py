@@ -1,0 +1,74 @@
+"""Finite-arm problems: Gaussian noise on known mean rewards, or recorded evaluations returned at random."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.types import Arms, PRNGKey, is_traced
+
+
+@struct.dataclass
+class GaussianArms:
+    """Reward = mean_reward[arm] + noise_std * standard normal."""
+
+    arms: Arms  # [A, d]
+    mean_reward: Array  # [A]
+    noise_std: ArrayLike
+
+    def sample(self, key: PRNGKey, arm: Array) -> Array:
+        """One reward [] of an arm []."""
+        return self.mean_reward[arm] + self.noise_std * jax.random.normal(key, (), self.mean_reward.dtype)
+
+
+@struct.dataclass
+class RecordedArms:
+    """Reward = one of the arm's recorded evaluations, drawn at random; the mean reward is their average."""
+
+    arms: Arms  # [A, d]
+    evaluations: Array  # [A, R]
+
+    @property
+    def mean_reward(self) -> Array:
+        """[A]."""
+        return self.evaluations.mean(1)
+
+    def sample(self, key: PRNGKey, arm: Array) -> Array:
+        """One reward [] of an arm []."""
+        return self.evaluations[arm, jax.random.randint(key, (), 0, self.evaluations.shape[1])]
+
+
+def _check(features: Any, rewards: Any, name: str) -> None:
+    if np.ndim(features) != 2:
+        raise ValueError(f"features must be a matrix [A, d], one arm a row; their shape is {np.shape(features)}.")
+    if np.shape(rewards)[:1] != np.shape(features)[:1]:
+        raise ValueError(f"{name} must have one row for each of the {np.shape(features)[0]} arms; its shape is {np.shape(rewards)}.")
+    if not is_traced(rewards) and not np.isfinite(np.asarray(rewards)).all():
+        raise ValueError(f"{name} must be finite: {int((~np.isfinite(np.asarray(rewards))).sum())} values are not.")
+
+
+def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
+    """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong shapes, non-finite
+    rewards or negative noise."""
+    _check(features, mean_reward, "mean_reward")
+    if np.ndim(mean_reward) != 1:
+        raise ValueError(f"mean_reward must be a vector [A]; its shape is {np.shape(mean_reward)}.")
+    if not is_traced(noise_std) and not (np.isfinite(noise_std) and np.asarray(noise_std) >= 0):
+        raise ValueError(f"noise_std must be a finite number, at least 0; {noise_std} was given.")
+    features = jnp.asarray(features)
+    return GaussianArms(Arms(features), jnp.asarray(mean_reward, features.dtype), noise_std)
+
+
+def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
+    """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on wrong shapes."""
+    _check(features, evaluations, "evaluations")
+    if np.ndim(evaluations) != 2 or np.shape(evaluations)[1] == 0:
+        raise ValueError(f"evaluations must be a matrix [A, R] with R >= 1; its shape is {np.shape(evaluations)}.")
+    features = jnp.asarray(features)
+    return RecordedArms(Arms(features), jnp.asarray(evaluations, features.dtype))

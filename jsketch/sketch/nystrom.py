@@ -1,0 +1,37 @@
+"""Nystrom features of a dictionary S: z(x) = K_S^{+/2} k_S(x), and the residual k(x,x) - |z(x)|^2 (BKB eq. 3).
+
+z is defined up to a rotation; only posteriors, never z, are comparable between implementations (theory.md E2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+
+from jsketch.linalg import inverse_root, matmul
+
+
+@struct.dataclass
+class Nystrom:
+    """The points of a dictionary and the inverse root of their Gram matrix."""
+
+    points: Array  # [M, d]; slots that are not in use may hold anything finite
+    root: Array  # [M, M]; rows of unused slots, and columns of unused or linearly dependent ones, are zero
+
+
+def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
+    """The Nystrom map of the points [M,d] whose mask [M] is true. Dependent points cost nothing (rank cut)."""
+    return Nystrom(points=points, root=inverse_root(kernel.gram(points, points), mask))
+
+
+def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:
+    """z(x), [n,M], of x [n,d]."""
+    return matmul(kernel.gram(x, nystrom.points), nystrom.root)
+
+
+def residual(diag: Array, z: Array) -> Array:
+    """k(x,x) - |z(x)|^2 >= 0, [n]: what the dictionary cannot represent. diag [n] is k(x,x)."""
+    return jnp.maximum(diag - jnp.square(z).sum(-1), 0)

@@ -1,0 +1,75 @@
+"""What the rooms of the package say to each other: domains, queries, infos and the bandit protocol.
+
+Nobody inherits from anything here. An algorithm is a frozen pytree of hyperparameters (numbers are leaves, capacities
+and choices are static) with three pure methods:
+
+    init(domain, key)                 -> state
+    ask(state, key, limit=None)       -> Query          asking twice gives the same query
+    tell(state, query, y, key)        -> (state, Info)
+
+`limit` is the number of evaluations that can be made now (a traced integer is fine); a batch that would be longer is
+cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import jax
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+PRNGKey = Array
+
+
+@struct.dataclass
+class Arms:
+    """A finite domain: A candidates with d features each. For a `Precomputed` kernel, features are arm indices [A, 1]."""
+
+    features: Array  # [A, d]
+
+    @property
+    def count(self) -> int:
+        return self.features.shape[0]
+
+
+@struct.dataclass
+class Query:
+    """The arms to evaluate next, in order; slots whose mask is False are padding."""
+
+    index: Array  # [B] int32, arm of each evaluation
+    mask: Array  # [B] bool, true for a slot that is to be evaluated
+
+    @property
+    def size(self) -> Array:
+        """Number of evaluations asked for, []."""
+        return self.mask.sum()
+
+
+@struct.dataclass
+class Info:
+    """What a researcher wants logged about one round. Flags are values here; the loops raise them on the host."""
+
+    batch_size: Array  # [] int32, evaluations told in this round
+    observed: Array  # [] int32, those with a usable reward
+    dictionary_size: Array  # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
+    width: Array  # [] confidence width with which the round was chosen
+    overflow: Array  # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
+    truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
+    nonfinite: Array  # [] bool, a reward was infinite (and ignored) or the posterior is not finite
+
+
+class Bandit(Protocol):
+    """The protocol that every algorithm obeys (structural: nobody inherits)."""
+
+    def init(self, domain: Arms, key: PRNGKey) -> Any: ...
+
+    def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
+
+    def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]: ...
+
+
+def is_traced(*values: Any) -> bool:
+    """True when any leaf is a tracer, so that a check on its value has to be left to the host."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
