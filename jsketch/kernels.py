@@ -15,12 +15,15 @@ from jax.typing import ArrayLike
 
 from jsketch.linalg import matmul
 
-DIRECT_DIMENSIONS = 32  # up to here distances are summed input by input: exact on the diagonal, and fused with exp
+# small tables sum distances input by input, exactly zero for equal points; large ones expand the square into a product,
+# 2 to 3 times as fast, at an error of eps |x|^2 about the mean of y
+DIRECT_ENTRIES = 1 << 16
+DIRECT_DIMENSIONS = 32
 
 
 def squared_distances(x: Array, y: Array) -> Array:
     """|x_i - y_j|^2, [n,m], of x [n,d] and y [m,d]; never negative."""
-    if x.shape[1] <= DIRECT_DIMENSIONS:
+    if x.shape[0] * y.shape[0] < DIRECT_ENTRIES and x.shape[1] <= DIRECT_DIMENSIONS:
         total = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
         for i in range(x.shape[1]):
             total = total + jnp.square(x[:, i, None] - y[None, :, i])
@@ -31,6 +34,8 @@ def squared_distances(x: Array, y: Array) -> Array:
 
 
 def _scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike) -> Array:
+    if jnp.ndim(lengthscale) == 0:
+        return squared_distances(x, y) * (1 / jnp.square(lengthscale)).astype(x.dtype)
     return squared_distances(x / lengthscale, y / lengthscale)
 
 

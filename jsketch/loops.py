@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,10 +28,11 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch.linalg import put
 from jsketch.types import Arms, PRNGKey, Query
 
 CAPACITY_GROWTH = 1.5
-CAPACITY_MULTIPLE = 32
+CAPACITY_MULTIPLE = 16
 
 
 @struct.dataclass
@@ -76,19 +77,22 @@ class Run:
     compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
 
 
-def _keys(key: PRNGKey) -> tuple[PRNGKey, PRNGKey, PRNGKey]:
-    init_key, algorithm_key, problem_key = jax.random.split(key, 3)
-    return init_key, algorithm_key, problem_key
+class _Roots(NamedTuple):
+    """Independent roots of one run; each use folds in the number of the evaluation."""
+
+    init: PRNGKey
+    ask: PRNGKey
+    tell: PRNGKey
+    problem: PRNGKey
 
 
-def _round_keys(algorithm_key: PRNGKey, t: ArrayLike) -> tuple[PRNGKey, PRNGKey]:
-    ask_key, tell_key = jax.random.split(jax.random.fold_in(algorithm_key, t))
-    return ask_key, tell_key
+def _roots(key: PRNGKey) -> _Roots:
+    return _Roots(*jax.random.split(key, 4))
 
 
 def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
-    state = bandit.init(problem.arms, _keys(key)[0]).replace(domain=None)
+    state = bandit.init(problem.arms, _roots(key).init).replace(domain=None)
     dtype = problem.mean_reward.dtype
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
@@ -102,7 +106,7 @@ def _sample(problem: Any, key: PRNGKey, t: Array, query: Query) -> Array:
 
     def one(i: Array, y: Array) -> Array:
         reward = problem.sample(jax.random.fold_in(key, t + i), query.index[i])
-        return y.at[i].set(reward.astype(dtype))
+        return put(y, i, reward.astype(dtype))
 
     return lax.fori_loop(0, query.size, one, jnp.full(query.index.shape, jnp.nan, dtype))
 
@@ -111,7 +115,7 @@ def _record(trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array
     def one(i: Array, trace: Trace) -> Trace:
         arm = query.index[i]
         values = dict(row, arm=arm, reward=y[i], regret=regrets[arm])
-        columns = {name: getattr(trace, name).at[t + i].set(value) for name, value in values.items()}
+        columns = {name: put(getattr(trace, name), t + i, value) for name, value in values.items()}
         return Trace(**columns)
 
     return lax.fori_loop(0, query.size, one, trace)
@@ -125,7 +129,7 @@ def rollout(
     Pure, at the capacity of the bandit (or of the progress that it goes on from): for use inside jit and vmap, over keys
     and over every number of bandit and problem. Check `progress.overflow` and `progress.nonfinite` yourself.
     """
-    _, algorithm_key, problem_key = _keys(key)
+    roots = _roots(key)
     progress = start(bandit, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until
     mean_reward = problem.mean_reward
@@ -134,10 +138,9 @@ def rollout(
     def one_round(p: Progress) -> Progress:
         # the domain stays out of the carry: under vmap a carried array is copied for every seed
         state = p.state.replace(domain=problem.arms)
-        ask_key, tell_key = _round_keys(algorithm_key, p.t)
-        query = bandit.ask(state, ask_key, limit=horizon - p.t)
-        y = _sample(problem, problem_key, p.t, query)
-        state, info = bandit.tell(state, query, y, tell_key)
+        query = bandit.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
+        y = _sample(problem, roots.problem, p.t, query)
+        state, info = bandit.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
         row = dict(
             round=p.round, batch_size=info.batch_size, dictionary_size=info.dictionary_size, width=info.width
         )
@@ -358,13 +361,12 @@ def drive(
     objective(arms [n] of int) returns n rewards, NaN for one that failed. Raises ValueError on a wrong number of rewards or
     an infinite one. The same key gives the picks of `run`, if the rewards are the same.
     """
-    init_key, algorithm_key, _ = _keys(key)
+    roots = _roots(key)
     if horizon < 1:
         raise ValueError(f"horizon counts evaluations and must be at least 1; {horizon} was given.")
-    driven = state or Driven(bandit.init(domain, init_key), np.zeros(0, np.int32), np.zeros(0))
+    driven = state or Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
     while driven.t < horizon:
-        ask_key, tell_key = _round_keys(algorithm_key, driven.t)
-        query = _ask(bandit, driven.state, ask_key, horizon - driven.t)
+        query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, driven.t), horizon - driven.t)
         arms = np.asarray(query.index)[np.asarray(query.mask)]
         rewards = np.asarray(objective(arms), dtype=float)
         if rewards.shape != arms.shape:
@@ -373,6 +375,7 @@ def drive(
             raise ValueError(f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; return NaN for a failed evaluation.")
         y = np.full(query.index.shape, np.nan)
         y[np.asarray(query.mask)] = rewards
+        tell_key = jax.random.fold_in(roots.tell, driven.t)
         new = _tell_growing(bandit, driven.state, query, jnp.asarray(y, domain.features.dtype), tell_key)
         driven = Driven(new, np.append(driven.arm, arms), np.append(driven.reward, rewards))
     return driven

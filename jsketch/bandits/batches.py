@@ -18,9 +18,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.bandits.sketched import SketchState
-from jsketch.linalg import compact, matmul, running_count
+from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.posterior import ridge
-from jsketch.sketch import nystrom as nystroms
 
 LOCAL_ROWS = 512  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # picks in one chunk of the local bound
@@ -72,7 +71,7 @@ def _lazy_top(state: SketchState, kernel: Any, batch: Batch, width: Array, regul
     def look(top: _Top) -> _Top:
         u = _whitened(state, kernel, top.arm)
         direction, e = ridge.pull(batch.precision, u)
-        scores = top.scores.at[top.arm].set(_score(state, top.arm, e, width, regularization))
+        scores = put(top.scores, top.arm, _score(state, top.arm, e, width, regularization))
         best = jnp.argmax(scores).astype(jnp.int32)
         return _Top(best, best == top.arm, scores, direction, e)
 
@@ -131,11 +130,10 @@ def fill(
     regularization: ArrayLike,
     width: Array,
     rule: Rule,
-    first_arm: Array,
     limit: Array,
     capacity: int,
 ) -> Batch:
-    """The next batch, at most `limit` <= capacity B picks. Without any data it is one pick, `first_arm`.
+    """The next batch, at most `limit` <= capacity B picks. Without any data it is one pick, the uniform `state.first_arm`.
 
     The arm that takes a bound over C is part of the batch: it was chosen while its score was valid (theory.md C-B1).
     """
@@ -143,7 +141,7 @@ def fill(
     nothing_known = state.evidence.count == 0
     limit = jnp.where(nothing_known, jnp.minimum(limit, 1), limit)
     scores = state.mean + width * jnp.sqrt(state.variance)
-    scores = jnp.where(nothing_known & (jnp.arange(arms.shape[0]) != first_arm), -jnp.inf, scores)
+    scores = jnp.where(nothing_known & (jnp.arange(arms.shape[0]) != state.first_arm), -jnp.inf, scores)
     features = None
     if not rule.lazy:
         features = matmul(kernel.gram(arms, state.nystrom.points), state.whitened_root)
@@ -158,7 +156,7 @@ def fill(
             scores = state.mean + width * jnp.sqrt(state.residual / regularization + e)
         spent = state.variance[top.arm]
         return Batch(
-            index=batch.index.at[batch.size].set(top.arm),
+            index=put(batch.index, batch.size, top.arm),
             size=batch.size + 1,
             scores=scores,
             precision=ridge.hallucinate(batch.precision, top.direction, top.e),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
@@ -57,7 +56,7 @@ class BBKB:
         checks.arms(domain)
         checks.precision(domain, self.kernel, self.regularization)
         known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)
-        return sketched.start(domain, self.kernel, self.regularization, self.capacity, known)
+        return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
     def confidence_width(self, state: SketchState) -> Array:
         """alpha~_fb, []."""
@@ -70,7 +69,6 @@ class BBKB:
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rule = batches.Rule(self.ratio, self.rule == "global_local", self.local_statistic == "guaranteed", self.lazy)
-        first = jax.random.randint(key, (), 0, state.domain.count, jnp.int32)
         limit = jnp.asarray(self.max_batch if limit is None else limit, jnp.int32)
         batch = batches.fill(
             state,
@@ -78,7 +76,6 @@ class BBKB:
             self.regularization,
             self.confidence_width(state),
             rule,
-            first,
             jnp.clip(limit, 1, self.max_batch),
             self.max_batch,
         )

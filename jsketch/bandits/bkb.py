@@ -58,7 +58,7 @@ class BKB:
         checks.arms(domain)
         checks.precision(domain, self.kernel, self.regularization)
         known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)
-        return sketched.start(domain, self.kernel, self.regularization, self.capacity, known)
+        return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
     def confidence_width(self, state: SketchState) -> Array:
         """beta~_t, []."""
@@ -70,9 +70,8 @@ class BKB:
         return state.mean + self.confidence_width(state) * jnp.sqrt(state.variance)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        first = jax.random.randint(key, (), 0, state.domain.count, jnp.int32)
         best = jnp.argmax(self.scores(state)).astype(jnp.int32)
-        arm = jnp.where(state.evidence.count == 0, first, best)
+        arm = jnp.where(state.evidence.count == 0, state.first_arm, best)
         return Query(index=arm[None], mask=jnp.ones(1, bool))
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:

@@ -24,6 +24,7 @@ class ExactState:
     """Exact posterior over the arms, updated after every evaluation."""
 
     domain: Arms  # A arms; never changes
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known
     posterior: Exact
     count: Array  # [], observations so far
     prior_variance: Array  # [], max_x k(x,x)
@@ -33,13 +34,14 @@ class ExactState:
         return self.posterior.basis.shape[0]
 
 
-def _start(bandit: Any, domain: Arms) -> ExactState:
+def _start(bandit: Any, domain: Arms, key: PRNGKey) -> ExactState:
     checks.positive(regularization=bandit.regularization)
     checks.capacity(capacity=bandit.capacity)
     checks.arms(domain)
     checks.precision(domain, bandit.kernel, bandit.regularization)
     return ExactState(
         domain=domain,
+        first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
         posterior=exact.prior(bandit.kernel, domain.features, bandit.regularization, bandit.capacity),
         count=jnp.zeros((), domain.features.dtype),
         prior_variance=jnp.max(bandit.kernel.diag(domain.features)),
@@ -84,7 +86,7 @@ class GPUCB:
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.confidence(self)
-        return _start(self, domain)
+        return _start(self, domain, key)
 
     def confidence_width(self, state: ExactState) -> Array:
         """beta_t, []."""
@@ -99,8 +101,7 @@ class GPUCB:
         return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(state.posterior.variance)
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        first = jax.random.randint(key, (), 0, state.domain.count, jnp.int32)
-        return _single(jnp.where(state.count == 0, first, jnp.argmax(self.scores(state)).astype(jnp.int32)))
+        return _single(jnp.where(state.count == 0, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32)))
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
         return _learn(self, state, query, y, self.confidence_width(state))
@@ -125,7 +126,7 @@ class EpsGreedy:
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.nonnegative(epsilon=self.epsilon, one_minus_epsilon=1 - self.epsilon)  # type: ignore[operator]
-        return _start(self, domain)
+        return _start(self, domain, key)
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         coin_key, arm_key = jax.random.split(key)

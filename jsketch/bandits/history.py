@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from jsketch.linalg import put
 from jsketch.types import Query
 
 
@@ -39,8 +40,8 @@ def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query
     def add(i: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         counts, sums, information, sketched = carry
         arm = query.index[i]
-        counts = counts.at[arm].add(weight[i])
-        sums = sums.at[arm].add(reward[i])
+        counts = put(counts, arm, counts[arm] + weight[i])
+        sums = put(sums, arm, sums[arm] + reward[i])
         information = information + weight[i] * jnp.log1p(variance[arm])
         return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * variance[arm])
 

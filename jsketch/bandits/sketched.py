@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 
 from jsketch.bandits.history import Feedback
 from jsketch.bandits.widths import Evidence
-from jsketch.linalg import chunked, compact, matmul, running_count
+from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom as nystroms
@@ -25,7 +25,7 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, Info, PRNGKey, Query
 
-SWEEP_ROWS = 1024  # arms in one chunk of a sweep: large enough for matrix products, small enough for the cache
+SWEEP_ROWS = 8192  # arms in one chunk of a sweep: large enough for matrix products, small enough for the cache
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
 
 
@@ -34,6 +34,7 @@ class SketchState:
     """History, dictionary and posterior at the start of a batch; everything but the history follows from it."""
 
     domain: Arms  # A arms; never changes
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known (BKB Fig. 1: all scores tie)
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
     dictionary: Dictionary  # M slots
@@ -76,7 +77,7 @@ def _sweep(
 
     def chunk(x: Array) -> tuple[Array, Array, Array]:
         z = nystroms.features(nystrom, kernel, x)
-        u = matmul(z, posterior.whiten)
+        u = matmul_upper(z, posterior.whiten)
         residual = nystroms.residual(kernel.diag(x), z)
         return ridge.mean(posterior, u), ridge.variance(u, residual, regularization), residual
 
@@ -91,6 +92,11 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
     nystrom = nystroms.build(kernel, arms[state.dictionary.index], state.dictionary.mask)
     posterior = ridge.fit(*_pulled_moments(kernel, nystrom, state), regularization)
     mean, variance, residual = _sweep(kernel, nystrom, posterior, arms, regularization)
+    # a dictionary arm is represented exactly: rounding in its residual would be divided by lam (theory.md E1)
+    index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
+    own = residual.at[index].get(mode="fill", fill_value=0)
+    residual = residual.at[index].set(0, mode="drop")
+    variance = variance.at[index].add(-own / regularization, mode="drop")
     evidence = state.evidence.replace(
         count=state.pull_counts.sum(),
         variance_sum=matmul(state.pull_counts, variance),
@@ -108,7 +114,12 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
 
 
 def start(
-    domain: Arms, kernel: Any, regularization: ArrayLike, capacity: int, history: tuple[Array, Array, Array] | None
+    domain: Arms,
+    kernel: Any,
+    regularization: ArrayLike,
+    capacity: int,
+    key: PRNGKey,
+    history: tuple[Array, Array, Array] | None,
 ) -> SketchState:
     """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool) of past evaluations,
     whose dictionary is the arms in keep; the widths then start from the upper end of theory.md B9."""
@@ -119,6 +130,7 @@ def start(
     square = jnp.zeros((capacity, capacity), arms.dtype)
     state = SketchState(
         domain=domain,
+        first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
         pull_counts=zeros,
         reward_sums=zeros,
         dictionary=dictionaries.empty(capacity),

@@ -15,7 +15,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.linalg import matmul
+from jsketch.linalg import matmul, put
 
 
 @struct.dataclass
@@ -83,7 +83,7 @@ def observe(
     On overflow (a new direction and no row left) the posterior comes back unchanged.
     """
     # rank cut as in linalg.inverse_root: a point in the span of those before it needs no row
-    cut = (exact.used + 1) * jnp.finfo(arms.dtype).eps * jnp.max(exact.variance * 0 + kernel.diag(arms))
+    cut = (exact.used + 1) * jnp.finfo(arms.dtype).eps * jnp.max(kernel.diag(arms))
     rest = exact.residual[arm]
     is_new = observed & (rest > cut)
     overflow = is_new & (exact.used >= exact.basis.shape[0])
@@ -92,9 +92,9 @@ def observe(
     covariance = kernel.gram(arms, arms[arm][None])[:, 0] - matmul(exact.basis[:, arm], exact.basis)
     row = jnp.where(is_new, covariance / jnp.sqrt(jnp.where(is_new, rest, 1)), 0)
     slot = jnp.minimum(exact.used, exact.basis.shape[0] - 1)
-    basis = exact.basis.at[slot].set(jnp.where(is_new, row, exact.basis[slot]))
+    basis = put(exact.basis, slot, jnp.where(is_new, row, exact.basis[slot]))
     residual = jnp.maximum(exact.residual - jnp.square(row), 0)
-    residual = residual.at[arm].set(jnp.where(is_new, 0, residual[arm]))
+    residual = put(residual, arm, jnp.where(is_new, 0, residual[arm]))
 
     z = basis[:, arm]
     direction = matmul(exact.inverse, z)

@@ -20,7 +20,7 @@ from jsketch.linalg import cholesky_inverse, matmul
 class Ridge:
     """Posterior given all feedback so far."""
 
-    whiten: Array  # [M, M]; u = z @ whiten
+    whiten: Array  # [M, M], upper triangular; u = z @ whiten
     weights: Array  # [M]; mean = u @ weights
     logdet: Array  # [], logdet(V / lam)
 

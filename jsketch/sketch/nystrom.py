@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array
 
-from jsketch.linalg import inverse_root, matmul
+from jsketch.linalg import inverse_root, matmul_upper
 
 
 @struct.dataclass
@@ -19,7 +19,7 @@ class Nystrom:
     """The points of a dictionary and the inverse root of their Gram matrix."""
 
     points: Array  # [M, d]; slots that are not in use may hold anything finite
-    root: Array  # [M, M]; rows of unused slots, and columns of unused or linearly dependent ones, are zero
+    root: Array  # [M, M], upper triangular; rows of unused slots, and columns of unused or linearly dependent ones, are zero
 
 
 def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
@@ -29,7 +29,7 @@ def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
 
 def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:
     """z(x), [n,M], of x [n,d]."""
-    return matmul(kernel.gram(x, nystrom.points), nystrom.root)
+    return matmul_upper(kernel.gram(x, nystrom.points), nystrom.root)
 
 
 def residual(diag: Array, z: Array) -> Array:
