@@ -31,7 +31,9 @@ from jax.typing import ArrayLike
 from jsketch.linalg import put
 from jsketch.types import Arms, PRNGKey, Query
 
-CAPACITY_GROWTH = 1.5
+# small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than compiling saves
+CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.25
+LARGE_CAPACITY = 256
 CAPACITY_MULTIPLE = 16
 
 
@@ -214,8 +216,9 @@ class _Clock:
 
 
 def next_capacity(capacity: int, arms: int) -> int:
-    """The capacity to go on with when `capacity` is too small: half as large again, in steps, never needlessly over A."""
-    grown = -(-int(capacity * CAPACITY_GROWTH) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
+    """The capacity to go on with when `capacity` is too small: about half as large again, never needlessly over A."""
+    growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
+    grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
     return max(min(grown, arms), capacity + 1)
 
 

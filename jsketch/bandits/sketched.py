@@ -25,7 +25,7 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, Info, PRNGKey, Query
 
-SWEEP_ROWS = 8192  # arms in one chunk of a sweep: large enough for matrix products, small enough for the cache
+SWEEP_ENTRIES = 640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
 
 
@@ -72,7 +72,7 @@ def _sweep(
     kernel: Any, nystrom: Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """(mean, variance, residual), [A] each, of all arms, in chunks."""
-    count, rows = chunked(arms.shape[0], SWEEP_ROWS)
+    count, rows = chunked(arms.shape[0], max(SWEEP_ENTRIES // nystrom.root.shape[0], 1))
     padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
 
     def chunk(x: Array) -> tuple[Array, Array, Array]:
