@@ -183,6 +183,11 @@ def _start_seeds(bandit: Any, problem: Any, keys: PRNGKey, horizon: int) -> Prog
     return jax.vmap(lambda key: start(bandit, problem, key, horizon))(keys)
 
 
+def compiled_programs() -> int:
+    """Number of programs that `run` and `run_seeds` have compiled in this process; other numbers or seeds add none."""
+    return sum(f._cache_size() for f in (_segment, _segment_seeds, _start, _start_seeds))
+
+
 _compiling = threading.Lock()  # seeds on several threads need the same program: the first compiles it, the others wait
 
 

@@ -1,0 +1,105 @@
+"""BBKB beside the authors' NumPy implementation on Abalone: the same problem, the same hyperparameters, ten seeds each.
+
+    python -m experiments.bbkb_2020.against_authors --reference DIR [--out FILE.json]
+
+DIR is a checkout of luigicarratino/batch-bkb. For each lengthscale and rule: mean regret ratio R_T / R_T^unif of both with
+95% intervals, Welch's t statistic of the difference, dictionary sizes, batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments import data, reference, results
+from jsketch import kernels, loops, problems
+from jsketch.bandits import BBKB
+
+NOISE_STD = 0.01
+
+
+def ours(problem: Any, rule: str, lengthscale: float, horizon: int, seeds: int) -> dict[str, np.ndarray]:
+    """Final regret ratios, dictionary sizes and numbers of batches of our runs, [S] each."""
+    bandit = BBKB(
+        kernel=kernels.Gaussian(lengthscale),
+        regularization=NOISE_STD**2,
+        noise_std=NOISE_STD,
+        norm_bound=1.0,
+        delta=1 / horizon,
+        qbar=2.0,
+        ratio=2.0,
+        rule=rule,
+    )
+    trace = loops.run_seeds(bandit, problem, jax.random.split(jax.random.key(0), seeds), horizon).trace
+    return dict(
+        regret_ratio=np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward)[:, -1]),
+        dictionary_size=np.asarray(trace.dictionary_size[:, -1]),
+        batches=np.asarray(trace.round[:, -1]) + 1,
+    )
+
+
+def authors(
+    folder: Path, problem: Any, rule: str, lengthscale: float, horizon: int, seeds: int
+) -> dict[str, np.ndarray]:
+    """The same of the authors' code, which runs one seed at a time."""
+    features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
+    options = dict(lengthscale=lengthscale, noise_std=NOISE_STD)
+    runs = [
+        reference.run(folder, f"bbkb_{rule}", features, mean_reward, horizon, number, **options) for number in range(seeds)
+    ]
+    uniform = horizon * (mean_reward.max() - mean_reward.mean())
+    return dict(
+        regret_ratio=np.array([run.regret.sum() / uniform for run in runs]),
+        dictionary_size=np.array([run.dictionary_size for run in runs]),
+        batches=np.array([run.batches for run in runs]),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reference", type=Path, required=True, help="checkout of the authors' code")
+    parser.add_argument("--lengthscales", type=float, nargs="+", default=[5.0, 10.0, 17.5])
+    parser.add_argument("--horizon", type=int, default=2_000)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--data-dir")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    dataset = data.load("abalone", options.data_dir)
+    print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")
+    problem = problems.finite_arms(*data.preprocess(dataset), NOISE_STD)
+    rows = []
+    for rule in ("global", "global_local"):
+        for lengthscale in options.lengthscales:
+            a = ours(problem, rule, lengthscale, options.horizon, options.seeds)
+            b = authors(options.reference, problem, rule, lengthscale, options.horizon, options.seeds)
+            ours_mean, theirs_mean = a["regret_ratio"].mean(), b["regret_ratio"].mean()
+            ours_ci, theirs_ci = results.ci95(a["regret_ratio"]), results.ci95(b["regret_ratio"])
+            standard_error = np.hypot(ours_ci, theirs_ci) / 1.96
+            row = dict(
+                rule=rule,
+                lengthscale=lengthscale,
+                ours=results.describe(a["regret_ratio"], ci=True),
+                authors=results.describe(b["regret_ratio"], ci=True),
+                welch_t=float((ours_mean - theirs_mean) / standard_error),
+                inside_authors_interval=bool(abs(ours_mean - theirs_mean) <= theirs_ci),
+                dictionary_size=[float(a["dictionary_size"].mean()), float(b["dictionary_size"].mean())],
+                batches=[float(a["batches"].mean()), float(b["batches"].mean())],
+            )
+            rows.append(row)
+            print(
+                f"{rule:13s} lengthscale {lengthscale:5.1f}  ours {ours_mean:.4f} +- {ours_ci:.4f}  authors "
+                f"{theirs_mean:.4f} +- {theirs_ci:.4f}  t = {row['welch_t']:+.2f}  m {row['dictionary_size']}  "
+                f"batches {row['batches']}",
+                flush=True,
+            )
+    if options.out is not None:
+        results.write_json(options.out, dict(rows=rows, environment=results.environment()))
+
+
+if __name__ == "__main__":
+    main()
