@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
 
 CLASSES = {"bkb": "BKB", "bbkb_global": "Batch_BKB", "bbkb_global_local": "Local_Batch_BKB"}
 
@@ -52,6 +51,8 @@ def run(
 ) -> ReferenceRun:
     """One run on arms [A,d] with mean rewards [A], started at two uniform arms (their code cannot start from one); lam = noise_std^2, F = 1,
     delta = 1/T. The kernel is the fast one of their utilities (a pairwise kernel for large tables)."""
+    from sklearn.gaussian_process.kernels import RBF, PairwiseKernel  # their code's kernels; only needed here
+
     library, utilities = load(folder)
     random = np.random.RandomState(seed)
     kernel = utilities.FastMixinKernel(

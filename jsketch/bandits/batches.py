@@ -43,6 +43,7 @@ class Rule(NamedTuple):
 
     ratio: ArrayLike  # C
     local: bool  # Lemma 3 after Lemma 1
+    strict: bool  # look at the local bound at once when the global one exceeds C, not one pick later as the authors' code
     guaranteed: bool  # the larger of the two local statistics (theory.md B18) instead of the authors' one
     lazy: bool
 
@@ -169,11 +170,12 @@ def fill(
     def full(batch: Batch) -> Array:
         return batch.size >= limit
 
+    def pick_within(bound: ArrayLike, batch: Batch) -> Batch:
+        return lax.while_loop(lambda b: ~full(b) & (b.bound <= bound), pick, batch)
+
     def stretch(batch: Batch) -> Batch:
         """Picks until the bound asks for a look, and looks."""
-        batch = lax.while_loop(lambda b: ~full(b) & (b.bound <= rule.ratio), pick, batch)
-        if not rule.local:
-            return batch._replace(done=jnp.ones((), bool))
+        batch = pick_within(rule.ratio, batch)
         local = _local_bounds(state, kernel, regularization, rule, batch)
         bound = jnp.max(local)
         return batch._replace(local=local, bound=bound, done=full(batch) | (bound > rule.ratio))
@@ -188,6 +190,11 @@ def fill(
         bound=jnp.ones((), arms.dtype),
         done=jnp.zeros((), bool),
     )
+    if not rule.local or not rule.strict:
+        start = pick_within(rule.ratio, start)
     if not rule.local:
-        return stretch(start)
+        return start
+    if not rule.strict:
+        size = start.size + 1
+        start = lax.while_loop(lambda b: ~full(b) & (b.size < size), pick, start)
     return lax.while_loop(lambda batch: ~batch.done, stretch, start)

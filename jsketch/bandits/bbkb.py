@@ -37,6 +37,8 @@ class BBKB:
     rule: str = struct.field(pytree_node=False, default="global")  # Lemma 1, or "global_local": Lemma 3 after it
     # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of both (theory.md B18)
     local_statistic: str = struct.field(pytree_node=False, default="full")
+    # False: as the authors' code, which looks at the local bound one pick after the global one is exceeded (theory.md C-B8)
+    strict: bool = struct.field(pytree_node=False, default=True)
     lazy: bool = struct.field(pytree_node=False, default=True)  # False: full rank-one sweeps, O(A M) memory
     max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a batch that fills it is flagged `truncated`
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
@@ -68,7 +70,9 @@ class BBKB:
         return state.mean + self.confidence_width(state) * jnp.sqrt(state.variance)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        rule = batches.Rule(self.ratio, self.rule == "global_local", self.local_statistic == "guaranteed", self.lazy)
+        rule = batches.Rule(
+            self.ratio, self.rule == "global_local", self.strict, self.local_statistic == "guaranteed", self.lazy
+        )
         limit = jnp.asarray(self.max_batch if limit is None else limit, jnp.int32)
         batch = batches.fill(
             state,

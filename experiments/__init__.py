@@ -1,0 +1,1 @@
+"""Experiments that re-run the figures of the papers: shared data, results and plots, one folder per paper."""

@@ -1,0 +1,114 @@
+"""Figures of the bandit experiments: one style, one colour per algorithm throughout, mean and 95% band.
+
+Every function draws `curves`, a dict from algorithm name to (x [P], values [R, P]): P points, R repetitions.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")  # no display is needed, or looked for
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]
+
+# Okabe and Ito's palette, told apart by colour-blind readers; the dashes tell lines apart in black and white.
+LOOKS = {
+    "uniform": ("uniform", "#000000", (0, (1, 1.5))),
+    "eps_greedy": ("ε-greedy", "#E69F00", (0, (5, 1.5))),
+    "gp_ucb": ("GP-UCB", "#56B4E9", (0, (4, 1, 1, 1))),
+    "bkb": ("BKB", "#009E73", (0, (2, 1))),
+    "bbkb_global": ("BBKB, global", "#D55E00", "solid"),
+    "bbkb_global_local": ("BBKB, global-local", "#CC79A7", (0, (6, 1))),
+}
+
+STYLE = {
+    "figure.figsize": (5.6, 3.2),
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 200,
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.5,
+    "legend.frameon": False,
+}
+
+
+def regret_ratio(path: Path, curves: Curves, title: str) -> None:
+    """Cumulative regret over the expected regret of the uniform policy, R_t / R_t^unif, against t."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        _draw(axes, curves)
+        _count_axis(axes)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
+        _finish(figure, axes, path, title)
+
+
+def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
+    """Run time in seconds, without compilation, against t; on log axes, where a slope is a power of t."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        _draw(axes, curves)
+        _log_axes(axes)
+        seeds = "one seed" if side_by_side == 1 else f"{side_by_side} seeds side by side"
+        axes.set_ylabel(f"run time of {seeds} (s)")
+        _finish(figure, axes, path, title)
+
+
+def batch_size(path: Path, curves: Curves, title: str) -> None:
+    """Size of the batch in which evaluation t was made, against t, on log axes."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        _draw(axes, curves)
+        _log_axes(axes)
+        axes.set_ylabel("batch size (evaluations)")
+        _finish(figure, axes, path, title)
+
+
+def _draw(axes: Axes, curves: Curves) -> None:
+    """A line for the mean and a band for its 95% interval (see results.ci95); no band for one repetition."""
+    for name, (x, values) in curves.items():
+        label, colour, dashes = LOOKS[name]
+        mean = values.mean(axis=0)
+        axes.plot(x, mean, color=colour, linestyle=dashes, label=label)
+        if len(values) > 1:
+            half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+
+
+def _count_axis(axes: Axes) -> None:
+    axes.set_xlabel("evaluations $t$")
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _log_axes(axes: Axes) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("evaluations $t$")
+    plain = FuncFormatter(lambda value, _: f"{value:,g}")
+    axes.xaxis.set_major_formatter(plain)
+    axes.yaxis.set_major_formatter(plain)
+
+
+def _finish(figure: plt.Figure, axes: Axes, path: Path, title: str) -> None:
+    """Title, a legend beside the plot in the order in which the lines end, and the file."""
+    axes.set_title(title, loc="left")
+    handles, labels = axes.get_legend_handles_labels()
+    order = np.argsort([-float(np.asarray(handle.get_ydata())[-1]) for handle in handles], kind="stable")
+    figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside right center")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.stem + ".tmp.png")
+    figure.savefig(part)
+    part.replace(path)
+    plt.close(figure)

@@ -1,0 +1,64 @@
+# Sourced by the other scripts: makes .venv in the repository root, installs jsketch and its tools there,
+# and leaves $PYTHON pointing at its interpreter. Does nothing when the environment is up to date.
+# JSKETCH_PYTHON may name the python to make it with (any 3.11 or newer).
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+VENV="$ROOT/.venv"
+PYTHON="$VENV/bin/python"
+
+# A usable python is 3.11 or newer and can make virtual environments (some systems package venv apart).
+usable_python() {
+    "$1" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 </dev/null
+}
+
+find_python() {
+    local name
+    if [ -n "${JSKETCH_PYTHON:-}" ]; then
+        usable_python "$JSKETCH_PYTHON" && echo "$JSKETCH_PYTHON"
+        return
+    fi
+    for name in python3 python3.13 python3.12 python3.11 python3.14 python; do
+        if usable_python "$name"; then echo "$name"; return; fi
+    done
+}
+
+# The environment is stale when the dependencies, the interpreter or the place of the repository change.
+stamp_of() {
+    "$1" - "$ROOT" <<'PY'
+import hashlib, pathlib, sys
+root = pathlib.Path(sys.argv[1])
+parts = [(root / "pyproject.toml").read_bytes(), sys.version.encode(), str(root).encode()]
+print(hashlib.sha256(b"\0".join(parts)).hexdigest())
+PY
+}
+
+setup_env() {
+    if [ -x "$PYTHON" ] && [ -f "$VENV/jsketch-stamp" ] &&
+        [ "$(stamp_of "$PYTHON" 2>/dev/null)" = "$(cat "$VENV/jsketch-stamp")" ]; then
+        return 0
+    fi
+    local base
+    base="$(find_python)"
+    if [ -z "$base" ]; then
+        echo "No usable Python found: jsketch needs Python 3.11 or newer with its venv module" \
+            "(on Debian and Ubuntu: apt install python3-venv)." \
+            "Install one, or name it with JSKETCH_PYTHON=/path/to/python." >&2
+        return 1
+    fi
+    echo "Setting up .venv with $("$base" --version 2>&1): installing jsketch and its tools (once, a minute or two) ..."
+    rm -f "$VENV/jsketch-stamp"
+    if ! "$base" -m venv --clear "$VENV" </dev/null; then
+        echo "Could not make the virtual environment .venv; the reason is printed above." >&2
+        return 1
+    fi
+    if ! "$PYTHON" -m pip install --quiet --no-input --disable-pip-version-check \
+        --editable "$ROOT[test]" </dev/null; then
+        echo "Installing jsketch into .venv failed; pip's reason is printed above." \
+            "With no network, make the packages of pyproject.toml available to pip and run this again." >&2
+        return 1
+    fi
+    stamp_of "$PYTHON" >"$VENV/jsketch-stamp"
+    echo "The environment is ready."
+}
+
+setup_env || exit 1
