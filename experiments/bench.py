@@ -1,8 +1,8 @@
 """How long the compiled bandits take on this machine: medians of several runs, compilation apart and added in.
 
-    scripts/bench                                  every benchmark
-    scripts/bench --only abalone compile           some of them
-    scripts/bench --reference DIR                  also runs the authors' NumPy code, a checkout of batch-bkb, beside ours
+scripts/bench                                  every benchmark
+scripts/bench --only abalone compile           some of them
+scripts/bench --reference DIR                  also runs the authors' NumPy code, a checkout of batch-bkb, beside ours
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def needed_flops(trace: loops.Trace, arms: int) -> float:
     (n m^2), their Gram matrix (n m^2), two factorizations with inverse (2 m^3 / 3 each).
     """
     total = 0.0
-    traces = zip(np.asarray(trace.arm), np.asarray(trace.round), np.asarray(trace.dictionary_size), strict=True)
+    traces = zip(
+        np.asarray(trace.arm), np.asarray(trace.round), np.asarray(trace.dictionary_size), strict=True
+    )
     for arm, rounds, size in traces:
         last = np.append(np.flatnonzero(np.diff(rounds)), len(rounds) - 1)
         first_pull = np.zeros(len(arm))
@@ -152,7 +154,8 @@ def _run_reference(task: Task, problem: Any, options: argparse.Namespace) -> dic
     )
     note = f" ({task.seeds} x one seed)" if task.seeds > 1 else ""
     print(
-        f"{'':14s} authors {run.seconds * task.seeds:7.2f} s{note}  m {run.dictionary_size}  batches {run.batches}", flush=True
+        f"{'':14s} authors {run.seconds * task.seeds:7.2f} s{note}  m {run.dictionary_size}  batches {run.batches}",
+        flush=True,
     )
     return dict(seconds=run.seconds * task.seeds, dictionary_size=run.dictionary_size, batches=run.batches)
 
@@ -170,7 +173,10 @@ def compile_times(options: argparse.Namespace) -> dict[str, float]:
         other = task._replace(lengthscale=6.0, noise_std=0.02)
         loops.run(make_bandit(other, capacity=160), problem, jax.random.key(1), 10)
         again = loops.compiled_programs() - before
-        print(f"compile {name:18s} {rows[name]:5.2f} s   new programs for other numbers and seed: {again}   [< 4 s, 0]", flush=True)
+        print(
+            f"compile {name:18s} {rows[name]:5.2f} s   new programs for other numbers and seed: {again}   [< 4 s, 0]",
+            flush=True,
+        )
     return rows
 
 
@@ -210,9 +216,15 @@ def million(options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[*TASKS, *OTHERS], default=[*TASKS, *OTHERS], help="benchmarks to run")
-    parser.add_argument("--reference", type=Path, help="checkout of the authors' code, run on the same problems")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=[*TASKS, *OTHERS], default=[*TASKS, *OTHERS], help="benchmarks to run"
+    )
+    parser.add_argument(
+        "--reference", type=Path, help="checkout of the authors' code, run on the same problems"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")

@@ -1,6 +1,6 @@
 """A batched, sketched GP bandit against a uniform policy, with a regret plot at the end; no download.
 
-    scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]
+scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]
 """
 
 from __future__ import annotations
@@ -26,20 +26,25 @@ def generate(arms: int) -> tuple[np.ndarray, np.ndarray]:
     features = random.uniform(-1, 1, (arms, 4))
     centres, heights = random.uniform(-1, 1, (12, 4)), random.uniform(0.2, 1, 12)
     squared = np.square(features[:, None] - centres).sum(-1)
-    reward = (heights * np.exp(-squared / (2 * 0.4**2))).sum(1)
+    reward = (heights * np.exp(-squared / (2 * 0.8**2))).sum(1)
     return features, (reward - reward.min()) / np.ptp(reward)
 
 
 def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
     """The two policies, under the names that the plots know."""
     bandit = BBKB(
-        kernel=kernels.Gaussian(lengthscale), regularization=NOISE_STD**2, noise_std=NOISE_STD, delta=min(1 / horizon, 0.5)
+        kernel=kernels.Gaussian(lengthscale),
+        regularization=NOISE_STD**2,
+        noise_std=NOISE_STD,
+        delta=min(1 / horizon, 0.5),
     )
     return {"uniform": Uniform(), "bbkb_global": bandit}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--arms", type=int, default=2000, help="generated candidates (default 2000)")
     parser.add_argument("--horizon", type=int, default=1000, help="evaluations a run (default 1000)")
     parser.add_argument("--seeds", type=int, default=4)
@@ -58,28 +63,35 @@ def main() -> None:
         print(f"Data: Abalone, REAL, {len(reward)} candidates.")
     else:
         features, reward = generate(options.arms)
-        print(f"Data: GENERATED, {len(reward)} candidates with 4 features, a smooth reward in [0, 1], noise {NOISE_STD}.")
+        print(
+            f"Data: GENERATED, {len(reward)} candidates with 4 features, a smooth reward in [0, 1], noise {NOISE_STD}."
+        )
     print("(--dataset abalone runs on real data.)\n" if options.dataset == "generated" else "")
 
     problem = problems.finite_arms(features, reward, NOISE_STD)
     keys = jax.random.split(jax.random.key(0), options.seeds)
     t = np.arange(1, options.horizon + 1)
     curves = {}
-    print(f"{'policy':14s} {'regret ratio':>16s} {'batches':>8s} {'inducing points':>16s} {'compile s':>10s} {'run s':>7s}")
-    for name, bandit in algorithms(options.horizon, 0.8 if options.dataset == "generated" else 5.0).items():
+    print(
+        f"{'policy':14s} {'regret ratio':>16s} {'batches':>8s} {'inducing points':>16s} {'compile s':>10s} {'run s':>7s}"
+    )
+    for name, bandit in algorithms(options.horizon, 3.0 if options.dataset == "generated" else 5.0).items():
         result = loops.run_seeds(bandit, problem, keys, options.horizon)
         ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
         curves[name] = (t, ratios)
         interval = f"+- {results.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""
         print(
             f"{plots.LOOKS[name][0]:14s} {ratios[:, -1].mean():7.3f} {interval:>8s} "
-            f"{float(result.trace.round[:, -1].mean()) + 1:8.1f} {float(result.trace.dictionary_size[:, -1].mean()):16.1f} "
+            f"{float(result.trace.round[:, -1].mean()) + 1:8.1f} "
+            f"{float(result.trace.dictionary_size[:, -1].mean()):16.1f} "
             f"{result.compile_seconds:10.2f} {result.run_seconds:7.2f}"
         )
     picture = options.out / "regret.png"
-    plots.regret_ratio(picture, curves, f"{options.dataset} data, {options.seeds} seeds, mean and 95% interval")
+    plots.regret_ratio(
+        picture, curves, f"{options.dataset} data, {options.seeds} seeds, mean and 95% interval"
+    )
     print(
-        f"\nRegret ratio: cumulative regret over that of the uniform policy in expectation, after {options.horizon} evaluations."
+        f"\nRegret ratio: cumulative regret over the uniform policy's expected one, after {options.horizon} evaluations."
         f"\nThe picture is {picture}. Next: python -m experiments.bbkb_2020.regret --dataset abalone --out out/abalone"
     )
 

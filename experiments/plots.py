@@ -5,6 +5,7 @@ Every function draws `curves`, a dict from algorithm name to (x [P], values [R, 
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -27,7 +28,7 @@ LOOKS = {
     "bbkb_global_local": ("BBKB, global-local", "#CC79A7", (0, (6, 1))),
 }
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.figsize": (5.6, 3.2),
     "figure.constrained_layout.use": True,
     "savefig.dpi": 200,
@@ -105,7 +106,7 @@ def _finish(figure: plt.Figure, axes: Axes, path: Path, title: str) -> None:
     """Title, a legend beside the plot in the order in which the lines end, and the file."""
     axes.set_title(title, loc="left")
     handles, labels = axes.get_legend_handles_labels()
-    order = np.argsort([-float(np.asarray(handle.get_ydata())[-1]) for handle in handles], kind="stable")
+    order = np.argsort([-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable")
     figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside right center")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.stem + ".tmp.png")

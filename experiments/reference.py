@@ -49,17 +49,26 @@ def run(
     qbar: float = 2.0,
     ratio: float = 2.0,
 ) -> ReferenceRun:
-    """One run on arms [A,d] with mean rewards [A], started at two uniform arms (their code cannot start from one); lam = noise_std^2, F = 1,
-    delta = 1/T. The kernel is the fast one of their utilities (a pairwise kernel for large tables)."""
+    """One run on arms [A,d] with mean rewards [A], started at two uniform arms: their code cannot start from one.
+
+    lam = noise_std^2, F = 1, delta = 1/T. The kernel is the fast one of their utilities.
+    """
     from sklearn.gaussian_process.kernels import RBF, PairwiseKernel  # their code's kernels; only needed here
 
     library, utilities = load(folder)
     random = np.random.RandomState(seed)
     kernel = utilities.FastMixinKernel(
-        RBF(lengthscale), PairwiseKernel(gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1})
+        RBF(lengthscale),
+        PairwiseKernel(gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}),
     )
     options = dict(
-        lam=noise_std**2, dot=kernel, noise_variance=noise_std**2, fnorm=1.0, delta=1 / horizon, qbar=qbar, verbose=0
+        lam=noise_std**2,
+        dot=kernel,
+        noise_variance=noise_std**2,
+        fnorm=1.0,
+        delta=1 / horizon,
+        qbar=qbar,
+        verbose=0,
     )
     if algorithm != "bkb":
         options["ratio_threshold"] = ratio

@@ -65,12 +65,14 @@ class Matern:
 
     def gram(self, x: Array, y: Array) -> Array:
         if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(f"Matern has closed forms for nu = 0.5, 1.5 and 2.5 only; nu = {self.nu} was given.")
+            raise ValueError(
+                f"Matern has closed forms for nu = 0.5, 1.5 and 2.5 only; nu = {self.nu} was given."
+            )
         squared = 2 * self.nu * _scaled_squared_distances(x, y, self.lengthscale)
         # the square root of an exact zero has no derivative: step around it
         scaled = jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)
-        polynomial = {0.5: 1.0, 1.5: 1 + scaled, 2.5: 1 + scaled + squared / 3}[self.nu]
-        return polynomial * jnp.exp(-scaled)
+        polynomials: dict[float, Any] = {0.5: 1.0, 1.5: 1 + scaled, 2.5: 1 + scaled + squared / 3}
+        return polynomials[self.nu] * jnp.exp(-scaled)
 
     def diag(self, x: Array) -> Array:
         return _ones(x)
@@ -85,7 +87,8 @@ class RationalQuadratic:
 
     def gram(self, x: Array, y: Array) -> Array:
         squared = _scaled_squared_distances(x, y, self.lengthscale)
-        return jnp.exp(-self.alpha * jnp.log1p(squared / (2 * self.alpha)))
+        alpha = jnp.asarray(self.alpha, x.dtype)
+        return jnp.exp(-alpha * jnp.log1p(squared / (2 * alpha)))
 
     def diag(self, x: Array) -> Array:
         return _ones(x)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-BLOCK = 32  # columns factored at a time; the sequential part works on BLOCK x BLOCK, the rest is matrix-matrix
+BLOCK = (
+    32  # columns factored at a time; the sequential part works on BLOCK x BLOCK, the rest is matrix-matrix
+)
 HALVES_FROM = 256  # M from which a factorization is split in two
 UPPER_FROM = 256  # M from which the zeros of a triangular matrix are worth skipping
 UPPER_BLOCKS = 4  # column blocks of a product with a triangular matrix: 10/16 of the flops of a full one
@@ -72,7 +74,7 @@ def _factor_block(block: Array, threshold: Array) -> tuple[Array, Array, Array]:
     eliminated along with the block, which leaves the inverse.
     """
     size = block.shape[0]
-    rows = jnp.arange(size)
+    rows = jnp.arange(size, dtype=jnp.int32)
 
     def column(j: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         schur, inverse, pivots, kept = carry
@@ -97,7 +99,7 @@ def _factor_panels(matrix: Array, threshold: Array) -> Factor:
     dtype = matrix.dtype
     matrix = jnp.pad(matrix, (0, extra))
     threshold = jnp.pad(threshold, (0, extra), constant_values=jnp.inf)
-    rows = jnp.arange(padded)
+    rows = jnp.arange(padded, dtype=jnp.int32)
     identity = jnp.eye(padded, dtype=dtype)
 
     def panel(i: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
@@ -106,7 +108,8 @@ def _factor_panels(matrix: Array, threshold: Array) -> Factor:
         lower_rows = lax.dynamic_slice(lower, (start, 0), (block, padded))
         columns = lax.dynamic_slice(matrix, (0, start), (padded, block)) - matmul(lower, lower_rows.T)
         block_inverse, block_pivots, block_kept = _factor_block(
-            lax.dynamic_slice(columns, (start, 0), (block, block)), lax.dynamic_slice(threshold, (start,), (block,))
+            lax.dynamic_slice(columns, (start, 0), (block, block)),
+            lax.dynamic_slice(threshold, (start,), (block,)),
         )
         below = jnp.where((rows >= start + block)[:, None] & block_kept, matmul(columns, block_inverse.T), 0)
         lower = lax.dynamic_update_slice(lower, below, (0, start))
@@ -150,7 +153,8 @@ def inverse_root(gram: Array, mask: Array) -> Array:
     use. Rows of R of masked slots, and columns of masked or skipped ones, are exactly zero.
     """
     gram = jnp.where(mask[:, None] & mask, gram, 0)
-    cut = jnp.maximum(mask.sum(), 1) * jnp.finfo(gram.dtype).eps * jnp.max(jnp.diagonal(gram))
+    count = jnp.maximum(mask.sum(dtype=gram.dtype), 1)
+    cut = count * jnp.finfo(gram.dtype).eps * jnp.max(jnp.diagonal(gram))
     result = factor(gram, jnp.where(mask, cut, jnp.inf))
     return jnp.where(mask[:, None] & result.kept, result.inverse.T, 0)
 

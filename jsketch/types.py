@@ -53,7 +53,9 @@ class Info:
 
     batch_size: Array  # [] int32, evaluations told in this round
     observed: Array  # [] int32, those with a usable reward
-    dictionary_size: Array  # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
+    dictionary_size: (
+        Array  # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
+    )
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule

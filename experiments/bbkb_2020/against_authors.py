@@ -22,7 +22,9 @@ from jsketch.bandits import BBKB
 NOISE_STD = 0.01
 
 
-def ours(problem: Any, rule: str, strict: bool, lengthscale: float, horizon: int, seeds: int) -> dict[str, np.ndarray]:
+def ours(
+    problem: Any, rule: str, strict: bool, lengthscale: float, horizon: int, seeds: int
+) -> dict[str, np.ndarray]:
     """Final regret ratios, dictionary sizes and numbers of batches of our runs, [S] each."""
     bandit = BBKB(
         kernel=kernels.Gaussian(lengthscale),
@@ -50,7 +52,8 @@ def authors(
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
     options = dict(lengthscale=lengthscale, noise_std=NOISE_STD)
     runs = [
-        reference.run(folder, f"bbkb_{rule}", features, mean_reward, horizon, number, **options) for number in range(seeds)
+        reference.run(folder, f"bbkb_{rule}", features, mean_reward, horizon, number, **options)
+        for number in range(seeds)
     ]
     uniform = horizon * (mean_reward.max() - mean_reward.mean())
     return dict(
@@ -88,7 +91,9 @@ def compare(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--reference", type=Path, required=True, help="checkout of the authors' code")
     parser.add_argument("--lengthscales", type=float, nargs="+", default=[5.0, 10.0, 17.5])
     parser.add_argument("--horizon", type=int, default=2_000)

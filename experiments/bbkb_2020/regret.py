@@ -45,7 +45,9 @@ def _optimistic(c: Config) -> dict[str, Any]:
 
 
 def _batched(c: Config, rule: str) -> BBKB:
-    return BBKB(**_optimistic(c), qbar=c["qbar"], ratio=c["ratio"], rule=rule, max_batch=max(10_000, c["horizon"]))
+    return BBKB(
+        **_optimistic(c), qbar=c["qbar"], ratio=c["ratio"], rule=rule, max_batch=max(10_000, c["horizon"])
+    )
 
 
 ALGORITHMS: dict[str, Callable[[Config], Any]] = {
@@ -101,7 +103,13 @@ def run_chunk(bandit: Any, problem: Any, seeds: list[int], config: Config, folde
         bar.refresh()
 
     result = loops.run_seeds(
-        bandit, problem, keys, config["horizon"], workers=config["seeds_side_by_side"], on_progress=progress, reports=REPORTS
+        bandit,
+        problem,
+        keys,
+        config["horizon"],
+        workers=config["seeds_side_by_side"],
+        on_progress=progress,
+        reports=REPORTS,
     )
     points = grid(config["horizon"]) - 1
     ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
@@ -158,19 +166,28 @@ def draw(folder: Path, runs: dict[str, list[dict[str, np.ndarray]]], options: ar
     def curves(field: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         return {name: (rows[0]["t"], np.stack([row[field] for row in rows])) for name, rows in runs.items()}
 
+    def timed() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Without what lies before the first progress report, where nothing was measured."""
+        measured = grid(options.horizon) >= options.horizon / REPORTS
+        return {name: (t[measured], values[:, measured]) for name, (t, values) in curves("seconds").items()}
+
     title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
     plots.regret_ratio(folder / "regret_ratio.png", curves("regret_ratio"), title)
-    plots.run_time(folder / "time.png", curves("seconds"), title, min(options.workers, options.seeds))
+    plots.run_time(folder / "time.png", timed(), title, min(options.workers, options.seeds))
     plots.batch_size(folder / "batch_size.png", curves("batch_size"), title)
     fields = ("t", "regret_ratio", "batch_size", "seconds")
-    arrays = {f"{name}/{f}": np.stack([row[f] for row in rows]) for name, rows in runs.items() for f in fields[1:]}
+    arrays = {
+        f"{name}/{f}": np.stack([row[f] for row in rows]) for name, rows in runs.items() for f in fields[1:]
+    }
     arrays |= {f"{name}/t": rows[0]["t"] for name, rows in runs.items()}
     results.write_npz(folder / "traces.npz", arrays)
 
 
 def print_table(summary: dict[str, Any]) -> None:
     """Final regret ratio, batches, dictionary size and seconds of every algorithm."""
-    print(f"\n{'algorithm':18s} {'R_T / R_T^unif':>18s} {'batches':>9s} {'dictionary':>10s} {'run s':>8s} {'compile s':>9s}")
+    print(
+        f"\n{'algorithm':18s} {'R_T / R_T^unif':>18s} {'batches':>9s} {'dictionary':>10s} {'run s':>8s} {'compile s':>9s}"
+    )
     for name, row in summary.items():
         ci = row["regret_ratio"]["ci95"]
         interval = f"+- {ci:.4f}" if ci is not None else ""
@@ -181,12 +198,16 @@ def print_table(summary: dict[str, Any]) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dataset", choices=sorted(LENGTHSCALES), default="abalone")
     parser.add_argument("--horizon", type=int, default=10_000, help="evaluations a run (default 10000)")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
-    parser.add_argument("--lengthscale", type=float, help="one for all algorithms (default: the paper's Table 1)")
+    parser.add_argument(
+        "--lengthscale", type=float, help="one for all algorithms (default: the paper's Table 1)"
+    )
     parser.add_argument("--regularization", type=float, help="default noise_std^2 = 1e-4 (chosen)")
     parser.add_argument("--ratio", type=float, default=2.0, help="C of BBKB (chosen)")
     parser.add_argument("--qbar", type=float, default=2.0)

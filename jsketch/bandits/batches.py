@@ -28,7 +28,7 @@ LOCAL_PICKS = 32  # picks in one chunk of the local bound
 class Batch(NamedTuple):
     """A batch under construction."""
 
-    index: Array  # [B] int32, picks in order
+    arms: Array  # [B] int32, picks in order
     size: Array  # [] int32
     scores: Array  # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
     precision: Array  # [M, M] of the hallucinated pulls, in whitened coordinates
@@ -88,12 +88,14 @@ def _swept_top(features: Array, batch: Batch) -> _Top:
     return _Top(arm, jnp.ones((), bool), batch.scores, direction, e)
 
 
-def _local_bounds(state: SketchState, kernel: Any, regularization: ArrayLike, rule: Rule, batch: Batch) -> Array:
+def _local_bounds(
+    state: SketchState, kernel: Any, regularization: ArrayLike, rule: Rule, batch: Batch
+) -> Array:
     """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma 3)."""
     arms = state.domain.features
     running = running_count(batch.local > rule.ratio)
     rows = min(LOCAL_ROWS, arms.shape[0])
-    picks = min(LOCAL_PICKS, batch.index.shape[0])
+    picks = min(LOCAL_PICKS, batch.arms.shape[0])
 
     def embed(x: Array) -> tuple[Array, Array]:
         k = kernel.gram(x, state.nystrom.points)
@@ -104,8 +106,8 @@ def _local_bounds(state: SketchState, kernel: Any, regularization: ArrayLike, ru
         z, u = embed(arms[index])
 
         def some_picks(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            slots = block * picks + jnp.arange(picks)
-            picked = arms[batch.index.at[slots].get(mode="clip")]
+            slots = block * picks + jnp.arange(picks, dtype=jnp.int32)
+            picked = arms[batch.arms.at[slots].get(mode="clip")]
             z_picked, u_picked = embed(picked)
             embedded = matmul(u, u_picked.T)
             full = (kernel.gram(arms[index], picked) - matmul(z, z_picked.T)) / regularization + embedded
@@ -142,7 +144,9 @@ def fill(
     nothing_known = state.evidence.count == 0
     limit = jnp.where(nothing_known, jnp.minimum(limit, 1), limit)
     scores = state.mean + width * jnp.sqrt(state.variance)
-    scores = jnp.where(nothing_known & (jnp.arange(arms.shape[0]) != state.first_arm), -jnp.inf, scores)
+    scores = jnp.where(
+        nothing_known & (jnp.arange(arms.shape[0], dtype=jnp.int32) != state.first_arm), -jnp.inf, scores
+    )
     features = None
     if not rule.lazy:
         features = matmul(kernel.gram(arms, state.nystrom.points), state.whitened_root)
@@ -157,7 +161,7 @@ def fill(
             scores = state.mean + width * jnp.sqrt(state.residual / regularization + e)
         spent = state.variance[top.arm]
         return Batch(
-            index=put(batch.index, batch.size, top.arm),
+            arms=put(batch.arms, batch.size, top.arm),
             size=batch.size + 1,
             scores=scores,
             precision=ridge.hallucinate(batch.precision, top.direction, top.e),
@@ -170,18 +174,19 @@ def fill(
     def full(batch: Batch) -> Array:
         return batch.size >= limit
 
-    def pick_within(bound: ArrayLike, batch: Batch) -> Batch:
-        return lax.while_loop(lambda b: ~full(b) & (b.bound <= bound), pick, batch)
+    def pick_on(batch: Batch) -> Batch:
+        """Picks until the bound asks for a look."""
+        return lax.while_loop(lambda b: ~full(b) & (b.bound <= rule.ratio), pick, batch)
 
     def stretch(batch: Batch) -> Batch:
         """Picks until the bound asks for a look, and looks."""
-        batch = pick_within(rule.ratio, batch)
+        batch = pick_on(batch)
         local = _local_bounds(state, kernel, regularization, rule, batch)
         bound = jnp.max(local)
         return batch._replace(local=local, bound=bound, done=full(batch) | (bound > rule.ratio))
 
     start = Batch(
-        index=jnp.zeros(capacity, jnp.int32),
+        arms=jnp.zeros(capacity, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         scores=scores,
         precision=jnp.eye(state.capacity, dtype=arms.dtype),
@@ -190,11 +195,10 @@ def fill(
         bound=jnp.ones((), arms.dtype),
         done=jnp.zeros((), bool),
     )
-    if not rule.local or not rule.strict:
-        start = pick_within(rule.ratio, start)
     if not rule.local:
-        return start
+        return pick_on(start)
     if not rule.strict:
+        start = pick_on(start)
         size = start.size + 1
         start = lax.while_loop(lambda b: ~full(b) & (b.size < size), pick, start)
     return lax.while_loop(lambda batch: ~batch.done, stretch, start)

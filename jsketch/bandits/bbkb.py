@@ -32,19 +32,31 @@ class BBKB:
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
-    ratio: ArrayLike = 2.0  # C >= 1, by which a variance may shrink within a batch; 1 is one evaluation a batch
+    ratio: ArrayLike = (
+        2.0  # C >= 1, by which a variance may shrink within a batch; 1 is one evaluation a batch
+    )
     width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
-    rule: str = struct.field(pytree_node=False, default="global")  # Lemma 1, or "global_local": Lemma 3 after it
+    rule: str = struct.field(
+        pytree_node=False, default="global"
+    )  # Lemma 1, or "global_local": Lemma 3 after it
     # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of both (theory.md B18)
     local_statistic: str = struct.field(pytree_node=False, default="full")
     # False: as the authors' code, which looks at the local bound one pick after the global one is exceeded (theory.md C-B8)
     strict: bool = struct.field(pytree_node=False, default=True)
     lazy: bool = struct.field(pytree_node=False, default=True)  # False: full rank-one sweeps, O(A M) memory
-    max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a batch that fills it is flagged `truncated`
+    max_batch: int = struct.field(
+        pytree_node=False, default=10_000
+    )  # B; a batch that fills it is flagged `truncated`
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, pull_counts: Any = None, reward_sums: Any = None, dictionary: Any = None
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        pull_counts: Any = None,
+        reward_sums: Any = None,
+        dictionary: Any = None,
     ) -> SketchState:
         """As `BKB.init`; also raises ValueError for ratio < 1, an unknown rule or max_batch < 1."""
         checks.confidence(self)
@@ -54,7 +66,9 @@ class BBKB:
         if self.rule not in RULES:
             raise ValueError(f"rule must be one of {RULES}; {self.rule!r} was given.")
         if self.local_statistic not in STATISTICS:
-            raise ValueError(f"local_statistic must be one of {STATISTICS}; {self.local_statistic!r} was given.")
+            raise ValueError(
+                f"local_statistic must be one of {STATISTICS}; {self.local_statistic!r} was given."
+            )
         checks.arms(domain)
         checks.precision(domain, self.kernel, self.regularization)
         known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)
@@ -62,7 +76,9 @@ class BBKB:
 
     def confidence_width(self, state: SketchState) -> Array:
         """alpha~_fb, []."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta, self.ratio)
+        confidence = widths.Confidence(
+            self.regularization, self.noise_std, self.norm_bound, self.delta, self.ratio
+        )
         return self.width(state.evidence, confidence)
 
     def scores(self, state: SketchState) -> Array:
@@ -71,7 +87,11 @@ class BBKB:
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rule = batches.Rule(
-            self.ratio, self.rule == "global_local", self.strict, self.local_statistic == "guaranteed", self.lazy
+            self.ratio,
+            self.rule == "global_local",
+            self.strict,
+            self.local_statistic == "guaranteed",
+            self.lazy,
         )
         limit = jnp.asarray(self.max_batch if limit is None else limit, jnp.int32)
         batch = batches.fill(
@@ -83,7 +103,7 @@ class BBKB:
             jnp.clip(limit, 1, self.max_batch),
             self.max_batch,
         )
-        return Query(index=batch.index, mask=jnp.arange(self.max_batch) < batch.size)
+        return Query(index=batch.arms, mask=jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size)
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
         checks.rewards(query, y)

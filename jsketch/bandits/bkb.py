@@ -23,14 +23,22 @@ def past(domain: Arms, pull_counts: Any, reward_sums: Any, dictionary: Any, capa
     """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes."""
     if pull_counts is None:
         if reward_sums is not None or dictionary is not None:
-            raise ValueError("reward_sums and dictionary describe past evaluations: give pull_counts with them.")
+            raise ValueError(
+                "reward_sums and dictionary describe past evaluations: give pull_counts with them."
+            )
         return None
     checks.history(domain, pull_counts, reward_sums)
     dtype = domain.features.dtype
     counts, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
-    keep = counts > 0 if dictionary is None else jnp.zeros(domain.count, bool).at[jnp.asarray(dictionary)].set(True)
+    keep = (
+        counts > 0
+        if dictionary is None
+        else jnp.zeros(domain.count, bool).at[jnp.asarray(dictionary)].set(True)
+    )
     if not isinstance(keep, jax.core.Tracer) and int(keep.sum()) > capacity:
-        raise ValueError(f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {capacity}: raise `capacity`.")
+        raise ValueError(
+            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {capacity}: raise `capacity`."
+        )
     return counts, sums, keep
 
 
@@ -48,7 +56,13 @@ class BKB:
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, pull_counts: Any = None, reward_sums: Any = None, dictionary: Any = None
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        pull_counts: Any = None,
+        reward_sums: Any = None,
+        dictionary: Any = None,
     ) -> SketchState:
         """The state before the first round, or after past evaluations given as pull counts and reward sums [A] (then
         `dictionary` holds the inducing arms, by default all arms pulled). Raises ValueError on static mistakes."""

@@ -34,7 +34,9 @@ def probability(**values: Any) -> None:
     """Raises ValueError unless every named value lies strictly between 0 and 1."""
     for name, value in values.items():
         if not is_traced(value) and not np.all((_numbers(value) > 0) & (_numbers(value) < 1)):
-            raise ValueError(f"{name} is a probability and must lie strictly between 0 and 1; {value} was given.")
+            raise ValueError(
+                f"{name} is a probability and must lie strictly between 0 and 1; {value} was given."
+            )
 
 
 def at_least_one(**values: Any) -> None:
@@ -60,7 +62,9 @@ def arms(domain: Arms) -> None:
             " A single feature is a column: use x[:, None]."
         )
     if features.shape[0] == 0 or features.shape[1] == 0:
-        raise ValueError(f"there is nothing to choose from: arms have shape {features.shape}, need at least one row and column.")
+        raise ValueError(
+            f"there is nothing to choose from: arms have shape {features.shape}, need at least one row and column."
+        )
     if not jnp.issubdtype(features.dtype, jnp.floating):
         raise ValueError(f"arms must be floating point numbers; their dtype is {features.dtype}.")
     if is_traced(features):
@@ -81,7 +85,10 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
         return
     constant = np.flatnonzero(np.ptp(table, axis=0) == 0)
     if constant.size and table.shape[1] > 1:
-        warnings.warn(f"features {constant.tolist()} have the same value for every arm and carry no information.", stacklevel=4)
+        warnings.warn(
+            f"features {constant.tolist()} have the same value for every arm and carry no information.",
+            stacklevel=4,
+        )
     # equal rows have equal projections; unequal ones practically never do
     projection = table @ np.random.default_rng(0).standard_normal(table.shape[1])
     repeated = table.shape[0] - np.unique(projection).size
@@ -126,7 +133,9 @@ def history(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
     """Raises ValueError unless past evaluations are finite vectors [A] with counts >= 0."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
         if jnp.shape(value) != (domain.count,):
-            raise ValueError(f"{name} must hold one number for each of the {domain.count} arms; its shape is {jnp.shape(value)}.")
+            raise ValueError(
+                f"{name} must hold one number for each of the {domain.count} arms; its shape is {jnp.shape(value)}."
+            )
     if not is_traced(pull_counts, reward_sums):
         nonnegative(pull_counts=pull_counts)
         if not np.isfinite(_numbers(reward_sums)).all():

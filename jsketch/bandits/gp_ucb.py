@@ -56,7 +56,13 @@ def _learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array)
     checks.rewards(query, y)
     observed = history.usable(query, y)[0]
     posterior, overflow = exact.observe(
-        state.posterior, bandit.kernel, state.domain.features, query.index[0], y[0], observed, bandit.regularization
+        state.posterior,
+        bandit.kernel,
+        state.domain.features,
+        query.index[0],
+        y[0],
+        observed,
+        bandit.regularization,
     )
     applied = observed & ~overflow
     info = Info(
@@ -68,7 +74,7 @@ def _learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array)
         truncated=jnp.zeros((), bool),
         nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(posterior.mean[query.index[0]]),
     )
-    return state.replace(posterior=posterior, count=state.count + applied), info  # type: ignore[attr-defined]
+    return state.replace(posterior=posterior, count=state.count + applied.astype(state.count.dtype)), info
 
 
 @struct.dataclass
@@ -101,14 +107,16 @@ class GPUCB:
         return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(state.posterior.variance)
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return _single(jnp.where(state.count == 0, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32)))
+        return _single(
+            jnp.where(state.count == 0, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32))
+        )
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
         return _learn(self, state, query, y, self.confidence_width(state))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))  # type: ignore[attr-defined]
+        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))
 
 
 @struct.dataclass
@@ -125,7 +133,7 @@ class EpsGreedy:
 
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
-        checks.nonnegative(epsilon=self.epsilon, one_minus_epsilon=1 - self.epsilon)  # type: ignore[operator]
+        checks.nonnegative(epsilon=self.epsilon, one_minus_epsilon=1 - self.epsilon)
         return _start(self, domain, key)
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -140,4 +148,4 @@ class EpsGreedy:
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))  # type: ignore[attr-defined]
+        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))

@@ -35,7 +35,7 @@ def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query
     observed = usable(query, y)
     weight = observed.astype(y.dtype)
     reward = jnp.where(observed, y, 0)
-    last = jnp.max(jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1), 0))
+    last = jnp.max(jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0))
 
     def add(i: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         counts, sums, information, sketched = carry

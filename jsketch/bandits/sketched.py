@@ -25,7 +25,9 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, Info, PRNGKey, Query
 
-SWEEP_ENTRIES = 640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
+SWEEP_ENTRIES = (
+    640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
+)
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
 
 
@@ -146,7 +148,9 @@ def start(
     pull_counts, reward_sums, keep = history
     dictionary, _ = dictionaries.of_arms(keep, capacity)
     state = refresh(
-        state.replace(pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary), kernel, regularization
+        state.replace(pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary),
+        kernel,
+        regularization,
     )
     upper = state.evidence.logdet + state.evidence.residual_sum / regularization
     return state.replace(evidence=state.evidence.replace(information=upper, information_sketched=upper))
@@ -174,7 +178,11 @@ def apply_feedback(
     )
     new = refresh(told, bandit.kernel, bandit.regularization)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all()
-    new = jax.tree.map(lambda before, after: jnp.where(overflow, before, after), state.replace(domain=None), new.replace(domain=None))
+    new = jax.tree.map(
+        lambda before, after: jnp.where(overflow, before, after),
+        state.replace(domain=None),
+        new.replace(domain=None),
+    )
     info = Info(
         batch_size=query.size.astype(jnp.int32),
         observed=feedback.observed,

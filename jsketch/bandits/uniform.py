@@ -34,7 +34,8 @@ class Uniform:
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         index = jax.random.randint(key, (self.batch,), 0, state.domain.count, jnp.int32)
-        return Query(index=index, mask=jnp.arange(self.batch) < (self.batch if limit is None else limit))
+        limit = jnp.asarray(self.batch if limit is None else limit, jnp.int32)
+        return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < jnp.maximum(limit, 1))
 
     def tell(self, state: UniformState, query: Query, y: Array, key: PRNGKey) -> tuple[UniformState, Info]:
         checks.rewards(query, y)
@@ -48,4 +49,4 @@ class Uniform:
             truncated=jnp.zeros((), bool),
             nonfinite=(query.mask & jnp.isinf(y)).any(),
         )
-        return state.replace(count=state.count + observed), info  # type: ignore[attr-defined]
+        return state.replace(count=state.count + observed), info

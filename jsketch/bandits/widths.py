@@ -9,11 +9,11 @@ for any dictionary on the noise event alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
-from jax.typing import ArrayLike
 
 ALPHA = 3.0  # (1 + eps)/(1 - eps) at the accuracy eps = 1/2 of the papers
 BIAS = 1 + 2**0.5  # 1 + 1/sqrt(1 - eps)
@@ -36,11 +36,11 @@ class Evidence:
 class Confidence:
     """What the user assumes: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise, failure probability delta."""
 
-    regularization: ArrayLike
-    noise_std: ArrayLike
-    norm_bound: ArrayLike
-    delta: ArrayLike
-    ratio: ArrayLike = 1.0  # C, by which a variance may shrink within a batch; 1 for sequential algorithms
+    regularization: Any  # a number or Array [], like the others
+    noise_std: Any
+    norm_bound: Any
+    delta: Any
+    ratio: Any = 1.0  # C, by which a variance may shrink within a batch; 1 for sequential algorithms
 
 
 Width = Callable[[Evidence, Confidence], Array]
@@ -75,7 +75,9 @@ def gp_ucb_paper(e: Evidence, c: Confidence) -> Array:
 
 def bkb_code(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta): the authors' code."""
-    return _bias(c) + c.noise_std * _root(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum + _log_inverse_delta(c))
+    return _bias(c) + c.noise_std * _root(
+        jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum + _log_inverse_delta(c)
+    )
 
 
 def bkb_paper(e: Evidence, c: Confidence) -> Array:

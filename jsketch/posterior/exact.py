@@ -32,7 +32,9 @@ class Dense:
         return jnp.maximum(jnp.diagonal(self.covariance), 0)
 
 
-def dense(kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike) -> Dense:
+def dense(
+    kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike
+) -> Dense:
     """Posterior from pull counts and reward sums [A] by one A x A factorization, O(A^3): for tests and small problems.
 
     With N = diag(counts): mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, where unpulled arms drop out exactly.
@@ -83,7 +85,7 @@ def observe(
     On overflow (a new direction and no row left) the posterior comes back unchanged.
     """
     # rank cut as in linalg.inverse_root: a point in the span of those before it needs no row
-    cut = (exact.used + 1) * jnp.finfo(arms.dtype).eps * jnp.max(kernel.diag(arms))
+    cut = (exact.used + 1).astype(arms.dtype) * jnp.finfo(arms.dtype).eps * jnp.max(kernel.diag(arms))
     rest = exact.residual[arm]
     is_new = observed & (rest > cut)
     overflow = is_new & (exact.used >= exact.basis.shape[0])
@@ -109,7 +111,7 @@ def observe(
         mean=exact.mean + with_arm * (gain * surprise),
         variance=jnp.maximum(exact.variance - jnp.square(with_arm) * gain, 0),
         logdet=exact.logdet + jnp.where(observed, jnp.log1p(e), 0),
-        used=exact.used + is_new,
+        used=exact.used + is_new.astype(jnp.int32),
     )
     return posterior, overflow
 
@@ -121,4 +123,4 @@ def grow(exact: Exact, capacity: int, regularization: ArrayLike) -> Exact:
     slots = jnp.arange(capacity)
     free = slots >= exact.basis.shape[0]
     inverse = jnp.where(free[:, None] & (slots[:, None] == slots), 1 / regularization, inverse)
-    return exact.replace(basis=jnp.pad(exact.basis, ((0, extra), (0, 0))), inverse=inverse)  # type: ignore[attr-defined]
+    return exact.replace(basis=jnp.pad(exact.basis, ((0, extra), (0, 0))), inverse=inverse)

@@ -46,11 +46,17 @@ class RecordedArms:
 
 def _check(features: Any, rewards: Any, name: str) -> None:
     if np.ndim(features) != 2:
-        raise ValueError(f"features must be a matrix [A, d], one arm a row; their shape is {np.shape(features)}.")
+        raise ValueError(
+            f"features must be a matrix [A, d], one arm a row; their shape is {np.shape(features)}."
+        )
     if np.shape(rewards)[:1] != np.shape(features)[:1]:
-        raise ValueError(f"{name} must have one row for each of the {np.shape(features)[0]} arms; its shape is {np.shape(rewards)}.")
+        raise ValueError(
+            f"{name} must have one row for each of the {np.shape(features)[0]} arms; its shape is {np.shape(rewards)}."
+        )
     if not is_traced(rewards) and not np.isfinite(np.asarray(rewards)).all():
-        raise ValueError(f"{name} must be finite: {int((~np.isfinite(np.asarray(rewards))).sum())} values are not.")
+        raise ValueError(
+            f"{name} must be finite: {int((~np.isfinite(np.asarray(rewards))).sum())} values are not."
+        )
 
 
 def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
@@ -69,6 +75,8 @@ def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on wrong shapes."""
     _check(features, evaluations, "evaluations")
     if np.ndim(evaluations) != 2 or np.shape(evaluations)[1] == 0:
-        raise ValueError(f"evaluations must be a matrix [A, R] with R >= 1; its shape is {np.shape(evaluations)}.")
+        raise ValueError(
+            f"evaluations must be a matrix [A, R] with R >= 1; its shape is {np.shape(evaluations)}."
+        )
     features = jnp.asarray(features)
     return RecordedArms(Arms(features), jnp.asarray(evaluations, features.dtype))

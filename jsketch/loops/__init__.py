@@ -1,0 +1,30 @@
+"""Loops: a bandit meets a problem.
+
+    rollout     the pure run at a fixed capacity: one compiled loop over rounds, for anybody's jit and vmap
+    run         rollout on the host, growing the capacity when a dictionary would not fit
+    run_seeds   the same over seeds: vmapped on an accelerator, spread over the cores of a CPU
+    drive       the same rounds for an objective that no tracer can enter; resumable
+
+The unit is a round: ask, observe a batch, tell. The horizon counts evaluations, traces live on the evaluation axis [T], and
+the last batch is cut at T. Keys are folded in by evaluation number from two separate roots, one for the algorithm and one
+for the problem: all algorithms meet the same noise under the same key, and a run continues at any point.
+"""
+
+from jsketch.loops.drive import Driven, drive
+from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
+from jsketch.loops.run import Run, compiled_programs, next_capacity, run, run_seeds
+
+__all__ = [
+    "Driven",
+    "Progress",
+    "Run",
+    "Trace",
+    "compiled_programs",
+    "drive",
+    "next_capacity",
+    "regret_ratio",
+    "rollout",
+    "run",
+    "run_seeds",
+    "split_roots",
+]

@@ -1,0 +1,41 @@
+"""The one table of algorithms under test, each with the same tiny problem. A new algorithm adds a row, and inherits every
+property of test_properties.py."""
+
+import jax
+import jax.numpy as jnp
+
+from jsketch import kernels, problems
+from jsketch.bandits import BBKB, BKB, GPUCB, EpsGreedy, Uniform, widths
+
+HORIZON = 40
+KERNEL = kernels.Gaussian(0.5)
+MODEL = dict(kernel=KERNEL, regularization=0.01)
+ASSUMED = dict(MODEL, noise_std=0.1, norm_bound=1.0, delta=0.1)
+SKETCH = dict(ASSUMED, qbar=2.0, capacity=48)
+BATCH = dict(SKETCH, ratio=2.0, max_batch=16)
+
+CASES = {
+    "uniform": Uniform(),
+    "uniform_4": Uniform(batch=4),
+    "eps_greedy": EpsGreedy(**MODEL, epsilon=0.2, capacity=40),
+    "gp_ucb": GPUCB(**ASSUMED, capacity=40),
+    "bkb": BKB(**SKETCH),
+    "bkb_certified": BKB(**SKETCH, width=widths.certified),
+    "bbkb_global": BBKB(**BATCH),
+    "bbkb_global_sweep": BBKB(**BATCH, lazy=False),
+    "bbkb_global_paper": BBKB(**BATCH, width=widths.bbkb_paper),
+    "bbkb_global_local": BBKB(**BATCH, rule="global_local"),
+    "bbkb_global_local_guaranteed": BBKB(**BATCH, rule="global_local", local_statistic="guaranteed"),
+    "bbkb_global_local_authors": BBKB(**BATCH, rule="global_local", strict=False),
+}
+
+
+def features(dtype=None):
+    """[60, 2] in the unit square."""
+    return jax.random.uniform(jax.random.key(7), (60, 2), dtype or jnp.float_)
+
+
+def problem(dtype=None):
+    """A smooth reward on the features, noise 0.1."""
+    x = features(dtype)
+    return problems.finite_arms(x, jnp.sin(4 * x[:, 0]) * jnp.cos(3 * x[:, 1]), 0.1)

@@ -1,0 +1,63 @@
+"""Slow, plain NumPy versions of what the library computes fast; the equations are those of the papers."""
+
+import numpy as np
+
+
+def gaussian(x, y, lengthscale):
+    return np.exp(-np.square(x[:, None] - y[None]).sum(-1) / (2 * lengthscale**2))
+
+
+def exact(gram, counts, sums, lam):
+    """(mean, covariance / lam, logdet(K_T/lam + I)) of a GP from the ungrouped history: a T x T matrix, no counts."""
+    arms = np.repeat(np.arange(len(counts)), counts.astype(int))
+    y = (sums / np.maximum(counts, 1))[arms]
+    inner = np.linalg.inv(gram[np.ix_(arms, arms)] + lam * np.eye(len(arms)))
+    mean = gram[:, arms] @ inner @ y
+    covariance = (gram - gram[:, arms] @ inner @ gram[arms]) / lam
+    logdet = np.linalg.slogdet(gram[np.ix_(arms, arms)] / lam + np.eye(len(arms)))[1]
+    return mean, covariance, logdet
+
+
+def features(gram, dictionary):
+    """z of every arm, [A, rank], by an eigendecomposition cut at m eps max(w)."""
+    values, vectors = np.linalg.eigh(gram[np.ix_(dictionary, dictionary)])
+    keep = values > len(dictionary) * np.finfo(float).eps * values.max()
+    return gram[:, dictionary] @ (vectors[:, keep] / np.sqrt(values[keep]))
+
+
+def sketched(gram, dictionary, counts, sums, lam):
+    """(mean, full covariance k~, embedded covariance e, residual, logdet(V/lam)) of the DTC posterior (BBKB 1 to 3)."""
+    z = features(gram, dictionary)
+    v = lam * np.eye(z.shape[1]) + z.T @ (counts[:, None] * z)
+    inverse = np.linalg.inv(v)
+    embedded = z @ inverse @ z.T
+    full = (gram - z @ z.T) / lam + embedded
+    residual = np.diag(gram) - np.square(z).sum(1)
+    logdet = np.linalg.slogdet(v / lam)[1]
+    return z @ inverse @ z.T @ sums, full, embedded, residual, logdet
+
+
+def embedded_after(gram, dictionary, counts, pulls, lam):
+    """Full sketched variance after `pulls` more pulls, dictionary frozen, recomputed from scratch."""
+    return np.diag(
+        sketched(gram, dictionary, counts + np.bincount(pulls, minlength=len(counts)), counts * 0, lam)[1]
+    )
+
+
+def gp_ucb_picks(gram, mean_reward, noise, first, lam, norm_bound, noise_std, delta):
+    """Arms picked by exact GP-UCB with the `code` width, one posterior from scratch a step."""
+    counts, sums = np.zeros(len(gram)), np.zeros(len(gram))
+    picks, history, rewards = [first], [], []
+    for step in range(len(noise)):
+        arm = picks[-1]
+        history.append(arm)
+        rewards.append(mean_reward[arm] + noise[step])
+        inner = np.linalg.inv(gram[np.ix_(history, history)] + lam * np.eye(len(history)))
+        mean = gram[:, history] @ inner @ np.array(rewards)
+        variance = np.diag(gram - gram[:, history] @ inner @ gram[history]) / lam
+        logdet = np.linalg.slogdet(gram[np.ix_(history, history)] / lam + np.eye(len(history)))[1]
+        width = np.sqrt(lam) * norm_bound + noise_std * np.sqrt(logdet + np.log(1 / delta))
+        picks.append(int(np.argmax(mean + width * np.sqrt(np.maximum(variance, 0)))))
+        counts[arm] += 1
+        sums[arm] += rewards[-1]
+    return np.array(picks[:-1])

@@ -1,0 +1,91 @@
+"""Factorizations, against NumPy and on matrices made to break them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import kernels, linalg
+
+SIZES = [1, 5, 32, 50, 300]
+
+
+def spd(size):
+    a = np.random.default_rng(size).standard_normal((size, size))
+    return a @ a.T + np.eye(size)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_cholesky_inverse(size):
+    matrix = spd(size)
+    inverse, logdet = linalg.cholesky_inverse(jnp.asarray(matrix))
+    np.testing.assert_allclose(inverse @ matrix @ inverse.T, np.eye(size), atol=1e-9)
+    np.testing.assert_array_equal(np.triu(inverse, 1), 0)
+    np.testing.assert_allclose(logdet, np.linalg.slogdet(matrix)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [20, 290])
+def test_inverse_root_of_near_singular_grams(size):
+    """Near-duplicates first, the worst order for a factorization without pivoting: residuals like those of eigh."""
+    random = np.random.default_rng(size)
+    far = random.uniform(0, 1, (size // 2, 2))
+    points = np.concatenate([far, far + 1e-7 * random.standard_normal(far.shape)])
+    arms = random.uniform(0, 1, (100, 2))
+    kernel = kernels.Gaussian(0.7)
+    gram = np.asarray(kernel.gram(points, points))
+    root = np.asarray(linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool)))
+    k = np.asarray(kernel.gram(jnp.asarray(arms), jnp.asarray(points)))
+    values, vectors = np.linalg.eigh(gram)
+    keep = values > size * np.finfo(float).eps * values.max()
+    reference = 1 - np.square(k @ vectors[:, keep] / np.sqrt(values[keep])).sum(1)
+    residual = 1 - np.square(k @ root).sum(1)
+    assert np.abs(residual - reference).max() < 1e-7
+    # on the points themselves nothing is left over
+    assert np.abs(1 - np.square(gram @ root).sum(1)).max() < 1e-7
+    assert (np.abs(root).sum(0) > 0).sum() < size
+
+
+@pytest.mark.parametrize("capacity", [31, 32, 40, 70])
+def test_padding_is_neutral(capacity):
+    points = np.random.default_rng(0).uniform(0, 1, (30, 2))
+    kernel = kernels.Gaussian(0.3)
+    x = jnp.asarray(np.resize(points, (capacity, 2)))
+    mask = jnp.arange(capacity) < 30
+    root = linalg.inverse_root(kernel.gram(x, x), mask)
+    np.testing.assert_array_equal(root[30:], 0)
+    np.testing.assert_array_equal(root[:, 30:], 0)
+    alone = linalg.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
+    np.testing.assert_allclose(root[:30, :30], alone, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [64, 257, 300])
+def test_matmul_upper(size):
+    random = np.random.default_rng(0)
+    a, upper = random.standard_normal((9, size)), np.triu(random.standard_normal((size, size)))
+    np.testing.assert_allclose(linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper)), a @ upper, atol=1e-12)
+
+
+def test_compact():
+    for seed in range(20):
+        mask = np.random.default_rng(seed).random(50) < seed / 20
+        running = linalg.running_count(jnp.asarray(mask))
+        for start, size in ((0, 50), (0, 7), (5, 10)):
+            index, valid = linalg.compact(running, start, size)
+            desired = np.flatnonzero(mask)[start : start + size]
+            np.testing.assert_array_equal(np.asarray(index)[np.asarray(valid)], desired)
+            assert (np.asarray(index)[~np.asarray(valid)] == 0).all()
+
+
+def test_put_and_chunked():
+    np.testing.assert_array_equal(linalg.put(jnp.arange(4.0), jnp.asarray(2), jnp.asarray(9.0)), [0, 1, 9, 3])
+    for size, target in ((1, 8), (8, 8), (4177, 1024), (9, 8)):
+        count, rows = linalg.chunked(size, target)
+        assert count * rows >= size and rows <= target and (count - 1) * rows < size
+
+
+@pytest.mark.float32
+def test_float32_roots_are_finite():
+    points = jnp.asarray(np.random.default_rng(0).uniform(0, 1, (40, 2)), jnp.float32)
+    root = linalg.inverse_root(kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool))
+    assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())
+    assert float(jnp.square(jax.jit(kernels.Gaussian(2.0).gram)(points, points) @ root).sum(1).max()) < 1.01

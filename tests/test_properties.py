@@ -1,0 +1,258 @@
+"""What every algorithm of the table promises."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import CASES, HORIZON, problem
+
+from jsketch import Arms, loops
+
+KEY = jax.random.key(3)
+KEYS = jax.random.split(jax.random.key(5), 3)
+GROWING = [name for name in CASES if not name.startswith("uniform")]
+each = pytest.mark.parametrize("name", CASES)
+
+
+@pytest.fixture(autouse=True)
+def batches_may_fill_their_capacity():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="a batch filled its capacity")
+        warnings.filterwarnings("ignore", message="regularization .* too small")
+        yield
+
+
+class Cache:
+    """Programs that several tests share."""
+
+    def __init__(self):
+        self.rollout = jax.jit(loops.rollout, static_argnames="horizon")
+        self.ask = jax.jit(lambda bandit, state, key, limit=None: bandit.ask(state, key, limit))
+        self.tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+        self.runs = {}
+
+    def run(self, name):
+        if name not in self.runs:
+            self.runs[name] = self.rollout(CASES[name], problem(), KEY, HORIZON)
+        return self.runs[name]
+
+    def midway(self, name):
+        """A bandit, its state after a run, and a query with rewards."""
+        state = self.run(name).state.replace(domain=problem().arms)
+        query = self.ask(CASES[name], state, KEY)
+        y = jnp.where(query.mask, problem().mean_reward[query.index], jnp.nan)
+        return CASES[name], state, query, y
+
+
+@pytest.fixture(scope="module")
+def cache():
+    return Cache()
+
+
+def leaves_equal(a, b, **tolerance):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        if jnp.issubdtype(x.dtype, jnp.floating) and tolerance:
+            np.testing.assert_allclose(x, y, **tolerance)
+        else:
+            np.testing.assert_array_equal(x, y)
+
+
+@each
+def test_a_run_is_complete(cache, name):
+    run = cache.run(name)
+    assert int(run.t) == HORIZON and not bool(run.stopped)
+    rewards = problem().mean_reward
+    np.testing.assert_allclose(run.trace.regret, rewards.max() - rewards[run.trace.arm], atol=1e-12)
+    sizes = np.bincount(run.trace.round)
+    np.testing.assert_array_equal(sizes[np.asarray(run.trace.round)], run.trace.batch_size)
+    assert np.isfinite(run.trace.reward).all() and np.isfinite(run.trace.width).all()
+
+
+@each
+def test_compiled_is_eager(cache, name):
+    bandit, state, query, y = cache.midway(name)
+    leaves_equal(bandit.ask(state, KEY), query)
+    leaves_equal(
+        bandit.tell(state, query, y, KEY), cache.tell(bandit, state, query, y, KEY), rtol=1e-7, atol=1e-9
+    )
+
+
+@each
+def test_vmap_over_seeds_is_separate_runs(cache, name):
+    together = jax.vmap(lambda key: loops.rollout(CASES[name], problem(), key, HORIZON))(KEYS)
+    for row, key in enumerate(KEYS):
+        alone = cache.rollout(CASES[name], problem(), key, HORIZON)
+        np.testing.assert_array_equal(together.trace.arm[row], alone.trace.arm)
+        np.testing.assert_allclose(together.trace.reward[row], alone.trace.reward, atol=1e-12)
+
+
+def replayed(key, start=0):
+    """The rewards that `rollout` would see, as a host objective."""
+    root, done = loops.split_roots(key).problem, [start]
+
+    def objective(arms):
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(root, done[0] + jnp.arange(len(arms)))
+        done[0] += len(arms)
+        return jax.vmap(problem().sample)(keys, jnp.asarray(arms))
+
+    return objective
+
+
+@each
+def test_drive_is_run_and_resumes(cache, name):
+    bandit, arms = CASES[name], problem().arms
+    whole = loops.drive(bandit, replayed(KEY), arms, KEY, HORIZON)
+    np.testing.assert_array_equal(whole.arm, cache.run(name).trace.arm)
+    np.testing.assert_allclose(whole.reward, cache.run(name).trace.reward, atol=1e-12)
+    # a batch is cut at the horizon, so resume where a round of the whole run ends
+    rounds = np.asarray(cache.run(name).trace.round)
+    stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
+    first = loops.drive(bandit, replayed(KEY), arms, KEY, stop)
+    both = loops.drive(bandit, replayed(KEY, stop), arms, KEY, HORIZON, state=first)
+    np.testing.assert_array_equal(both.arm, whole.arm)
+
+
+@each
+def test_asking_twice_and_limits(cache, name):
+    bandit, state, query, _ = cache.midway(name)
+    leaves_equal(cache.ask(bandit, state, KEY), query)
+    size = int(query.size)
+    for limit in {1, max(size - 1, 1)}:
+        cut = cache.ask(bandit, state, KEY, jnp.asarray(limit))
+        assert int(cut.size) == limit
+        np.testing.assert_array_equal(cut.index[:limit], query.index[:limit])
+
+
+@each
+def test_other_numbers_compile_nothing(cache, name):
+    cache.run(name)
+    before = cache.rollout._cache_size()
+    other = jax.tree.map(lambda x: x * 0.9 if isinstance(x, float) else x, CASES[name])
+    if hasattr(other, "ratio"):
+        other = other.replace(ratio=1.7)
+    cache.rollout(other, problem(), jax.random.key(99), HORIZON)
+    assert cache.rollout._cache_size() == before
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_capacity_changes_no_pick(cache, name):
+    small = CASES[name].replace(capacity=8)
+    stuck = cache.rollout(small, problem(), KEY, HORIZON)
+    assert bool(stuck.overflow) and 0 < int(stuck.t) < HORIZON
+    grown = loops.run(small, problem(), KEY, HORIZON)
+    large = cache.rollout(CASES[name].replace(capacity=60), problem(), KEY, HORIZON)
+    np.testing.assert_array_equal(grown.trace.arm, cache.run(name).trace.arm)
+    np.testing.assert_array_equal(large.trace.arm, cache.run(name).trace.arm)
+    assert grown.capacity > 8
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_overflow_applies_nothing(cache, name):
+    small = CASES[name].replace(capacity=8)
+    stuck = cache.rollout(small, problem(), KEY, HORIZON)
+    state = stuck.state.replace(domain=problem().arms)
+    query = small.ask(state, KEY)
+    # every arm of the reward table is worth a slot of its own: the query's arms overflow a full dictionary, or fit
+    told, info = small.tell(state, query, problem().mean_reward[query.index], jax.random.fold_in(KEY, 1))
+    if bool(info.overflow):
+        leaves_equal(told, state)
+    else:
+        assert int(info.dictionary_size) <= 8
+
+
+@each
+def test_nan_is_not_observed(cache, name):
+    bandit, state, query, y = cache.midway(name)
+    told, info = cache.tell(bandit, state, query, jnp.full_like(y, jnp.nan), KEY)
+    assert int(info.observed) == 0 and not bool(info.nonfinite)
+    for field in ("pull_counts", "reward_sums", "count"):
+        if hasattr(state, field):
+            np.testing.assert_array_equal(getattr(told, field), getattr(state, field))
+    if hasattr(state, "posterior"):
+        leaves_equal(told.posterior, state.posterior)
+    # one failed evaluation changes nothing for the others: as if its slot had been masked
+    failed = cache.tell(bandit, state, query, y.at[0].set(jnp.nan), KEY)[0]
+    masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
+    leaves_equal(failed, masked)
+
+
+@each
+def test_an_infinite_reward_is_flagged_and_not_used(cache, name):
+    bandit, state, query, y = cache.midway(name)
+    told, info = cache.tell(bandit, state, query, y.at[0].set(jnp.inf), KEY)
+    assert bool(info.nonfinite)
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(told) if jnp.issubdtype(x.dtype, jnp.floating))
+
+
+@each
+def test_every_number_sweeps_by_vmap(cache, name):
+    bandit = CASES[name]
+    leaves, tree = jax.tree.flatten(bandit)
+    if not leaves:
+        pytest.skip("this algorithm has no numbers")
+    factors = jnp.array([1.0, 0.8])
+    swept = jax.tree.unflatten(
+        tree, [jnp.maximum(x * factors, 1.0) if x == 2.0 else x * factors for x in leaves]
+    )
+    together = jax.vmap(lambda b: loops.rollout(b, problem(), KEY, HORIZON))(swept)
+    np.testing.assert_array_equal(together.trace.arm[0], cache.run(name).trace.arm)
+    other = jax.tree.map(lambda x: float(x[1]), swept)
+    np.testing.assert_array_equal(
+        together.trace.arm[1], cache.rollout(other, problem(), KEY, HORIZON).trace.arm
+    )
+
+
+@each
+def test_states_are_a_fixed_point(cache, name):
+    bandit, state, query, y = cache.midway(name)
+    fresh = bandit.init(problem().arms, KEY)
+    told, _ = cache.tell(bandit, state, query, y, KEY)
+    shapes = [jax.tree.map(lambda x: (x.shape, x.dtype), s) for s in (fresh, state, told)]
+    assert shapes[0] == shapes[1] == shapes[2]
+
+
+@pytest.mark.float32
+@each
+def test_float32_stays_finite(name):
+    single = problem(jnp.float32)
+    run = jax.jit(loops.rollout, static_argnames="horizon")(CASES[name], single, KEY, HORIZON)
+    assert int(run.t) == HORIZON and not bool(run.stopped)
+    floats = [x for x in jax.tree.leaves(run) if jnp.issubdtype(x.dtype, jnp.floating)]
+    assert all(x.dtype == jnp.float32 and np.isfinite(x).all() for x in floats)
+    state = getattr(run.state, "posterior", run.state)
+    assert not hasattr(state, "variance") or float(state.variance.min()) >= 0
+
+
+def test_both_strategies_give_the_same_picks():
+    bandit = CASES["bbkb_global"].replace(capacity=16)
+    runs = [loops.run_seeds(bandit, problem(), KEYS, HORIZON, strategy=s) for s in ("threads", "vmap")]
+    np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
+    np.testing.assert_allclose(runs[0].state.mean, runs[1].state.mean, atol=1e-9)
+    assert runs[0].state.pull_counts.shape == (3, 60)
+
+
+def test_lazy_picks_are_the_swept_picks_with_ties():
+    """B12: exact, ties included, on 64 problems with every arm twice."""
+
+    def picks(key):
+        x_key, y_key = jax.random.split(key)
+        x = jnp.tile(jax.random.uniform(x_key, (20, 2)), (2, 1))
+        y = jnp.tile(jax.random.normal(y_key, (20,)), 2)
+        pair = []
+        for lazy in (True, False):
+            bandit = CASES["bbkb_global"].replace(lazy=lazy, ratio=6.0, max_batch=40)
+            counts = jnp.arange(40) % 3
+            state = bandit.init(
+                Arms(x), key, pull_counts=counts.astype(x.dtype), reward_sums=y * counts.astype(x.dtype)
+            )
+            pair.append(bandit.ask(state, key))
+        return pair
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lazy, swept = jax.jit(jax.vmap(picks))(jax.random.split(jax.random.key(1), 64))
+    np.testing.assert_array_equal(lazy.mask, swept.mask)
+    np.testing.assert_array_equal(lazy.index, swept.index)
+    assert int(lazy.mask.sum(1).min()) > 1

@@ -1,0 +1,93 @@
+"""Statements that hold with a stated probability, over 64 vmapped seeds."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import kernels, loops, problems
+from jsketch.bandits import BBKB, BKB, GPUCB, widths
+from jsketch.posterior import exact
+from jsketch.sketch.dictionary import qbar_theory
+
+SEEDS, HORIZON, DELTA, LAM, NOISE, NORM = 64, 60, 0.1, 0.5, 0.5, 2.0
+KERNEL = kernels.Gaussian(0.3)
+COMMON = dict(kernel=KERNEL, regularization=LAM, noise_std=NOISE, norm_bound=NORM, delta=DELTA, capacity=64)
+STOPS = (5, 20, HORIZON)
+
+
+def draw(key):
+    x_key, f_key = jax.random.split(key)
+    x = jax.random.uniform(x_key, (60, 2))
+    return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
+
+
+def states(bandit):
+    """(mean rewards, states at three times) of 64 runs on 64 problems."""
+
+    def one(key):
+        problem, progress, found = draw(key), None, []
+        for stop in STOPS:
+            progress = loops.rollout(bandit, problem, key, HORIZON, progress, stop)
+            found.append(progress.state)
+        return problem.mean_reward, problem.arms.features, found, progress.overflow
+
+    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(11), SEEDS))
+
+
+@pytest.mark.parametrize(
+    ("bandit", "name"),
+    [
+        (BBKB(**COMMON, max_batch=32, width=widths.certified), "certified"),
+        (BBKB(**COMMON, max_batch=32, width=widths.bbkb_sqrt), "sqrt"),
+        (BKB(**COMMON, width=widths.bkb_corrected), "corrected"),
+        (GPUCB(**COMMON, width=widths.gp_ucb_tight), "tight"),
+        (GPUCB(**COMMON, width=widths.gp_ucb_paper), "paper"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_confidence_intervals_cover(bandit, name):
+    """B26: |mean - f| <= width sd at all arms and times in at least 1 - delta of runs.
+
+    More than 14 failures in 64 has probability below 1e-3 (mean 6.4, 3 sd = 7.2) if the statement holds.
+    """
+    f, _, found, overflow = states(bandit)
+    assert not np.asarray(overflow).any()
+    failed = np.zeros(SEEDS, bool)
+    for state in found:
+        posterior = getattr(state, "posterior", state)
+        width = jax.vmap(bandit.confidence_width)(state)
+        error = jnp.abs(posterior.mean - f)
+        failed |= np.asarray((error > width[:, None] * jnp.sqrt(posterior.variance) + 1e-9).any(1))
+    assert failed.sum() <= 14
+
+
+@pytest.mark.parametrize("qbar", [2.0, float(qbar_theory(HORIZON, DELTA))], ids=["practice", "theory"])
+def test_variances_are_accurate_to_a_factor_3(qbar):
+    """B14 (BKB Thm 3.1, BBKB Lemma 2): no failure in 64 runs at the theory's qbar.
+
+    At qbar = 2, where nothing is promised, at most a tenth of all variances is off. B15: the dictionary stays below
+    qbar times the sketched effective dimension by 4 sd.
+    """
+    _, x, found, _ = states(BBKB(**COMMON, max_batch=32, qbar=qbar))
+    state = found[-1]
+    dense = jax.vmap(lambda x, n, s: exact.dense(KERNEL, x, n, s, LAM).variance)
+    ratio = np.asarray(state.variance / dense(x, state.pull_counts, state.reward_sums))
+    wrong = (ratio > 3) | (ratio < 1 / 3)
+    assert wrong.any(1).sum() == 0 if qbar > 2 else wrong.mean() < 0.1
+    if qbar == 2.0:
+        sizes = np.asarray(state.dictionary.mask.sum(1))
+        # old variances resample; they are at most (1 + kappa^2/lam) times the new ones
+        limit = qbar * np.asarray(state.evidence.variance_sum) * (1 + 1 / LAM)
+        assert sizes.mean() <= limit.mean() + 4 * sizes.std() / 8
+
+
+def test_regret_grows_sublinearly():
+    """B28: the exponent of the mean regret between T = 100 and 400 on smooth problems is below 0.9."""
+
+    def one(key):
+        bandit = BBKB(**COMMON | dict(noise_std=0.1, regularization=0.01), max_batch=64)
+        return jnp.cumsum(loops.rollout(bandit, draw(key).replace(noise_std=0.1), key, 400).trace.regret)
+
+    regret = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(12), SEEDS))).mean(0)
+    assert np.log(regret[399] / regret[99]) / np.log(4) < 0.9
