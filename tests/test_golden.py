@@ -61,10 +61,11 @@ class Vector:
             capacity=self.capacity,
         )
 
-    def start(self, bandit):
-        d = self.data
-        history = dict(pull_counts=d["pull_counts"], reward_sums=d["reward_sums"])
-        return bandit.init(Arms(jnp.asarray(d["arms"])), KEY, **history, dictionary=d["dictionary_index"])
+        history = dict(pull_counts=self.data["pull_counts"], reward_sums=self.data["reward_sums"])
+        # BKB and BBKB share the state, so one serves all tests
+        self.state = BKB(**self.common).init(
+            Arms(jnp.asarray(self.data["arms"])), KEY, **history, dictionary=self.data["dictionary_index"]
+        )
 
     def bbkb(self, rule, beta, **options):
         return BBKB(
@@ -77,7 +78,7 @@ class Vector:
 
     def batch(self, rule, **options):
         bandit = self.bbkb(rule, self.data[f"{rule}_beta_before"], max_batch=400, **options)
-        query = jax.jit(bandit.ask)(self.start(bandit), KEY)
+        query = jax.jit(bandit.ask)(self.state, KEY)
         return np.asarray(query.index)[np.asarray(query.mask)]
 
 
@@ -98,7 +99,7 @@ def test_inputs_are_consistent(vector):
 def test_posterior_and_bkb(vector):
     d = vector.data
     bandit = BKB(**vector.common)
-    state = vector.start(bandit)
+    state = vector.state
     close(state.mean, d["posterior_mean"], 1e-6)
     close(state.variance, d["posterior_variance"], 1e-5)
     if "posterior_variance_60_digits" in d:
@@ -123,7 +124,7 @@ def covariance(vector, state, rows):
 
 
 def test_covariance(vector):
-    state = vector.start(BKB(**vector.common))
+    state = vector.state
     close(covariance(vector, state, np.arange(8)), vector.data["posterior_covariance"], 1e-5)
 
 
@@ -137,7 +138,7 @@ def test_batches_of_both_rules(vector):
 
 def test_ratio_bounds(vector):
     d, c = vector.data, vector.spec["ratio_threshold"]
-    state = vector.start(BKB(**vector.common))
+    state = vector.state
     batch = d["global_local_batch"]
     global_bounds = 1 + np.cumsum(np.asarray(state.variance)[batch])
     squared = np.square(covariance(vector, state, batch)) / np.asarray(state.variance)
@@ -154,7 +155,7 @@ def test_ratio_bounds(vector):
 def test_widths(vector, rule):
     d, name = vector.data, rule
     bandit = BBKB(**vector.common, ratio=vector.spec["ratio_threshold"], rule=rule)
-    state = vector.start(bandit)
+    state = vector.state
     before = jnp.asarray(d[f"{name}_logdet_before"])
     increment = jnp.log1p(state.variance[d[f"{name}_batch"]]).sum()
     close(before + increment, d[f"{name}_logdet_after"], 1e-5)
@@ -172,7 +173,7 @@ def test_widths(vector, rule):
 def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
     """Their stored scores are stale where an arm never came into question; theory.md C-B9 tells their threshold."""
     d, lam = vector.data, vector.spec["lam"]
-    state = vector.start(BKB(**vector.common))
+    state = vector.state
     _, u = features(vector, state)
     mean, beta = np.asarray(state.mean), float(d[f"{rule}_beta_before"])
     residual = np.asarray(state.residual) / lam
