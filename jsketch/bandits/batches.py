@@ -22,7 +22,7 @@ from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.posterior import ridge
 
 LOCAL_ROWS = 512  # arms in one chunk of the local bound
-LOCAL_PICKS = 32  # picks in one chunk of the local bound
+LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
 
 
 class Batch(NamedTuple):
@@ -93,8 +93,12 @@ def _local_bounds(
 ) -> Array:
     """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma 3)."""
     arms = state.domain.features
-    running = running_count(batch.local > rule.ratio)
+    suspects = running_count(batch.local > rule.ratio)
     rows = min(LOCAL_ROWS, arms.shape[0])
+    zeros = jnp.zeros(arms.shape[0], arms.dtype)
+    # a batch may pull few arms thousands of times: their terms are the same
+    pulls = lax.fori_loop(0, batch.size, lambda i, n: put(n, batch.arms[i], n[batch.arms[i]] + 1), zeros)
+    pulled = running_count(pulls > 0)
     picks = min(LOCAL_PICKS, batch.arms.shape[0])
 
     def embed(x: Array) -> tuple[Array, Array]:
@@ -102,29 +106,27 @@ def _local_bounds(
         return matmul(k, state.nystrom.root), matmul(k, state.whitened_root)
 
     def some_arms(chunk: Array, local: Array) -> Array:
-        index, valid = compact(running, chunk * rows, rows)
+        index, valid = compact(suspects, chunk * rows, rows)
         z, u = embed(arms[index])
 
         def some_picks(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            slots = block * picks + jnp.arange(picks, dtype=jnp.int32)
-            picked = arms[batch.arms.at[slots].get(mode="clip")]
+            picked_index, picked_valid = compact(pulled, block * picks, picks)
+            weight = jnp.where(picked_valid, pulls[picked_index], 0)
+            picked = arms[picked_index]
             z_picked, u_picked = embed(picked)
             embedded = matmul(u, u_picked.T)
             full = (kernel.gram(arms[index], picked) - matmul(z, z_picked.T)) / regularization + embedded
-            inside = slots < batch.size
-            of_full = sums[0] + jnp.where(inside, jnp.square(full), 0).sum(1)
-            of_embedded = sums[1] + jnp.where(inside, jnp.square(embedded), 0).sum(1)
-            return of_full, of_embedded
+            return sums[0] + matmul(jnp.square(full), weight), sums[1] + matmul(jnp.square(embedded), weight)
 
-        zeros = jnp.zeros(rows, arms.dtype)
-        full, embedded = lax.fori_loop(0, -(-batch.size // picks), some_picks, (zeros, zeros))
+        none = jnp.zeros(rows, arms.dtype)
+        full, embedded = lax.fori_loop(0, -(-pulled[-1] // picks), some_picks, (none, none))
         statistic = jnp.maximum(full, embedded) if rule.guaranteed else full
         variance = state.variance[index]
         bound = 1 + jnp.where(variance > 0, statistic / jnp.where(variance > 0, variance, 1), 0)
         # invalid slots write to a position outside, which drops them
         return local.at[jnp.where(valid, index, arms.shape[0])].set(bound, mode="drop")
 
-    return lax.fori_loop(0, -(-running[-1] // rows), some_arms, batch.local)
+    return lax.fori_loop(0, -(-suspects[-1] // rows), some_arms, batch.local)
 
 
 def fill(
