@@ -201,7 +201,7 @@ def million(options: argparse.Namespace) -> dict[str, float]:
     features = random.standard_normal((1_000_000, 8))
     weights = random.standard_normal(8) / np.sqrt(8)
     problem = problems.finite_arms(features, np.tanh(features @ weights), 0.1)
-    bandit = BBKB(kernel=kernels.Gaussian(5.0), regularization=0.01, noise_std=0.1, delta=1 / 500)
+    bandit = BBKB(kernel=kernels.Gaussian(10.0), regularization=0.01, noise_std=0.1, delta=1 / 500)
     result = loops.run(bandit, problem, jax.random.key(0), 500)
     rounds = int(result.trace.round[-1]) + 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
