@@ -97,6 +97,9 @@ def _log_axes(axes: Axes) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("evaluations $t$")
+    # a band that reaches below zero would stretch a log axis over empty decades
+    means = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.get_lines()])
+    axes.set_ylim(bottom=means[means > 0].min() / 2, top=means.max() * 2)
     plain = FuncFormatter(lambda value, _: f"{value:,g}")
     axes.xaxis.set_major_formatter(plain)
     axes.yaxis.set_major_formatter(plain)

@@ -46,12 +46,13 @@ def run(
     *,
     lengthscale: float,
     noise_std: float,
+    regularization: float | None = None,
     qbar: float = 2.0,
     ratio: float = 2.0,
 ) -> ReferenceRun:
     """One run on arms [A,d] with mean rewards [A], started at two uniform arms: their code cannot start from one.
 
-    lam = noise_std^2, F = 1, delta = 1/T. The kernel is the fast one of their utilities.
+    lam = noise_std^2 unless given, F = 1, delta = 1/T. The kernel is the fast one of their utilities.
     """
     from sklearn.gaussian_process.kernels import RBF, PairwiseKernel  # their code's kernels; only needed here
 
@@ -62,7 +63,7 @@ def run(
         PairwiseKernel(gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}),
     )
     options = dict(
-        lam=noise_std**2,
+        lam=noise_std**2 if regularization is None else regularization,
         dot=kernel,
         noise_variance=noise_std**2,
         fnorm=1.0,

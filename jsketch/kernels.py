@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import struct
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.linalg import matmul
@@ -21,22 +21,34 @@ DIRECT_ENTRIES = 1 << 16
 DIRECT_DIMENSIONS = 32
 
 
-def squared_distances(x: Array, y: Array) -> Array:
-    """|x_i - y_j|^2, [n,m], of x [n,d] and y [m,d]; never negative."""
-    if x.shape[0] * y.shape[0] < DIRECT_ENTRIES and x.shape[1] <= DIRECT_DIMENSIONS:
-        total = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
-        for i in range(x.shape[1]):
-            total = total + jnp.square(x[:, i, None] - y[None, :, i])
-        return total
+def _direct_squared_distances(x: Array, y: Array) -> Array:
+    def add(i: Array | int, total: Array) -> Array:
+        return total + jnp.square(x[:, i, None] - y[None, :, i])
+
+    total = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
+    if x.shape[1] > DIRECT_DIMENSIONS:
+        return lax.fori_loop(0, x.shape[1], add, total)
+    for i in range(x.shape[1]):  # unrolled, so that the sums fuse
+        total = add(i, total)
+    return total
+
+
+def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
+    """|x_i - y_j|^2, [n,m], of x [n,d] and y [m,d]; never negative.
+
+    direct sums input by input whatever the size, for kernels that are not smooth at distance 0.
+    """
+    if direct or (x.shape[0] * y.shape[0] < DIRECT_ENTRIES and x.shape[1] <= DIRECT_DIMENSIONS):
+        return _direct_squared_distances(x, y)
     centre = y.mean(0)
     x, y = x - centre, y - centre
     return jnp.maximum(jnp.square(x).sum(1)[:, None] + jnp.square(y).sum(1) - 2 * matmul(x, y.T), 0)
 
 
-def _scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike) -> Array:
+def _scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False) -> Array:
     if jnp.ndim(lengthscale) == 0:
-        return squared_distances(x, y) * (1 / jnp.square(lengthscale)).astype(x.dtype)
-    return squared_distances(x / lengthscale, y / lengthscale)
+        return squared_distances(x, y, direct=direct) * (1 / jnp.square(lengthscale)).astype(x.dtype)
+    return squared_distances(x / lengthscale, y / lengthscale, direct=direct)
 
 
 def _ones(x: Array) -> Array:
@@ -68,7 +80,8 @@ class Matern:
             raise ValueError(
                 f"Matern has closed forms for nu = 0.5, 1.5 and 2.5 only; nu = {self.nu} was given."
             )
-        squared = 2 * self.nu * _scaled_squared_distances(x, y, self.lengthscale)
+        # exp(-r) has a kink at 0, where the square root turns an error of eps in the square into one of 1e-8
+        squared = 2 * self.nu * _scaled_squared_distances(x, y, self.lengthscale, direct=self.nu == 0.5)
         # the square root of an exact zero has no derivative: step around it
         scaled = jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)
         polynomials: dict[float, Any] = {0.5: 1.0, 1.5: 1 + scaled, 2.5: 1 + scaled + squared / 3}

@@ -55,19 +55,39 @@ def test_precomputed_table_is_its_kernel():
     assert int(picks[0].size) > 1
 
 
+# how much a kernel changes at most with the squared distance; exp(-r) has no such bound and sums directly
+SLOPES = {
+    "gaussian": (kernels.Gaussian(1.0), 1 / 2),
+    "rational": (kernels.RationalQuadratic(1.0, 0.7), 1 / 2),
+    "matern_12": (kernels.Matern(1.0, nu=0.5), 0.0),
+    "matern_32": (kernels.Matern(1.0, nu=1.5), 3 / 2),
+    "matern_52": (kernels.Matern(1.0, nu=2.5), 5 / 6),
+}
+
+
 @pytest.mark.parametrize(("spread", "offset"), [(1.0, 0.0), (1.0, 1000.0), (30.0, 0.0)])
-def test_both_routes_to_distances_agree(spread, offset):
+@pytest.mark.parametrize("name", SLOPES)
+def test_both_routes_to_distances_agree(name, spread, offset):
     """Large tables expand the square; an outlier 30 lengthscales out or a far origin costs no more than eps |x|^2."""
     random = np.random.default_rng(0)
     x = random.standard_normal((600, 4))
     x[::50] *= spread
     x = jnp.asarray(x + offset)
-    kernel = kernels.Gaussian(1.0)
+    kernel, slope = SLOPES[name]
     assert x.shape[0] ** 2 >= kernels.DIRECT_ENTRIES
     whole = kernel.gram(x, x)
     rows = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
-    tolerance = 1e-15 * max(1.0, float(jnp.square(x - x.mean(0)).sum(1).max())) * 30
-    np.testing.assert_allclose(whole, rows, rtol=0, atol=tolerance)
+    eps = np.finfo(float).eps
+    # two squares and a product, each of |x|^2 at most and rounded once or twice
+    error = 4 * eps * float(jnp.square(x - x.mean(0)).sum(1).max())
+    np.testing.assert_allclose(whole, rows, rtol=0, atol=slope * error + 4 * eps)
+
+
+def test_distances_of_many_inputs_sum_directly():
+    x = np.random.default_rng(0).standard_normal((9, kernels.DIRECT_DIMENSIONS + 3))
+    direct = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x), direct=True)
+    np.testing.assert_allclose(direct, np.square(x[:, None] - x[None]).sum(-1), rtol=1e-13)
+    np.testing.assert_array_equal(np.diag(direct), 0)
 
 
 def test_lengthscales_sweep():

@@ -1,0 +1,52 @@
+"""Small random problems on which the theory's deterministic statements are tested, and programs compiled once for all."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+
+from jsketch import Arms, kernels
+from jsketch.bandits import BBKB
+from jsketch.posterior import exact
+
+PROBLEMS = 40
+ARMS = 30
+KEY = jax.random.key(0)
+INIT = jax.jit(
+    lambda bandit, x, counts, sums, keep: bandit.init(
+        Arms(x), KEY, pull_counts=counts, reward_sums=sums, dictionary=keep
+    )
+)
+ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
+DENSE = jax.jit(exact.dense)
+
+
+class Problem:
+    """A random problem: arms, counts, rewards, and a dictionary of 6 arms, half of them pulled."""
+
+    def __init__(self, seed):
+        random = np.random.default_rng(seed)
+        self.x = random.uniform(0, 2, (ARMS, 2))
+        self.lengthscale = random.uniform(0.3, 2)
+        self.lam = 10 ** random.uniform(-3, 0)
+        self.counts = random.poisson(random.uniform(0.3, 3), ARMS).astype(float)
+        self.counts[random.integers(ARMS)] += 1
+        self.sums = self.counts * random.standard_normal(ARMS)
+        self.keep = np.sort(random.choice(ARMS, 6, replace=False))
+        self.kernel = kernels.Gaussian(self.lengthscale)
+        self.gram = oracles.gaussian(self.x, self.x, self.lengthscale)
+
+    def state(self, keep=None, **options):
+        keep = self.keep if keep is None else keep
+        options = dict(kernel=self.kernel, regularization=self.lam, capacity=32) | options
+        bandit = BBKB(**options)
+        return bandit, INIT(bandit, self.x, self.counts, self.sums, np.resize(keep, 32))
+
+    def dense(self):
+        return DENSE(
+            self.kernel, jnp.asarray(self.x), jnp.asarray(self.counts), jnp.asarray(self.sums), self.lam
+        )
+
+
+def near(actual, desired, tolerance=1e-7):
+    np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=tolerance * np.max(np.abs(desired)))

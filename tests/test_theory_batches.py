@@ -1,0 +1,181 @@
+"""The papers' deterministic statements about batches, ratios and confidence (theory.md B16 to B27), against oracles."""
+
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from cases import features as case_features
+from small_problems import ARMS, ASK, INIT, KEY, PROBLEMS, Problem, near
+
+from jsketch import Arms, kernels, loops, problems
+from jsketch.bandits import BBKB, BKB, GPUCB, widths
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return [Problem(seed) for seed in range(PROBLEMS)]
+
+
+def batches_of(p, ratio, **options):
+    options = dict(noise_std=0.3, norm_bound=1.0, max_batch=60, ratio=ratio) | options
+    bandit, state = p.state(**options)
+    query = ASK(bandit, state)
+    return bandit, state, np.asarray(query.index)[np.asarray(query.mask)]
+
+
+def bounds(p, batch):
+    """Running global, local (k~) and local (e) bounds along a batch, maximal over the arms."""
+    _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
+    variance = np.diag(full)
+    sums = [1 + np.cumsum(np.square(c[batch]) / variance, 0) for c in (full, embedded)]
+    return 1 + np.cumsum(variance[batch]), sums[0], sums[1]
+
+
+@pytest.mark.parametrize("ratio", [1.5, 4.0])
+def test_ratio_bounds_hold(drawn, ratio):
+    """B16 (Lemma 1), B18 with e, B21: the true variance ratio of every arm at every step of the batch."""
+    longest = 0
+    for p in drawn:
+        _, _, batch = batches_of(p, ratio)
+        total, _, with_e = bounds(p, batch)
+        start = oracles.embedded_after(p.gram, p.keep, p.counts, np.array([], int), p.lam)
+        for size in range(1, len(batch) + 1):
+            after = oracles.embedded_after(p.gram, p.keep, p.counts, batch[:size], p.lam)
+            true = start / after
+            assert (true <= total[size - 1] * (1 + 1e-6)).all()
+            assert (true <= with_e[size - 1] * (1 + 1e-6)).all()
+        assert (total[:-1] <= ratio * (1 + 1e-9)).all()
+        assert total[-1] > ratio * (1 - 1e-9) or len(batch) == 60
+        longest = max(longest, len(batch))
+    assert longest > 1
+
+
+def test_batches_are_those_of_the_oracle(drawn):
+    """The picks of the lazy route: argmax of mean + width sd, variances recomputed from scratch at each pick."""
+    for p in drawn[:20]:
+        bandit, state, batch = batches_of(p, 3.0)
+        width, mean = float(bandit.confidence_width(state)), np.asarray(state.mean)
+        picks = []
+        for _ in range(len(batch)):
+            variance = oracles.embedded_after(p.gram, p.keep, p.counts, np.array(picks, int), p.lam)
+            picks.append(int(np.argmax(mean + width * np.sqrt(variance))))
+        np.testing.assert_array_equal(batch, picks)
+
+
+def test_global_local_extends_global_and_stops_strictly(drawn):
+    """B23 and theory.md F2: a superset, ended at the first step at which both bounds exceed C; B17's order of bounds."""
+    longer = 0
+    for p in drawn:
+        _, _, short = batches_of(p, 6.0)
+        _, _, batch = batches_of(p, 6.0, rule="global_local")
+        np.testing.assert_array_equal(batch[: len(short)], short)
+        longer += len(batch) > len(short)
+        total, with_k, with_e = bounds(p, batch)
+        assert (with_k.max(1) <= total * (1 + 1e-7)).all()
+        over = (total > 6.0) & (with_k.max(1) > 6.0)
+        assert not over[:-1].any() and (over[-1] or len(batch) == 60)
+        _, _, guaranteed = batches_of(p, 6.0, rule="global_local", local_statistic="guaranteed")
+        total, with_k, with_e = bounds(p, guaranteed)
+        over = (total > 6.0) & (np.maximum(with_k, with_e).max(1) > 6.0)
+        assert not over[:-1].any() and (over[-1] or len(guaranteed) == 60)
+    assert longer >= 5
+
+
+def test_the_printed_local_bound_is_no_bound():
+    """B18's counterexample to Lemma 3 with k~: ratio 1.83 at arm 1, k~-bound 1.0, e-bound 6.0."""
+    phi = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]])
+    gram, keep, counts = phi @ phi.T, np.array([2]), np.zeros(3)
+    _, full, embedded, _, _ = oracles.sketched(gram, keep, counts, counts, 0.1)
+    bandit = BBKB(kernel=kernels.Linear(), regularization=0.1, capacity=4)
+    with pytest.warns(UserWarning, match="same value for every arm"):
+        state = bandit.init(
+            Arms(jnp.asarray(phi)), KEY, pull_counts=counts, reward_sums=counts, dictionary=keep
+        )
+    near(state.variance, np.diag(full))
+    ratio = full[0, 0] / oracles.embedded_after(gram, keep, counts, np.array([1]), 0.1)[0]
+    assert ratio == pytest.approx(1.83, abs=0.01)
+    assert 1 + full[0, 1] ** 2 / full[0, 0] == pytest.approx(1.0, abs=1e-9)
+    assert 1 + embedded[0, 1] ** 2 / full[0, 0] == pytest.approx(6.0, abs=1e-6)
+
+
+def test_gp_ucb_is_the_oracle_for_50_steps():
+    """Exact GP-UCB against one posterior from scratch a step."""
+    x = case_features()
+    problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
+    bandit = GPUCB(kernel=kernels.Gaussian(0.5), regularization=0.01, noise_std=0.1, delta=0.1)
+    trace = loops.run(bandit, problem, KEY, 50).trace
+    noise = np.asarray(trace.reward - problem.mean_reward[trace.arm])
+    gram = oracles.gaussian(np.asarray(x), np.asarray(x), 0.5)
+    picks = oracles.gp_ucb_picks(
+        gram, np.asarray(problem.mean_reward), noise, int(trace.arm[0]), 0.01, 1.0, 0.1, 0.1
+    )
+    np.testing.assert_array_equal(trace.arm, picks)
+
+
+def test_ratio_one_is_bkb():
+    """B22: C = 1 gives batches of one, and BKB's picks when both have one width."""
+    x = case_features()
+    problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
+    options = dict(
+        kernel=kernels.Gaussian(0.5), regularization=0.01, noise_std=0.1, delta=0.1, width=widths.bkb_code
+    )
+    single = loops.run(BKB(**options), problem, KEY, 60).trace
+    batched = loops.run(BBKB(**options, ratio=1.0, max_batch=8), problem, KEY, 60).trace
+    np.testing.assert_array_equal(single.arm, batched.arm)
+    assert int(batched.batch_size.max()) == 1
+
+
+def test_noiseless_confidence(drawn):
+    """B26: |mu~ - f| <= F (sqrt lam + sqrt rho) sigma~ for any dictionary; the `code` bias alone is not enough (C-A15)."""
+    failures = 0
+    for p in drawn:
+        random = np.random.default_rng(2)
+        weights = random.standard_normal(ARMS)
+        f = p.gram @ weights
+        norm = np.sqrt(weights @ f)
+        bandit = BBKB(
+            kernel=p.kernel, regularization=p.lam, capacity=32, noise_std=0.0, norm_bound=norm, ratio=1.0
+        )
+        bandit = bandit.replace(width=widths.certified)
+        state = INIT(bandit, p.x, p.counts, p.counts * f, np.resize(p.keep, 32))
+        error, sd = np.abs(np.asarray(state.mean) - f), np.sqrt(np.asarray(state.variance))
+        assert (error <= float(bandit.confidence_width(state)) * sd * (1 + 1e-6) + 1e-8).all()
+        failures += (error > np.sqrt(p.lam) * norm * sd * (1 + 1e-6)).any()
+    assert failures > 0
+
+
+def test_the_sum_rule_outlasts_the_product_rule(drawn):
+    """B19, B20: with the exact posterior, prod (1 + sigma^2_{s-1}) >= 1 + sum sigma^2_fb, and both bound the ratio."""
+    longer = 0
+    for p in drawn:
+        bandit, state = p.state(np.arange(ARMS), noise_std=0.3, norm_bound=1.0, max_batch=60, ratio=5.0)
+        query = ASK(bandit, state)
+        batch = np.asarray(query.index)[np.asarray(query.mask)]
+        start = variance = oracles.embedded_after(p.gram, np.arange(ARMS), p.counts, batch[:0], p.lam)
+        product, total = 1.0, 1.0
+        for size, arm in enumerate(batch, 1):
+            product, total = product * (1 + variance[arm]), total + start[arm]
+            variance = oracles.embedded_after(p.gram, np.arange(ARMS), p.counts, batch[:size], p.lam)
+            ratio = (start / variance).max()
+            assert ratio <= total * (1 + 1e-6) and total <= product * (1 + 1e-6)
+            longer += product > 5.0 >= total
+    assert longer >= 5
+
+
+def test_instantaneous_regret_is_at_most_twice_the_width(drawn):
+    """B27: f* - f(x_t) <= 2 alpha~ sigma~_{t-1}(x_t) at every pick, where the interval is certain (no noise)."""
+    picks = 0
+    for p in drawn:
+        f = p.gram @ np.random.default_rng(3).standard_normal(ARMS)
+        norm = np.sqrt(f @ np.linalg.lstsq(p.gram, f, rcond=None)[0])
+        bandit = BBKB(kernel=p.kernel, regularization=p.lam, capacity=32, noise_std=0.0, norm_bound=norm)
+        bandit = bandit.replace(width=widths.certified, ratio=3.0, max_batch=60)
+        state = INIT(bandit, p.x, p.counts, p.counts * f, np.resize(p.keep, 32))
+        query = ASK(bandit, state)
+        batch = np.asarray(query.index)[np.asarray(query.mask)]
+        width = float(bandit.confidence_width(state))
+        for size, arm in enumerate(batch):
+            variance = oracles.embedded_after(p.gram, p.keep, p.counts, batch[:size], p.lam)[arm]
+            assert f.max() - f[arm] <= 2 * width * np.sqrt(variance) * (1 + 1e-6) + 1e-8
+        picks += len(batch)
+    assert picks > 2 * PROBLEMS
