@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from jsketch import kernels, problems
-from jsketch.bandits import BBKB, BKB, GPUCB, EpsGreedy, Uniform, widths
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, Uniform, widths
 
 HORIZON = 40
 KERNEL = kernels.Gaussian(0.5)
@@ -19,6 +19,8 @@ CASES = {
     "uniform_4": Uniform(batch=4),
     "eps_greedy": EpsGreedy(**MODEL, epsilon=0.2, capacity=40),
     "gp_ucb": GPUCB(**ASSUMED, capacity=40),
+    "gp_bucb": GPBUCB(**ASSUMED, max_batch=16, capacity=40),
+    "gp_bucb_sum": GPBUCB(**ASSUMED, max_batch=16, capacity=40, rule="sum"),
     "bkb": BKB(**SKETCH),
     "bkb_certified": BKB(**SKETCH, width=widths.certified),
     "bbkb_global": BBKB(**BATCH),

@@ -3,7 +3,8 @@
 from jsketch.bandits import widths
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
+from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
 from jsketch.bandits.uniform import Uniform
 
-__all__ = ["BBKB", "BKB", "GPUCB", "EpsGreedy", "Uniform", "widths"]
+__all__ = ["BBKB", "BKB", "GPBUCB", "GPUCB", "EpsGreedy", "Uniform", "widths"]

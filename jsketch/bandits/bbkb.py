@@ -63,12 +63,8 @@ class BBKB:
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(capacity=self.capacity, max_batch=self.max_batch)
-        if self.rule not in RULES:
-            raise ValueError(f"rule must be one of {RULES}; {self.rule!r} was given.")
-        if self.local_statistic not in STATISTICS:
-            raise ValueError(
-                f"local_statistic must be one of {STATISTICS}; {self.local_statistic!r} was given."
-            )
+        checks.choice(RULES, rule=self.rule)
+        checks.choice(STATISTICS, local_statistic=self.local_statistic)
         checks.arms(domain)
         checks.precision(domain, self.kernel, self.regularization)
         known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)

@@ -120,6 +120,13 @@ def capacity(**values: int) -> None:
             raise ValueError(f"{name} must be an integer of at least 1; {value!r} was given.")
 
 
+def choice(choices: tuple[str, ...], **values: Any) -> None:
+    """Raises ValueError unless every named value is one of the choices."""
+    for name, value in values.items():
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
+
+
 def rewards(query: Query, y: Array) -> None:
     """Raises ValueError unless there is one reward for each slot of the query."""
     if jnp.shape(y) != query.index.shape:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.bandits import checks, history, widths
@@ -34,7 +34,8 @@ class ExactState:
         return self.posterior.basis.shape[0]
 
 
-def _start(bandit: Any, domain: Arms, key: PRNGKey) -> ExactState:
+def start(bandit: Any, domain: Arms, key: PRNGKey) -> ExactState:
+    """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on static mistakes."""
     checks.positive(regularization=bandit.regularization)
     checks.capacity(capacity=bandit.capacity)
     checks.arms(domain)
@@ -52,29 +53,48 @@ def _single(arm: Array) -> Query:
     return Query(index=arm[None], mask=jnp.ones(1, bool))
 
 
-def _learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array) -> tuple[ExactState, Info]:
+def learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array) -> tuple[ExactState, Info]:
+    """The exact posterior after the rewards y [B] of a query; on overflow nothing is applied. For any batch size."""
     checks.rewards(query, y)
-    observed = history.usable(query, y)[0]
-    posterior, overflow = exact.observe(
-        state.posterior,
-        bandit.kernel,
-        state.domain.features,
-        query.index[0],
-        y[0],
-        observed,
-        bandit.regularization,
-    )
-    applied = observed & ~overflow
+    observed = history.usable(query, y)
+    arms = state.domain.features
+
+    def one(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
+        posterior, overflow = carry
+        posterior, full = exact.observe(
+            posterior,
+            bandit.kernel,
+            arms,
+            query.index[i],
+            y[i],
+            observed[i] & ~overflow,
+            bandit.regularization,
+        )
+        return posterior, overflow | full
+
+    carry = (state.posterior, jnp.zeros((), bool))
+    if y.shape[0] == 1:
+        posterior, overflow = one(jnp.zeros((), jnp.int32), carry)
+    else:
+        posterior, overflow = lax.fori_loop(0, history.last_slot(query), one, carry)
+        posterior = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior)
+    count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
     info = Info(
         batch_size=query.size.astype(jnp.int32),
-        observed=applied.astype(jnp.int32),
+        observed=count,
         dictionary_size=posterior.used,
         width=width,
         overflow=overflow,
         truncated=jnp.zeros((), bool),
-        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(posterior.mean[query.index[0]]),
+        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(posterior.mean).all(),
     )
-    return state.replace(posterior=posterior, count=state.count + applied.astype(state.count.dtype)), info
+    return state.replace(posterior=posterior, count=state.count + count.astype(state.count.dtype)), info
+
+
+def exact_evidence(state: ExactState) -> widths.Evidence:
+    """What widths read, from an exact posterior: its information is its logdet, and nothing is left out."""
+    zero, logdet = jnp.zeros_like(state.count), state.posterior.logdet
+    return widths.Evidence(state.count, logdet, logdet, zero, logdet, zero, state.prior_variance)
 
 
 @struct.dataclass
@@ -92,15 +112,12 @@ class GPUCB:
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.confidence(self)
-        return _start(self, domain, key)
+        return start(self, domain, key)
 
     def confidence_width(self, state: ExactState) -> Array:
         """beta_t, []."""
-        zero = jnp.zeros_like(state.count)
-        logdet = state.posterior.logdet
-        evidence = widths.Evidence(state.count, logdet, logdet, zero, logdet, zero, state.prior_variance)
         confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return self.width(evidence, confidence)
+        return self.width(exact_evidence(state), confidence)
 
     def scores(self, state: ExactState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
@@ -112,7 +129,7 @@ class GPUCB:
         )
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
-        return _learn(self, state, query, y, self.confidence_width(state))
+        return learn(self, state, query, y, self.confidence_width(state))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
@@ -134,7 +151,7 @@ class EpsGreedy:
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.nonnegative(epsilon=self.epsilon, one_minus_epsilon=1 - self.epsilon)
-        return _start(self, domain, key)
+        return start(self, domain, key)
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         coin_key, arm_key = jax.random.split(key)
@@ -144,7 +161,7 @@ class EpsGreedy:
         return _single(jnp.where(explore | (state.count == 0), uniform, best))
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
-        return _learn(self, state, query, y, jnp.zeros_like(state.count))
+        return learn(self, state, query, y, jnp.zeros_like(state.count))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""

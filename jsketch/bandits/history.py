@@ -27,6 +27,11 @@ def usable(query: Query, y: Array) -> Array:
     return query.mask & jnp.isfinite(y)
 
 
+def last_slot(query: Query) -> Array:
+    """Number of slots up to and including the last one asked for, [] int32: what a loop over a query has to visit."""
+    return jnp.max(jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0))
+
+
 def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query, y: Array) -> Feedback:
     """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the batch.
 
@@ -35,7 +40,6 @@ def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query
     observed = usable(query, y)
     weight = observed.astype(y.dtype)
     reward = jnp.where(observed, y, 0)
-    last = jnp.max(jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0))
 
     def add(i: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         counts, sums, information, sketched = carry
@@ -46,6 +50,8 @@ def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query
         return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * variance[arm])
 
     zero = jnp.zeros((), pull_counts.dtype)
-    counts, sums, information, sketched = lax.fori_loop(0, last, add, (pull_counts, reward_sums, zero, zero))
+    counts, sums, information, sketched = lax.fori_loop(
+        0, last_slot(query), add, (pull_counts, reward_sums, zero, zero)
+    )
     infinite = jnp.any(query.mask & jnp.isinf(y))
     return Feedback(counts, sums, information, sketched, observed.sum(dtype=jnp.int32), infinite)

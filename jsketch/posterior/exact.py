@@ -116,6 +116,13 @@ def observe(
     return posterior, overflow
 
 
+def hallucinate(
+    exact: Exact, kernel: Any, arms: Array, arm: Array, regularization: ArrayLike
+) -> tuple[Exact, Array]:
+    """Posterior after a pull of `arm` whose reward is its mean: variances shrink, means stay. Else as `observe`."""
+    return observe(exact, kernel, arms, arm, exact.mean[arm], jnp.ones((), bool), regularization)
+
+
 def grow(exact: Exact, capacity: int, regularization: ArrayLike) -> Exact:
     """The same posterior with room for `capacity` >= N distinct arms; its numbers do not change."""
     extra = capacity - exact.basis.shape[0]

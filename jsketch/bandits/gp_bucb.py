@@ -1,0 +1,106 @@
+"""GP-BUCB: exact GP-UCB in adaptive batches, mean frozen and variances shrinking by hallucinated pulls.
+
+Desautels, Krause, Burdick (2014) in the adaptive form of BBKB's Algorithm 2 (product rule), and with BBKB's rule (Lemma 1,
+a sum) on the same exact posterior: the sum never exceeds the product, so its batches are at least as long (theory.md B19).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks, widths
+from jsketch.bandits.gp_ucb import ExactState, exact_evidence, learn, start
+from jsketch.linalg import put
+from jsketch.posterior import exact
+from jsketch.posterior.exact import Exact
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+RULES = ("product", "sum")
+
+
+class _Batch(NamedTuple):
+    arms: Array  # [B] int32
+    size: Array  # [] int32
+    posterior: Exact  # with the picks hallucinated
+    bound: Array  # [], of the variance ratio; the batch ends when it exceeds C
+    fits: Array  # [] bool, false when the last pick found no row for its direction
+
+
+@struct.dataclass
+class GPBUCB:
+    """Exact GP-UCB in adaptive batches over finite arms; O(A (N + D)) a pick."""
+
+    kernel: Any
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability
+    ratio: ArrayLike = 2.0  # C >= 1, by which a variance may shrink within a batch; 1 is GP-UCB
+    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    rule: str = struct.field(pytree_node=False, default="product")  # or "sum": Lemma 1 of BBKB
+    max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a full batch is flagged `truncated`
+    new_arms: int = struct.field(
+        pytree_node=False, default=64
+    )  # D new directions in a batch; likewise flagged
+    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
+
+    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+        """The prior. Raises ValueError on static mistakes."""
+        checks.confidence(self)
+        checks.at_least_one(ratio=self.ratio)
+        checks.capacity(max_batch=self.max_batch, new_arms=self.new_arms)
+        checks.choice(RULES, rule=self.rule)
+        return start(self, domain, key)
+
+    def confidence_width(self, state: ExactState) -> Array:
+        """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch (theory.md C-B3)."""
+        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
+        return jnp.sqrt(self.ratio) * self.width(exact_evidence(state), confidence)
+
+    def scores(self, state: ExactState) -> Array:
+        """Upper confidence bounds of all arms at the start of a batch, [A]."""
+        return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(state.posterior.variance)
+
+    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        nothing_known = state.count == 0
+        width, start_variance = self.confidence_width(state), state.posterior.variance
+        limit = jnp.clip(
+            jnp.asarray(self.max_batch if limit is None else limit, jnp.int32), 1, self.max_batch
+        )
+        limit = jnp.where(nothing_known, 1, limit)
+
+        def pick(batch: _Batch) -> _Batch:
+            now = batch.posterior
+            best = jnp.argmax(now.mean + width * jnp.sqrt(now.variance)).astype(jnp.int32)
+            arm = jnp.where(nothing_known, state.first_arm, best)
+            grows = (1 + now.variance[arm]) * batch.bound
+            bound = grows if self.rule == "product" else batch.bound + start_variance[arm]
+            posterior, full = exact.hallucinate(
+                now, self.kernel, state.domain.features, arm, self.regularization
+            )
+            return _Batch(put(batch.arms, batch.size, arm), batch.size + 1, posterior, bound, ~full)
+
+        def go_on(batch: _Batch) -> Array:
+            return (batch.size < limit) & (batch.bound <= self.ratio) & batch.fits
+
+        # rows of its own for the batch, so that its length does not depend on the capacity N
+        room = exact.grow(state.posterior, state.capacity + self.new_arms, self.regularization)
+        zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
+        first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, room, one, jnp.ones((), bool))
+        batch = lax.while_loop(go_on, pick, first)
+        return Query(index=batch.arms, mask=jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size)
+
+    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+        new, info = learn(self, state, query, y, self.confidence_width(state))
+        ended = query.mask.all() if self.max_batch > 1 else jnp.zeros((), bool)
+        full = new.posterior.used - state.posterior.used > self.new_arms
+        return new, info.replace(truncated=ended | full)
+
+    def grow(self, state: ExactState, capacity: int) -> ExactState:
+        """The same state with room for `capacity` distinct arms."""
+        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))
