@@ -5,6 +5,7 @@ from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
+from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 
-__all__ = ["BBKB", "BKB", "GPBUCB", "GPUCB", "EpsGreedy", "Uniform", "widths"]
+__all__ = ["BBKB", "BKB", "GPBUCB", "GPUCB", "TS", "EpsGreedy", "SketchedTS", "Uniform", "widths"]

@@ -61,6 +61,7 @@ class Exact:
     variance: Array  # [A]
     logdet: Array  # []
     used: Array  # [] int32, rows of the basis in use
+    pulled: Array  # [N] int32, the arm that each row was added for
 
 
 def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) -> Exact:
@@ -74,6 +75,7 @@ def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) ->
         variance=diag / regularization,
         logdet=jnp.zeros((), arms.dtype),
         used=jnp.zeros((), jnp.int32),
+        pulled=jnp.zeros(capacity, jnp.int32),
     )
 
 
@@ -112,8 +114,29 @@ def observe(
         variance=jnp.maximum(exact.variance - jnp.square(with_arm) * gain, 0),
         logdet=exact.logdet + jnp.where(observed, jnp.log1p(e), 0),
         used=exact.used + is_new.astype(jnp.int32),
+        pulled=put(exact.pulled, slot, jnp.where(is_new, arm, exact.pulled[slot]).astype(jnp.int32)),
     )
     return posterior, overflow
+
+
+def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLike) -> Array:
+    """Draws from N(0, posterior covariance in leverage units) at all arms, [B,A], from draws `prior` [B,A] of the prior
+    process and standard normals [B,N].
+
+    A draw is z.a plus a rest that is independent of a. Its coordinates a along the pulled arms are exchanged for draws from
+    their posterior N(0, V^-1); the rest is what the data say nothing about.
+    """
+    rows = jnp.arange(exact.basis.shape[0], dtype=jnp.int32)
+    in_use = rows < exact.used
+    triangle = jnp.where(
+        in_use & in_use[:, None], exact.basis[:, exact.pulled], 0
+    )  # column i is z of row i's arm
+    triangle = jnp.where(~in_use & (rows[:, None] == rows), 1, triangle)
+    values = jnp.where(in_use, prior[:, exact.pulled], 0)
+    coordinates = lax.linalg.triangular_solve(triangle, values, left_side=False, lower=False)
+    drawn = matmul(normal, lax.linalg.cholesky(exact.inverse).T)
+    scale = jnp.sqrt(jnp.asarray(regularization, prior.dtype))
+    return (prior - matmul(coordinates, exact.basis)) / scale + matmul(drawn, exact.basis)
 
 
 def hallucinate(
@@ -130,4 +153,8 @@ def grow(exact: Exact, capacity: int, regularization: ArrayLike) -> Exact:
     slots = jnp.arange(capacity)
     free = slots >= exact.basis.shape[0]
     inverse = jnp.where(free[:, None] & (slots[:, None] == slots), 1 / regularization, inverse)
-    return exact.replace(basis=jnp.pad(exact.basis, ((0, extra), (0, 0))), inverse=inverse)
+    return exact.replace(
+        basis=jnp.pad(exact.basis, ((0, extra), (0, 0))),
+        inverse=inverse,
+        pulled=jnp.pad(exact.pulled, (0, extra)),
+    )

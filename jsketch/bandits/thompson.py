@@ -1,0 +1,169 @@
+"""Batch Thompson sampling with a fixed batch, on the exact and on the sketched posterior.
+
+Kandasamy, Krishnamurthy, Schneider, Poczos. Parallelised Bayesian optimisation via Thompson sampling. AISTATS 2018; with
+the settings of BBKB's experiments: batches of 30, the confidence width divided by 10 (theory.md A11). Every slot of a
+batch draws its own function from N(mean, width^2 covariance) and takes its argmax.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks, history, sketched, widths
+from jsketch.bandits.gp_ucb import ExactState, exact_evidence, learn, start
+from jsketch.bandits.sketched import SketchState
+from jsketch.linalg import chunked, matmul
+from jsketch.posterior import exact
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
+SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
+
+
+def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
+    """Standard normals [batch, slots], drawn slot by slot: more slots leave the others' numbers as they are."""
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(slots, dtype=jnp.int32))
+    return jax.vmap(lambda k: jax.random.normal(k, (batch,), dtype), out_axes=1)(keys)
+
+
+def _batch(
+    samples: Array, first_arm: Array, nothing_known: Array, limit: ArrayLike | None, size: int
+) -> Query:
+    """The argmax of each of the sampled functions [B,A]; a single uniform arm while nothing is known."""
+    limit = jnp.clip(jnp.asarray(size if limit is None else limit, jnp.int32), 1, size)
+    limit = jnp.where(nothing_known, 1, limit)
+    index = jnp.where(nothing_known, first_arm, jnp.argmax(samples, 1).astype(jnp.int32))
+    return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)
+
+
+@struct.dataclass
+class TS:
+    """Thompson sampling from the exact GP posterior, joint over the arms.
+
+    A sample is pathwise: a draw from the prior over the arms (one root of their Gram matrix a batch, O(A^3), nothing of it
+    kept), in which the coordinates along the pulled arms are replaced by draws from their posterior. For more than
+    EXACT_ARMS arms use SketchedTS.
+    """
+
+    kernel: Any
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability
+    scale: ArrayLike = 0.1  # factor on the width; 1 is the theory's, which hardly converges
+    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    batch: int = struct.field(pytree_node=False, default=30)  # B
+    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
+
+    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+        """The prior. Raises ValueError on static mistakes, and for more arms than EXACT_ARMS."""
+        checks.confidence(self)
+        checks.positive(scale=self.scale)
+        checks.capacity(batch=self.batch)
+        if domain.count > EXACT_ARMS:
+            raise ValueError(
+                f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many (at most {EXACT_ARMS})."
+                " SketchedTS needs none."
+            )
+        return start(self, domain, key)
+
+    def confidence_width(self, state: ExactState) -> Array:
+        """The factor on the posterior's standard deviation, []."""
+        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
+        return jnp.asarray(self.scale * self.width(exact_evidence(state), confidence))
+
+    def samples(self, state: ExactState, key: PRNGKey) -> Array:
+        """B independent draws from N(mean, width^2 covariance), [B,A], covariance in leverage units."""
+        prior_key, slot_key = jax.random.split(key)
+        arms, posterior = state.domain.features, state.posterior
+        gram = self.kernel.gram(arms, arms)
+        # a singular Gram matrix needs a shift; samples feel it as independent noise of that variance
+        shift = state.domain.count * jnp.finfo(gram.dtype).eps * state.prior_variance
+        root = lax.linalg.cholesky(gram + shift * jnp.eye(state.domain.count, dtype=gram.dtype))
+        normal = jax.random.normal(prior_key, (self.batch, state.domain.count), arms.dtype)
+        deviation = exact.condition(
+            posterior,
+            matmul(normal, root.T),
+            _slot_normals(slot_key, state.capacity, self.batch, arms.dtype),
+            self.regularization,
+        )
+        return posterior.mean + self.confidence_width(state) * deviation
+
+    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        return _batch(self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch)
+
+    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+        return learn(self, state, query, y, self.confidence_width(state))
+
+    def grow(self, state: ExactState, capacity: int) -> ExactState:
+        """The same state with room for `capacity` distinct arms."""
+        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))
+
+
+@struct.dataclass
+class SketchedTS:
+    """Thompson sampling from BKB's posterior, O(A M B) a batch and no table of A x A or A x M.
+
+    A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x): the embedded part is joint over the arms, the part that
+    the dictionary does not see is independent from arm to arm. Every arm has exactly the variance sigma~^2.
+    """
+
+    kernel: Any
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability
+    qbar: ArrayLike = 2.0  # oversampling
+    scale: ArrayLike = 0.1  # factor on the width
+    width: widths.Width = struct.field(pytree_node=False, default=widths.bkb_code)
+    batch: int = struct.field(pytree_node=False, default=30)  # B
+    capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
+
+    def init(self, domain: Arms, key: PRNGKey) -> SketchState:
+        """The state before the first round. Raises ValueError on static mistakes."""
+        checks.confidence(self)
+        checks.positive(qbar=self.qbar, scale=self.scale)
+        checks.capacity(capacity=self.capacity, batch=self.batch)
+        checks.arms(domain)
+        checks.precision(domain, self.kernel, self.regularization)
+        return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, None)
+
+    def confidence_width(self, state: SketchState) -> Array:
+        """The factor on the posterior's standard deviation, []."""
+        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
+        return jnp.asarray(self.scale * self.width(state.evidence, confidence))
+
+    def samples(self, state: SketchState, key: PRNGKey) -> Array:
+        """B independent draws, [B,A]."""
+        feature_key, arm_key = jax.random.split(key)
+        arms = state.domain.features
+        normal = _slot_normals(feature_key, state.capacity, self.batch, arms.dtype)
+        weights = matmul(state.whitened_root, normal.T)
+        count, rows = chunked(arms.shape[0], max(SAMPLE_ENTRIES // state.capacity, 1))
+        padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
+
+        def chunk(x: Array) -> Array:
+            return matmul(self.kernel.gram(x, state.nystrom.points), weights)
+
+        embedded = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1, self.batch)[: arms.shape[0]]
+        unseen = jnp.sqrt(state.residual / self.regularization)
+        noise = jax.random.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
+        return state.mean + self.confidence_width(state) * (embedded.T + unseen * noise)
+
+    def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        return _batch(self.samples(state, key), state.first_arm, state.evidence.count == 0, limit, self.batch)
+
+    def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
+        checks.rewards(query, y)
+        feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
+        return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+
+    def grow(self, state: SketchState, capacity: int) -> SketchState:
+        """The same state with room for `capacity` inducing points."""
+        return sketched.grow(state, capacity)
