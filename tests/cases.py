@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from jsketch import kernels, problems
-from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform, widths
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, FixedBKB, SketchedTS, Uniform, widths
 
 HORIZON = 40
 KERNEL = kernels.Gaussian(0.5)
@@ -23,6 +23,7 @@ CASES = {
     "gp_bucb_sum": GPBUCB(**ASSUMED, max_batch=16, capacity=40, rule="sum"),
     "ts": TS(**ASSUMED, scale=0.5, batch=6, capacity=40),
     "sketched_ts": SketchedTS(**SKETCH, scale=0.5, batch=6),
+    "fixed_bkb": FixedBKB(**SKETCH, batch=6),
     "bkb": BKB(**SKETCH),
     "bkb_certified": BKB(**SKETCH, width=widths.certified),
     "bbkb_global": BBKB(**BATCH),

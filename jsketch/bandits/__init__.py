@@ -5,7 +5,8 @@ from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
+from jsketch.bandits.plates import FixedBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 
-__all__ = ["BBKB", "BKB", "GPBUCB", "GPUCB", "TS", "EpsGreedy", "SketchedTS", "Uniform", "widths"]
+__all__ = ["BBKB", "BKB", "GPBUCB", "GPUCB", "TS", "EpsGreedy", "FixedBKB", "SketchedTS", "Uniform", "widths"]

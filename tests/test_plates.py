@@ -1,0 +1,92 @@
+"""Fixed batches and evaluations under way: one posterior, whatever the order in which results come in."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from small_problems import ARMS, KEY, Problem
+
+from jsketch import Arms, Query, kernels
+from jsketch.bandits import FixedBKB
+
+KEEP_ALL = 1e12  # a qbar that keeps every pulled arm
+ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
+TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY))
+
+
+def plate(p, **options):
+    bandit = FixedBKB(p.kernel, p.lam, noise_std=0.3, batch=8, max_pending=8, capacity=32, **options)
+    state = bandit.init(
+        Arms(jnp.asarray(p.x)), KEY, pull_counts=p.counts, reward_sums=p.sums, dictionary=p.keep
+    )
+    return bandit, state
+
+
+def oracle_picks(bandit, state, p, full, pending, size):
+    """Sequential argmax of mean + width sd, with the picks and the pulls under way in a dense covariance."""
+    mean, width = np.asarray(state.sketch.mean), float(bandit.confidence_width(state))
+    pulls, picks = list(pending), []
+    for _ in range(size):
+        c = full[:, pulls]
+        inner = np.linalg.inv(full[np.ix_(pulls, pulls)] + np.eye(len(pulls)))
+        variance = np.diag(full) - np.einsum("ij,jk,ik->i", c, inner, c)
+        arm = int(np.argmax(mean + width * np.sqrt(np.maximum(variance, 0))))
+        pulls.append(arm)
+        picks.append(arm)
+    return picks
+
+
+@pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
+def test_picks_are_those_of_the_dense_posterior(pending):
+    """With the full sketched covariance of BBKB eq. 2, for any dictionary; pending pulls lower variances, not means."""
+    for seed in range(12):
+        p = Problem(seed)
+        bandit, state = plate(p)
+        before = np.asarray(state.sketch.mean)
+        if pending:
+            state = bandit.pend(state, Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool)))
+        full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
+        picks = oracle_picks(bandit, state, p, full, pending, 8)
+        np.testing.assert_array_equal(ASK(bandit, state).index, picks)
+        np.testing.assert_array_equal(state.sketch.mean, before)
+
+
+def test_an_empty_history_spreads_out():
+    """With nothing known the first plate holds different arms: the dictionary is empty, the covariance is the prior."""
+    x = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))
+    bandit = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=8)
+    state = bandit.init(Arms(jnp.asarray(x)), KEY)
+    picks = np.asarray(ASK(bandit, state).index)
+    assert picks[0] == int(state.sketch.first_arm) and len(set(picks.tolist())) == 8
+
+
+def test_late_partial_and_out_of_order_results_are_one_posterior():
+    """Two plates under way, told in pieces and backwards, one evaluation failed: the exact posterior of what was told."""
+    p = Problem(5)
+    bandit = FixedBKB(p.kernel, p.lam, noise_std=0.3, batch=6, max_pending=12, capacity=32, qbar=KEEP_ALL)
+    state = bandit.init(Arms(jnp.asarray(p.x)), KEY)
+    first = ASK(bandit, state)
+    state = bandit.pend(state, first)
+    second = ASK(bandit, state)
+    state = bandit.pend(state, second)
+    assert float(state.pending.sum()) == 12
+    y1, y2 = jnp.sin(first.index.astype(float)), jnp.cos(second.index.astype(float)).at[2].set(jnp.nan)
+    half = jnp.arange(6) % 2 == 0
+    for query, y, mask in ((second, y2, ~half), (first, y1, half), (second, y2, half), (first, y1, ~half)):
+        state, info = TELL(bandit, state, query.replace(mask=mask), y)
+        assert not bool(info.overflow) and not bool(info.truncated)
+    np.testing.assert_array_equal(state.pending, 0)
+    arms, rewards = np.concatenate([first.index, second.index]), np.concatenate([y1, y2])
+    told = np.isfinite(rewards)
+    counts = np.bincount(arms[told], minlength=ARMS).astype(float)
+    sums = np.bincount(arms[told], rewards[told], minlength=ARMS)
+    mean, covariance, _ = oracles.exact(p.gram, counts, sums, p.lam)
+    np.testing.assert_allclose(state.sketch.mean, mean, atol=1e-7)
+    np.testing.assert_allclose(state.sketch.variance, np.diag(covariance), atol=1e-6 / p.lam)
+
+
+def test_more_under_way_than_there_is_room_for_is_an_error():
+    bandit, state = plate(Problem(0))
+    with pytest.raises(ValueError, match="max_pending is 8"):
+        bandit.pend(state, Query(jnp.arange(9, dtype=jnp.int32), jnp.ones(9, bool)))
