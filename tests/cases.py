@@ -3,6 +3,7 @@ property of test_properties.py."""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, FixedBKB, SketchedTS, Uniform, widths
@@ -27,6 +28,7 @@ CASES = {
     "bkb": BKB(**SKETCH),
     "bkb_certified": BKB(**SKETCH, width=widths.certified),
     "bbkb_global": BBKB(**BATCH),
+    "bbkb_initial": BBKB(**BATCH, initial=np.arange(0, 60, 12)),
     "bbkb_global_sweep": BBKB(**BATCH, lazy=False),
     "bbkb_global_paper": BBKB(**BATCH, width=widths.bbkb_paper),
     "bbkb_global_local": BBKB(**BATCH, rule="global_local"),

@@ -192,13 +192,16 @@ def test_every_number_sweeps_by_vmap(cache, name):
     leaves, tree = jax.tree.flatten(bandit)
     if not leaves:
         pytest.skip("this algorithm has no numbers")
-    factors = jnp.array([1.0, 0.8])
-    swept = jax.tree.unflatten(
-        tree, [jnp.maximum(x * factors, 1.0) if x == 2.0 else x * factors for x in leaves]
-    )
+
+    def two_values(x):
+        if not isinstance(x, float):
+            return jnp.stack([x, x])  # a table or a list of arms, not a number to sweep
+        return jnp.array([x, max(0.8 * x, 1.0) if x == 2.0 else 0.8 * x])
+
+    swept = jax.tree.unflatten(tree, [two_values(x) for x in leaves])
     together = jax.vmap(lambda b: loops.rollout(b, problem(), KEY, HORIZON))(swept)
     np.testing.assert_array_equal(together.trace.arm[0], cache.run(name).trace.arm)
-    other = jax.tree.map(lambda x: float(x[1]), swept)
+    other = jax.tree.map(lambda x: float(x[1]) if x.ndim == 1 else x[1], swept)
     np.testing.assert_array_equal(
         together.trace.arm[1], cache.rollout(other, problem(), KEY, HORIZON).trace.arm
     )

@@ -1,6 +1,6 @@
 """Bandits: who chooses. One file per paper family; widths are functions that an algorithm is given."""
 
-from jsketch.bandits import widths
+from jsketch.bandits import history, initial, widths
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.gp_bucb import GPBUCB
@@ -9,4 +9,17 @@ from jsketch.bandits.plates import FixedBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 
-__all__ = ["BBKB", "BKB", "GPBUCB", "GPUCB", "TS", "EpsGreedy", "FixedBKB", "SketchedTS", "Uniform", "widths"]
+__all__ = [
+    "BBKB",
+    "BKB",
+    "GPBUCB",
+    "GPUCB",
+    "TS",
+    "EpsGreedy",
+    "FixedBKB",
+    "SketchedTS",
+    "Uniform",
+    "history",
+    "initial",
+    "widths",
+]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
@@ -35,6 +36,8 @@ class BBKB:
     ratio: ArrayLike = (
         2.0  # C >= 1, by which a variance may shrink within a batch; 1 is one evaluation a batch
     )
+    # arms [n] of the first batch, pulled before anything is known; None is one uniform arm (see `initial`)
+    initial: Any = None
     width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
     rule: str = struct.field(
         pytree_node=False, default="global"
@@ -60,14 +63,20 @@ class BBKB:
     ) -> SketchState:
         """As `BKB.init`; also raises ValueError for ratio < 1, an unknown rule or max_batch < 1."""
         checks.confidence(self)
+        checks.arms(domain)
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(capacity=self.capacity, max_batch=self.max_batch)
+        if self.initial is not None:
+            checks.arm_numbers(domain, initial=self.initial)
+            if not 1 <= len(self.initial) <= self.max_batch:
+                raise ValueError(
+                    f"initial must hold between 1 and max_batch = {self.max_batch} arms; it holds {len(self.initial)}."
+                )
         checks.choice(RULES, rule=self.rule)
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
-        checks.arms(domain)
         checks.precision(domain, self.kernel, self.regularization)
-        known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)
+        known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
     def confidence_width(self, state: SketchState) -> Array:
@@ -99,13 +108,25 @@ class BBKB:
             jnp.clip(limit, 1, self.max_batch),
             self.max_batch,
         )
-        return Query(index=batch.arms, mask=jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size)
+        arms, size = batch.arms, batch.size
+        if self.initial is not None:
+            first = jnp.asarray(self.initial, jnp.int32)
+            begins = state.evidence.count == 0
+            arms = jnp.where(begins, jnp.pad(first, (0, self.max_batch - first.shape[0])), arms)
+            size = jnp.where(begins, jnp.clip(limit, 1, first.shape[0]), size)
+        return Query(index=arms, mask=jnp.arange(self.max_batch, dtype=jnp.int32) < size)
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
         checks.rewards(query, y)
         feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
-        state, info = sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
-        return state, info.replace(truncated=query.mask.all() if self.max_batch > 1 else info.truncated)
+        new, info = sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+        if self.initial is not None:
+            # a design is no batch: the sum of log(1 + variance) over it, all at the prior's variance, means nothing
+            begins = (state.evidence.count == 0) & ~info.overflow
+            new = jax.tree.map(
+                lambda x, y: jnp.where(begins, x, y), sketched.known_from_here(new, self.regularization), new
+            )
+        return new, info.replace(truncated=query.mask.all() if self.max_batch > 1 else info.truncated)
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""

@@ -10,16 +10,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch.bandits import checks, history, sketched, widths
 from jsketch.bandits.sketched import SketchState
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.sketch import bless
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 
-def past(domain: Arms, pull_counts: Any, reward_sums: Any, dictionary: Any, capacity: int) -> Any:
+def past(
+    bandit: Any, domain: Arms, key: PRNGKey, pull_counts: Any, reward_sums: Any, dictionary: Any
+) -> tuple[Array, Array, Array] | None:
     """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes."""
     if pull_counts is None:
         if reward_sums is not None or dictionary is not None:
@@ -30,16 +34,37 @@ def past(domain: Arms, pull_counts: Any, reward_sums: Any, dictionary: Any, capa
     checks.history(domain, pull_counts, reward_sums)
     dtype = domain.features.dtype
     counts, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
-    keep = (
-        counts > 0
-        if dictionary is None
-        else jnp.zeros(domain.count, bool).at[jnp.asarray(dictionary)].set(True)
-    )
-    if not isinstance(keep, jax.core.Tracer) and int(keep.sum()) > capacity:
+    if isinstance(dictionary, str):
+        dictionary = _sampled_dictionary(bandit, domain, key, counts, dictionary)
+    if dictionary is None:
+        keep = counts > 0
+    else:
+        checks.arm_numbers(domain, dictionary=dictionary)
+        keep = jnp.zeros(domain.count, bool).at[jnp.asarray(dictionary)].set(True)
+    if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
         raise ValueError(
-            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {capacity}: raise `capacity`."
+            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}: raise `capacity`."
         )
     return counts, sums, keep
+
+
+def _sampled_dictionary(bandit: Any, domain: Arms, key: PRNGKey, counts: Array, method: str) -> np.ndarray:
+    """Arms of a dictionary of the past evaluations, by BLESS or by exact leverage scores; on the host."""
+    checks.choice(("bless", "leverage"), dictionary=method)
+    if is_traced(domain, counts, bandit, key):
+        raise ValueError(
+            f'dictionary="{method}" is sampled on the host: call init outside jit and vmap, or give the arms themselves.'
+        )
+    pulled = np.flatnonzero(np.asarray(counts) > 0)
+    if len(pulled) == 0:
+        return pulled
+    points, n = np.asarray(domain.features)[pulled], np.asarray(counts)[pulled]
+    lam = float(bandit.regularization)
+    if method == "bless":
+        return pulled[bless.bless(bandit.kernel, points, n, lam, key).rows]
+    scores = bless.exact_leverage_scores(bandit.kernel, points, n, lam)
+    uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
+    return pulled[uniform < np.minimum(1, float(bandit.qbar) * scores)]
 
 
 @struct.dataclass
@@ -65,13 +90,14 @@ class BKB:
         dictionary: Any = None,
     ) -> SketchState:
         """The state before the first round, or after past evaluations given as pull counts and reward sums [A] (then
-        `dictionary` holds the inducing arms, by default all arms pulled). Raises ValueError on static mistakes."""
+        `dictionary` holds the inducing arms, by default all arms pulled; "bless" and "leverage" sample them by approximate
+        and by exact leverage scores, theory.md A6). Raises ValueError on static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.capacity(capacity=self.capacity)
         checks.arms(domain)
         checks.precision(domain, self.kernel, self.regularization)
-        known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)
+        known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
     def confidence_width(self, state: SketchState) -> Array:

@@ -136,6 +136,21 @@ def rewards(query: Query, y: Array) -> None:
         )
 
 
+def arm_numbers(domain: Arms, **values: Any) -> None:
+    """Raises ValueError unless every named value is a vector of arm numbers in [0, A)."""
+    for name, value in values.items():
+        if is_traced(value):
+            continue
+        numbers = np.asarray(value)
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise ValueError(
+                f"{name} must be a vector of arm numbers; its shape is {numbers.shape}, its dtype {numbers.dtype}."
+            )
+        outside = numbers[(numbers < 0) | (numbers >= domain.count)]
+        if outside.size:
+            raise ValueError(f"{name} names arm {outside[0]}; the arms are 0 to {domain.count - 1}.")
+
+
 def history(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
     """Raises ValueError unless past evaluations are finite vectors [A] with counts >= 0."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):

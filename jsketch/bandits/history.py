@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
+from jsketch.bandits import checks
 from jsketch.linalg import put
-from jsketch.types import Query
+from jsketch.types import Arms, Query
 
 
 class Feedback(NamedTuple):
@@ -20,6 +22,26 @@ class Feedback(NamedTuple):
     information_sketched: Array  # [], the same with 3 variance
     observed: Array  # [] int32
     infinite: Array  # [] bool, a reward was infinite (and is not used)
+
+
+def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(pull_counts [A], reward_sums [A]) of past evaluations: arm numbers [n] and their rewards [n], NaN for a failure.
+
+    Raises ValueError for arms outside the set, rewards of another length or infinite ones.
+    """
+    checks.arm_numbers(domain, arms=arms)
+    arms, rewards = np.asarray(arms), np.asarray(rewards, float)
+    if rewards.shape != arms.shape:
+        raise ValueError(
+            f"there are {arms.size} arms and rewards of shape {rewards.shape}: one reward an evaluation."
+        )
+    if np.isinf(rewards).any():
+        raise ValueError(
+            f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; a failed evaluation is NaN."
+        )
+    arms, rewards = arms[~np.isnan(rewards)], rewards[~np.isnan(rewards)]
+    counts = np.bincount(arms, minlength=domain.count).astype(float)
+    return counts, np.bincount(arms, rewards, minlength=domain.count)
 
 
 def usable(query: Query, y: Array) -> Array:

@@ -107,7 +107,7 @@ class FixedBKB:
         checks.capacity(batch=self.batch, capacity=self.capacity, max_pending_plus_one=self.max_pending + 1)
         checks.arms(domain)
         checks.precision(domain, self.kernel, self.regularization)
-        known = past(domain, pull_counts, reward_sums, dictionary, self.capacity)
+        known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
         return PlateState(domain, state.replace(domain=None), jnp.zeros_like(state.pull_counts))
 

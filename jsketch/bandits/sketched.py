@@ -152,6 +152,11 @@ def start(
         kernel,
         regularization,
     )
+    return known_from_here(state, regularization)
+
+
+def known_from_here(state: SketchState, regularization: ArrayLike) -> SketchState:
+    """The state with the information of its data set to the upper end of theory.md B9, as after a warm start."""
     upper = state.evidence.logdet + state.evidence.residual_sum / regularization
     return state.replace(evidence=state.evidence.replace(information=upper, information_sketched=upper))
 

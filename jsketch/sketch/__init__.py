@@ -1,7 +1,7 @@
 """Sketches: x -> z(x) in R^M, a fixed M with a mask."""
 
-from jsketch.sketch import dictionary, nystrom
+from jsketch.sketch import bless, dictionary, nystrom
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 
-__all__ = ["Dictionary", "Nystrom", "dictionary", "nystrom"]
+__all__ = ["Dictionary", "Nystrom", "bless", "dictionary", "nystrom"]

@@ -1,0 +1,103 @@
+"""What the algorithms on fixed features of the arms share: CBRAP, and UCB and TS on Fourier features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+
+from jsketch.bandits import checks, history, widths
+from jsketch.posterior import features as posteriors
+from jsketch.posterior.features import FeaturePosterior
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+Carry = TypeVar("Carry")
+
+
+@struct.dataclass
+class FeatureState:
+    """Ridge posterior in a feature space R^M, updated after every evaluation."""
+
+    domain: Arms  # A arms; never changes
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known
+    whitened: Array  # [A, M], z(x)/sqrt(lam); never changes
+    posterior: FeaturePosterior
+    count: Array  # [], observations so far
+    prior_variance: Array  # [], max_x |z(x)|^2
+
+
+def single(arm: Array) -> Query:
+    """The query of one arm []."""
+    return Query(index=arm[None], mask=jnp.ones(1, bool))
+
+
+def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
+    """one(slot, carry) over the slots of a query that were asked for."""
+    if query.index.shape[0] == 1:
+        return one(jnp.zeros((), jnp.int32), carry)
+    return lax.fori_loop(0, history.last_slot(query), one, carry)
+
+
+def start(bandit: Any, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
+    """The state before the first round, for arms with features z [A,M]."""
+    dtype = domain.features.dtype
+    whitened = z / jnp.sqrt(jnp.asarray(bandit.regularization, dtype))
+    return FeatureState(
+        domain=domain,
+        first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
+        whitened=whitened,
+        posterior=posteriors.prior(whitened),
+        count=jnp.zeros((), dtype),
+        prior_variance=jnp.max(jnp.square(z).sum(1)),
+    )
+
+
+def confidence_width(bandit: Any, state: FeatureState) -> Array:
+    """The bandit's width, [], with the features taken for the truth: residual 0."""
+    zero, logdet = jnp.zeros_like(state.count), state.posterior.logdet
+    evidence = widths.Evidence(state.count, logdet, logdet, zero, logdet, zero, state.prior_variance)
+    confidence = widths.Confidence(bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta)
+    return jnp.asarray(bandit.scale * bandit.width(evidence, confidence), state.count.dtype)
+
+
+def upper_bounds(bandit: Any, state: FeatureState) -> Array:
+    """Upper confidence bounds of all arms, [A]."""
+    return state.posterior.mean + confidence_width(bandit, state) * jnp.sqrt(state.posterior.variance)
+
+
+def best(state: FeatureState, scores: Array) -> Query:
+    """The arm with the largest of the scores [A]; a uniform one while nothing is known."""
+    return single(jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32)))
+
+
+def learn(bandit: Any, state: FeatureState, query: Query, y: Array) -> tuple[FeatureState, Info]:
+    """The state after the rewards y [B] of a query, and its info."""
+    checks.rewards(query, y)
+    observed = history.usable(query, y)
+
+    def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
+        return posteriors.observe(posterior, state.whitened, query.index[i], y[i], observed[i])
+
+    posterior = over_slots(one, state.posterior, query)
+    width = confidence_width(bandit, state)
+    info = describe(query, y, width, jnp.asarray(state.whitened.shape[1], jnp.int32), posterior.mean)
+    return state.replace(
+        posterior=posterior, count=state.count + info.observed.astype(state.count.dtype)
+    ), info
+
+
+def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> Info:
+    """The info of a round of an algorithm whose sketch [size] cannot overflow; mean is checked for finiteness."""
+    return Info(
+        batch_size=query.size.astype(jnp.int32),
+        observed=history.usable(query, y).sum(dtype=jnp.int32),
+        dictionary_size=size,
+        width=width,
+        overflow=jnp.zeros((), bool),
+        truncated=jnp.zeros((), bool),
+        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(mean).all(),
+    )

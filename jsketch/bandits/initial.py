@@ -1,0 +1,87 @@
+"""Initial designs: arms to evaluate before the first adaptive batch, chosen without any feedback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks
+from jsketch.linalg import put
+from jsketch.posterior import exact
+from jsketch.posterior.exact import Exact
+from jsketch.types import Arms
+
+ROWS = 64  # distinct arms to begin with; doubled when they do not suffice
+
+
+def _segment(
+    kernel: Any,
+    arms: Array,
+    regularization: ArrayLike,
+    target: ArrayLike,
+    picks: Array,
+    size: Array,
+    posterior: Exact,
+) -> tuple[Array, Array, Exact, Array]:
+    """Picks until the largest variance is at most the target, the picks are full or a row is missing."""
+
+    def pick(carry: tuple[Array, Array, Exact, Array]) -> tuple[Array, Array, Exact, Array]:
+        picks, size, posterior, _ = carry
+        arm = jnp.argmax(posterior.variance).astype(jnp.int32)
+        posterior, overflow = exact.hallucinate(posterior, kernel, arms, arm, regularization)
+        return put(picks, size, arm), size + (~overflow).astype(jnp.int32), posterior, overflow
+
+    def go_on(carry: tuple[Array, Array, Exact, Array]) -> Array:
+        picks, size, posterior, overflow = carry
+        return (jnp.max(posterior.variance) > target) & (size < picks.shape[0]) & ~overflow
+
+    return lax.while_loop(go_on, pick, (picks, size, posterior, jnp.zeros((), bool)))
+
+
+_segment_jit = jax.jit(_segment)
+
+
+def uncertainty_sampling(
+    kernel: Any, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
+) -> np.ndarray:
+    """Arms [n] to evaluate, always the one of largest variance, until no variance exceeds `max_variance` (BBKB Alg. 3).
+
+    Variances are in leverage units. With max_variance = 1/P exact batches then have at least P (C - 1) arms and sketched
+    ones P (C - 1)/3 with high probability (theory.md A5, B25). Raises ValueError on static mistakes, and when `most`
+    evaluations do not suffice.
+    """
+    checks.arms(domain)
+    checks.positive(regularization=regularization, max_variance=max_variance)
+    checks.capacity(most=most)
+    arms = domain.features
+    posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
+    picks, size = jnp.zeros(most, jnp.int32), jnp.zeros((), jnp.int32)
+    while True:
+        picks, size, posterior, overflow = _segment_jit(
+            kernel, arms, regularization, max_variance, picks, size, posterior
+        )
+        if not bool(overflow):
+            break
+        rows = posterior.basis.shape[0]
+        posterior = exact.grow(posterior, min(2 * rows, domain.count), regularization)
+    left = float(posterior.variance.max())
+    if left > max_variance:
+        raise ValueError(
+            f"after {most} evaluations a variance of {left:.3g} is left, more than max_variance = {max_variance:g}:"
+            " raise `most` or max_variance."
+        )
+    return np.asarray(picks)[: int(size)]
+
+
+def batch_of_at_least(evaluations: int, ratio: float, *, sketched: bool = True) -> float:
+    """The max_variance after which every batch of BBKB at ratio C has at least P = `evaluations` arms: (C - 1)/P, a
+    third of it for the sketched posterior (theory.md A5). Raises ValueError for P < 1 or C <= 1."""
+    checks.capacity(P=evaluations)
+    if ratio <= 1:
+        raise ValueError(f"ratio must be above 1 for batches of more than one arm; {ratio} was given.")
+    return (ratio - 1) / evaluations / (3 if sketched else 1)

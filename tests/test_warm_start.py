@@ -1,0 +1,135 @@
+"""Starting with data: past evaluations, dictionaries by leverage scores, and initial designs (theory.md A5, A6)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from small_problems import ARMS, ASK, KEY, Problem
+
+from jsketch import Arms, kernels, loops, problems
+from jsketch.bandits import BBKB, history, initial
+from jsketch.sketch import bless
+
+SQUARE = np.random.default_rng(0).uniform(0, 1, (2000, 2))
+
+
+def test_a_warm_start_is_having_pulled_those_arms():
+    """With all data in the dictionary: mean and variance of the exact posterior of the same evaluations."""
+    p = Problem(3)
+    arms = np.repeat(np.arange(ARMS), p.counts.astype(int))
+    rewards = np.random.default_rng(0).standard_normal(len(arms))
+    domain = Arms(jnp.asarray(p.x))
+    counts, sums = history.of_evaluations(domain, np.append(arms, 2), np.append(rewards, np.nan))
+    state = BBKB(p.kernel, p.lam, capacity=32).init(domain, KEY, pull_counts=counts, reward_sums=sums)
+    mean, covariance, logdet = oracles.exact(p.gram, counts, sums, p.lam)
+    np.testing.assert_allclose(state.mean, mean, atol=1e-7)
+    np.testing.assert_allclose(state.variance, np.diag(covariance), rtol=1e-6, atol=1e-8 / p.lam)
+    assert float(state.evidence.information) == pytest.approx(logdet, rel=1e-6)
+
+
+def test_bless_scores_are_within_a_factor_3():
+    """Every one of 2,000 leverage scores, in at least 95 of 100 seeds; the size is at most 13 times d_eff."""
+    kernel, lam, counts = kernels.Gaussian(0.2), 0.1, np.ones(2000)
+    exact = bless.exact_leverage_scores(kernel, SQUARE, counts, lam)
+    accurate, sizes = 0, []
+    for seed in range(100):
+        dictionary = bless.bless(kernel, SQUARE, counts, lam, jax.random.key(seed))
+        ratio = bless.leverage_scores(kernel, SQUARE, counts, dictionary, lam) / exact
+        accurate += ratio.max() < 3 and ratio.min() > 1 / 3
+        sizes.append(len(dictionary.rows))
+    assert accurate >= 95
+    assert max(sizes) <= 13 * exact.sum()
+
+
+def test_leverage_scores_count_repeated_evaluations():
+    """n_i pulls of an arm are n_i points: its score is their sum; with all points kept the estimate is exact."""
+    kernel, x, counts = kernels.Gaussian(0.3), SQUARE[:40], np.arange(1, 41) % 4 + 1.0
+    scores = bless.exact_leverage_scores(kernel, x, counts, 0.5)
+    rows = np.repeat(np.arange(40), counts.astype(int))
+    single = bless.exact_leverage_scores(kernel, x[rows], np.ones(len(rows)), 0.5)
+    np.testing.assert_allclose(scores, np.bincount(rows, single), rtol=1e-9)
+    every = bless.Weighted(np.arange(40), np.ones(40))
+    np.testing.assert_allclose(bless.leverage_scores(kernel, x, counts, every, 0.5), scores, rtol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["bless", "leverage"])
+def test_a_sampled_dictionary_serves_a_warm_start(method):
+    """Variances at all arms stay within a factor 3 of exact ones."""
+    x = SQUARE[:300]
+    counts = np.ones(300)
+    bandit = BBKB(kernels.Gaussian(0.3), 0.1, capacity=256, qbar=8.0)
+    domain = Arms(jnp.asarray(x))
+    state = bandit.init(domain, KEY, pull_counts=counts, reward_sums=counts, dictionary=method)
+    exact = bless.exact_leverage_scores(kernels.Gaussian(0.3), x, counts, 0.1)
+    assert 0 < int(state.dictionary.size) < 300
+    assert (state.variance / exact).max() < 3 and (exact / state.variance).max() < 3
+
+
+def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
+    """B24: log(1 + max variance) <= logdet / n along the way. B25: batches of at least P (C - 1)/3 after it."""
+    x = SQUARE[:200]
+    kernel, lam, ratio, smallest = kernels.Gaussian(0.4), 0.05, 2.5, 10
+    arms = initial.uncertainty_sampling(kernel, Arms(jnp.asarray(x)), lam, 1 / smallest)
+    gram = oracles.gaussian(x, x, 0.4)
+    for size in (1, len(arms) // 2, len(arms)):
+        counts = np.bincount(arms[:size], minlength=200).astype(float)
+        _, covariance, logdet = oracles.exact(gram, counts, counts, lam)
+        assert np.log1p(np.diag(covariance).max()) <= logdet / size * (1 + 1e-9)
+    assert np.diag(covariance).max() <= 1 / smallest * (1 + 1e-9)
+    before = np.bincount(arms[:-1], minlength=200).astype(float)
+    assert np.diag(oracles.exact(gram, before, before, lam)[1]).max() > 1 / smallest
+    domain = Arms(jnp.asarray(x))
+    bandit = BBKB(kernel, lam, capacity=128, ratio=ratio, max_batch=400)
+    state = bandit.init(domain, KEY, pull_counts=counts, reward_sums=counts)
+    assert int(ASK(bandit, state).size) >= smallest * (
+        ratio - 1
+    )  # every pulled arm kept: the exact posterior
+    state = bandit.init(domain, KEY, pull_counts=counts, reward_sums=counts, dictionary="leverage")
+    assert int(ASK(bandit, state).size) >= smallest * (ratio - 1) / 3
+    assert initial.batch_of_at_least(10, 2.5) == pytest.approx(1.5 / 30)
+
+
+def test_an_initial_design_is_the_first_batch():
+    x = SQUARE[:60]
+    problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
+    arms = initial.uncertainty_sampling(kernels.Gaussian(0.5), problem.arms, 0.1, 0.5)
+    bandit = BBKB(kernels.Gaussian(0.5), 0.1, initial=arms, max_batch=100)
+    trace = loops.run(bandit, problem, KEY, 60).trace
+    np.testing.assert_array_equal(trace.arm[: len(arms)], arms)
+    assert (np.asarray(trace.round[: len(arms)]) == 0).all() and int(trace.round[len(arms)]) == 1
+    # the width starts from the information of the design (all of it in the dictionary), not from prior variances
+    counts = np.bincount(arms, minlength=60).astype(float)
+    logdet = oracles.exact(oracles.gaussian(x, x, 0.5), counts, counts, 0.1)[2]
+    width = np.sqrt(0.1) + 0.1 * np.sqrt(2 * logdet + np.log(10))
+    assert float(trace.width[len(arms)]) == pytest.approx(width, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (lambda d: history.of_evaluations(d, [0, 99], [1.0, 2.0]), "arms names arm 99; the arms are 0 to 9"),
+        (lambda d: history.of_evaluations(d, [0, 1], [1.0]), "one reward an evaluation"),
+        (lambda d: history.of_evaluations(d, [0, 1], [1.0, np.inf]), "arm 1 is infinite"),
+        (lambda d: BBKB(kernels.Gaussian(1.0), initial=np.array([10])).init(d, KEY), "initial names arm 10"),
+        (
+            lambda d: BBKB(kernels.Gaussian(1.0), initial=np.arange(5), max_batch=3).init(d, KEY),
+            "between 1 and",
+        ),
+        (lambda d: start(d, dictionary=[-1]), "dictionary names arm -1"),
+        (lambda d: start(d, dictionary="random"), "dictionary must be one of"),
+        (lambda d: jax.jit(lambda key: start(d, key=key, dictionary="bless"))(KEY), "sampled on the host"),
+        (lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.01, most=5), "raise `most`"),
+        (lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.0), "max_variance must be"),
+        (lambda d: initial.batch_of_at_least(0, 2.0), "P must be an integer of at least 1"),
+        (lambda d: bless.bless(kernels.Gaussian(0.1), SQUARE[:0], [], 0.1, KEY), "at least one point"),
+    ],
+)
+def test_mistakes_are_explained(action, words):
+    with pytest.raises(ValueError, match=words):
+        action(Arms(jnp.asarray(SQUARE[:10])))
+
+
+def start(domain, key=KEY, **options):
+    counts = np.ones(domain.count)
+    return BBKB(kernels.Gaussian(1.0)).init(domain, key, pull_counts=counts, reward_sums=counts, **options)
