@@ -6,7 +6,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import kernels, problems
-from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, FixedBKB, SketchedTS, Uniform, widths
+from jsketch.bandits import (
+    BBKB,
+    BKB,
+    GPBUCB,
+    GPUCB,
+    TS,
+    EpsGreedy,
+    FixedBKB,
+    MiniGP,
+    SketchedTS,
+    Uniform,
+    widths,
+)
 
 HORIZON = 40
 KERNEL = kernels.Gaussian(0.5)
@@ -22,6 +34,8 @@ CASES = {
     "gp_ucb": GPUCB(**ASSUMED, capacity=40),
     "gp_bucb": GPBUCB(**ASSUMED, max_batch=16, capacity=40),
     "gp_bucb_sum": GPBUCB(**ASSUMED, max_batch=16, capacity=40, rule="sum"),
+    "mini_gp_ucb": MiniGP(**ASSUMED, max_batch=16, capacity=40),
+    "mini_gp_ei": MiniGP(**ASSUMED, max_batch=16, capacity=40, acquisition="ei"),
     "ts": TS(**ASSUMED, scale=0.5, batch=6, capacity=40),
     "sketched_ts": SketchedTS(**SKETCH, scale=0.5, batch=6),
     "fixed_bkb": FixedBKB(**SKETCH, batch=6),

@@ -8,7 +8,7 @@ from cases import features as case_features
 from small_problems import ARMS, ASK, INIT, KEY, PROBLEMS, Problem, near
 
 from jsketch import Arms, kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, GPUCB, widths
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, MiniGP, widths
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +179,50 @@ def test_instantaneous_regret_is_at_most_twice_the_width(drawn):
             assert f.max() - f[arm] <= 2 * width * np.sqrt(variance) * (1 + 1e-6) + 1e-8
         picks += len(batch)
     assert picks > 2 * PROBLEMS
+
+
+def test_mini_gp_ucb_stays_until_the_deviation_has_shrunk():
+    """A batch is one arm, (C^2 - 1)/sigma^2 times; after it the arm's sd is sd/C; told at once or one by one is the same."""
+    x = case_features()
+    problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
+    bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
+    progress = loops.rollout(bandit, problem, KEY, 600)
+    state = progress.state.replace(domain=problem.arms)
+    query = bandit.ask(state, KEY)
+    arm, size = int(query.index[0]), int(query.size)
+    before = float(state.posterior.variance[arm])
+    assert size == max(int(8 / before), 1) and size > 1
+    y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
+    told, _ = bandit.tell(state, query, y, KEY)
+    assert before / float(told.posterior.variance[arm]) == pytest.approx(1 + size * before, rel=1e-9)
+    assert 9 - before <= 1 + size * before <= 9
+    one_by_one, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
+    np.testing.assert_allclose(told.posterior.mean, one_by_one.posterior.mean, atol=1e-9)
+    np.testing.assert_allclose(told.posterior.logdet, one_by_one.posterior.logdet, rtol=1e-9)
+    switches = len(np.unique(np.asarray(progress.trace.round)))
+    assert len(np.unique(np.asarray(progress.trace.arm))) <= switches < 300
+
+
+def test_gp_bucb_batches_end_where_their_rule_says():
+    """The product of 1 + sigma^2_{s-1} (BBKB Alg. 2), or Lemma 1's sum, exceeds C with the last pick and not before."""
+    x = np.asarray(case_features())
+    problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
+    gram, sizes = oracles.gaussian(x, x, 0.5), {}
+    start = loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30).state
+    counts = np.zeros(60)
+    for rule in ("product", "sum"):
+        bandit = GPBUCB(kernels.Gaussian(0.5), 0.1, ratio=3.0, rule=rule, max_batch=200, new_arms=40)
+        query = bandit.ask(start.replace(domain=problem.arms), KEY)
+        batch = np.asarray(query.index)[np.asarray(query.mask)]
+        pulled = np.asarray(loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30).trace.arm)
+        counts = np.bincount(pulled, minlength=60).astype(float)
+        first = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
+        bound, bounds_ = 1.0, []
+        for arm in batch:
+            now = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
+            bound = bound * (1 + now[arm]) if rule == "product" else bound + first[arm]
+            counts[arm] += 1
+            bounds_.append(bound)
+        assert bounds_[-1] > 3.0 and (np.array(bounds_[:-1]) <= 3.0).all()
+        sizes[rule] = len(batch)
+    assert sizes["sum"] >= sizes["product"] > 1

@@ -5,6 +5,7 @@ from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
+from jsketch.bandits.mini import MiniGP
 from jsketch.bandits.plates import FixedBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
@@ -17,6 +18,7 @@ __all__ = [
     "TS",
     "EpsGreedy",
     "FixedBKB",
+    "MiniGP",
     "SketchedTS",
     "Uniform",
     "history",

@@ -79,16 +79,23 @@ def learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array) 
         posterior, overflow = lax.fori_loop(0, history.last_slot(query), one, carry)
         posterior = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior)
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
-    info = Info(
+    info = exact_info(query, y, posterior, count, overflow, width)
+    return state.replace(posterior=posterior, count=state.count + count.astype(state.count.dtype)), info
+
+
+def exact_info(
+    query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
+) -> Info:
+    """The info of a round told to an exact posterior."""
+    return Info(
         batch_size=query.size.astype(jnp.int32),
-        observed=count,
+        observed=observed,
         dictionary_size=posterior.used,
         width=width,
         overflow=overflow,
         truncated=jnp.zeros((), bool),
         nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(posterior.mean).all(),
     )
-    return state.replace(posterior=posterior, count=state.count + count.astype(state.count.dtype)), info
 
 
 def exact_evidence(state: ExactState) -> widths.Evidence:

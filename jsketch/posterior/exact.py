@@ -80,9 +80,16 @@ def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) ->
 
 
 def observe(
-    exact: Exact, kernel: Any, arms: Array, arm: Array, y: Array, observed: Array, regularization: ArrayLike
+    exact: Exact,
+    kernel: Any,
+    arms: Array,
+    arm: Array,
+    y: Array,
+    observed: Array,
+    regularization: ArrayLike,
+    repeats: ArrayLike = 1,
 ) -> tuple[Exact, Array]:
-    """Posterior after reward y [] at arm [] (ignored unless observed []): (posterior, overflow []).
+    """Posterior after `repeats` rewards of mean y [] at arm [] (ignored unless observed []): (posterior, overflow []).
 
     On overflow (a new direction and no row left) the posterior comes back unchanged.
     """
@@ -103,7 +110,8 @@ def observe(
     z = basis[:, arm]
     direction = matmul(exact.inverse, z)
     e = jnp.maximum(matmul(z, direction), 0)
-    gain = jnp.where(observed, 1 / (1 + e), 0)
+    repeats = jnp.asarray(repeats, arms.dtype)
+    gain = jnp.where(observed, repeats / (1 + repeats * e), 0)
     with_arm = matmul(direction, basis)  # posterior covariance of every arm with this one, [A]
     surprise = jnp.where(observed, y - exact.mean[arm], 0)
     posterior = Exact(
@@ -112,7 +120,7 @@ def observe(
         residual=residual,
         mean=exact.mean + with_arm * (gain * surprise),
         variance=jnp.maximum(exact.variance - jnp.square(with_arm) * gain, 0),
-        logdet=exact.logdet + jnp.where(observed, jnp.log1p(e), 0),
+        logdet=exact.logdet + jnp.where(observed, jnp.log1p(repeats * e), 0),
         used=exact.used + is_new.astype(jnp.int32),
         pulled=put(exact.pulled, slot, jnp.where(is_new, arm, exact.pulled[slot]).astype(jnp.int32)),
     )
