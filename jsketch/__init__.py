@@ -18,12 +18,13 @@ The library follows the dtype of the arms and sets no jax configuration; experim
 
 from jsketch import bandits, kernels, loops, posterior, problems, sketch
 from jsketch.loops import drive, rollout, run, run_seeds
-from jsketch.types import Arms, Info, Query
+from jsketch.types import Arms, Box, Info, Query
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Arms",
+    "Box",
     "Info",
     "Query",
     "bandits",

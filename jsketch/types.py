@@ -35,6 +35,14 @@ class Arms:
 
 
 @struct.dataclass
+class Box:
+    """A continuous domain: all points between `lower` and `upper`, input by input."""
+
+    lower: Array  # [d]
+    upper: Array  # [d]
+
+
+@struct.dataclass
 class Query:
     """The arms to evaluate next, in order; slots whose mask is False are padding."""
 

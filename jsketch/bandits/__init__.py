@@ -7,6 +7,7 @@ from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
 from jsketch.bandits.mini import MiniGP
 from jsketch.bandits.plates import FixedBKB
+from jsketch.bandits.points import PointBBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 
@@ -19,6 +20,7 @@ __all__ = [
     "EpsGreedy",
     "FixedBKB",
     "MiniGP",
+    "PointBBKB",
     "SketchedTS",
     "Uniform",
     "history",

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch.types import Arms, Query, is_traced
+from jsketch.types import Arms, Box, Query, is_traced
 
 
 def _numbers(value: Any) -> np.ndarray:
@@ -97,6 +97,30 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
             f"{repeated} of the {table.shape[0]} arms repeat the features of another: to a kernel they are the same arm.",
             stacklevel=4,
         )
+
+
+def candidates(x: Any, dimension: int) -> None:
+    """Raises ValueError unless x is a finite, non-empty matrix [A, dimension]."""
+    if jnp.ndim(x) != 2 or jnp.shape(x)[0] == 0 or jnp.shape(x)[1] != dimension:
+        raise ValueError(
+            f"candidates must be a matrix [A, {dimension}], at least one a row, with the inputs of the history; its shape"
+            f" is {jnp.shape(x)}."
+        )
+    if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
+        raise ValueError(f"candidates must be finite; {(~np.isfinite(np.asarray(x))).sum()} values are not.")
+
+
+def box(domain: Box, dimension: int) -> None:
+    """Raises ValueError unless the box is finite, of this dimension, and has lower < upper."""
+    for name, value in (("lower", domain.lower), ("upper", domain.upper)):
+        if jnp.shape(value) != (dimension,):
+            raise ValueError(
+                f"the box's {name} must have shape ({dimension},); its shape is {jnp.shape(value)}."
+            )
+    if not is_traced(domain):
+        low, high = _numbers(domain.lower), _numbers(domain.upper)
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ValueError(f"a box needs finite lower < upper in every input; {low} and {high} were given.")
 
 
 def precision(domain: Arms, kernel: Any, regularization: Any) -> None:

@@ -42,6 +42,7 @@ class SketchState:
     dictionary: Dictionary  # M slots
     nystrom: Nystrom  # of the dictionary
     whitened_root: Array  # [M, M]; u(x) = k(x, points) @ whitened_root, e(x,x') = u(x).u(x')
+    weights: Array  # [M]; mean(x) = u(x) . weights
     residual: Array  # [A], k(x,x) - |z(x)|^2
     mean: Array  # [A]
     variance: Array  # [A], leverage units
@@ -108,6 +109,7 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
     return state.replace(
         nystrom=nystrom,
         whitened_root=matmul(nystrom.root, posterior.whiten),
+        weights=posterior.weights,
         residual=residual,
         mean=mean,
         variance=variance,
@@ -138,6 +140,7 @@ def start(
         dictionary=dictionaries.empty(capacity),
         nystrom=Nystrom(points=jnp.broadcast_to(arms[0], (capacity, arms.shape[1])), root=square),
         whitened_root=square,
+        weights=square[0],
         residual=diag,
         mean=zeros,
         variance=diag / regularization,
@@ -213,4 +216,5 @@ def grow(state: SketchState, capacity: int) -> SketchState:
             root=jnp.pad(state.nystrom.root, square),
         ),
         whitened_root=jnp.pad(state.whitened_root, square),
+        weights=jnp.pad(state.weights, (0, extra)),
     )

@@ -1,0 +1,152 @@
+"""BBKB over points: contexts that change at every step, and boxes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+
+from jsketch import Arms, Box, kernels
+from jsketch.bandits import BKB, PointBBKB, widths
+
+KEY = jax.random.key(0)
+X = np.random.default_rng(0).uniform(0, 1, (40, 2))
+KEEP_ALL = 1e12  # a qbar that keeps every pulled point
+OPTIONS = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=32)
+CHOOSE = jax.jit(lambda bandit, state, key, x: bandit.choose(state, key, x))
+PULL = jax.jit(lambda bandit, state, x: bandit.pull(state, x))
+TELL = jax.jit(lambda bandit, state, y, key: bandit.tell(state, y, key))
+
+
+def f(x):
+    return np.sin(5 * x[..., 0]) + np.cos(3 * x[..., 1])
+
+
+def test_with_one_candidate_matrix_it_is_bkb():
+    """C = 1, the same candidates at every step and every pull kept: the picks of BKB over those arms."""
+    arms = Arms(jnp.asarray(X))
+    bkb = BKB(**OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code)
+    points = PointBBKB(
+        **OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code, ratio=1.0, max_batch=2, max_history=32
+    )
+    one, other = bkb.init(arms, KEY), points.init(2, KEY)
+    tell = jax.jit(lambda state, query, y: bkb.tell(state, query, y, KEY))
+    for t in range(25):
+        query = bkb.ask(one, KEY)
+        arm = int(query.index[0])
+        if t:
+            assert int(CHOOSE(points, other, KEY, arms.features)) == arm
+        y = f(X[arm]) + 0.1 * np.sin(7.0 * t)
+        one, _ = tell(one, query, jnp.array([y]))
+        other = PULL(points, other, arms.features[arm])
+        assert bool(points.ends(other))
+        other, info = TELL(points, other, jnp.array([y, np.nan]), KEY)
+        assert int(info.observed) == 1 and not bool(info.overflow) and not bool(info.truncated)
+
+
+def test_contexts_change_and_the_posterior_is_the_oracle():
+    """Batches over changing candidates, a failed evaluation among them: mean, variance and batch ends of the oracle."""
+    bandit = PointBBKB(**OPTIONS, qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64)
+    state, random = bandit.init(2, KEY), np.random.default_rng(1)
+    xs, ys, sizes = [], [], []
+    for round_ in range(9):
+        batch, bound = [], 1.0
+        while not bool(bandit.ends(state)):
+            context = random.uniform(0, 1, (30, 2))
+            pick = context[int(CHOOSE(bandit, state, KEY, jnp.asarray(context)))]
+            gram = oracles.gaussian(np.array([*xs, pick]), np.array([*xs, pick]), 0.4)
+            counts = np.append(np.isfinite(ys).astype(float), 0)
+            bound += oracles.exact(gram, counts, counts, 0.05)[1][-1, -1]
+            state = PULL(bandit, state, jnp.asarray(pick))
+            batch.append(pick)
+        assert float(state.bound) == pytest.approx(bound, rel=1e-7)
+        assert bound > 40.0 or len(batch) == 6
+        y = f(np.array(batch))
+        if round_ == 3:
+            y[0] = np.nan
+        state, info = TELL(bandit, state, jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan))), KEY)
+        assert bool(info.truncated) == (bound <= 40.0)
+        xs, ys, sizes = [*xs, *batch], [*ys, *y], [*sizes, len(batch)]
+    assert max(sizes) > 1
+    new = random.uniform(0, 1, (10, 2))
+    both = np.concatenate([np.array(xs), new])
+    counts = np.append(np.isfinite(ys).astype(float), np.zeros(10))
+    sums = np.append(np.nan_to_num(ys), np.zeros(10))
+    mean, covariance, _ = oracles.exact(oracles.gaussian(both, both, 0.4), counts, sums, 0.05)
+    actual = bandit.posterior(state, jnp.asarray(new))
+    np.testing.assert_allclose(actual[0], mean[-10:], atol=1e-7)
+    np.testing.assert_allclose(actual[1], np.diag(covariance)[-10:], atol=1e-6)
+
+
+def run_on_a_box(bandit, key, steps):
+    box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
+
+    def step(carry, i):
+        state, key = carry
+        x = bandit.maximise(state, jax.random.fold_in(key, i), box)
+        state = bandit.pull(state, x)
+        y = jnp.full(bandit.max_batch, jnp.nan).at[0].set(jnp.sin(2 * x[0]) - (x[1] - 0.3) ** 2)
+        state, info = bandit.tell(state, y, jax.random.fold_in(key, 1000 + i))
+        return (state, key), (x, info.overflow)
+
+    (state, _), (xs, overflow) = jax.lax.scan(step, (bandit.init(2, key), key), jnp.arange(steps))
+    return state, xs, overflow
+
+
+def test_a_box_is_searched_for_many_seeds_at_once():
+    """Compiled and vmapped; regret falls, and no point is outside the box."""
+    bandit = PointBBKB(
+        kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, max_history=32, capacity=32, norm_bound=2.0
+    )
+    run = jax.jit(jax.vmap(lambda key: run_on_a_box(bandit, key, 30)))
+    _, xs, overflow = run(jax.random.split(KEY, 4))
+    assert not overflow.any()
+    assert (xs >= jnp.array([-1.0, 0.0])).all() and (xs <= jnp.array([2.0, 1.0])).all()
+    value = jnp.sin(2 * xs[..., 0]) - (xs[..., 1] - 0.3) ** 2
+    assert (value.max(1) > 0.95).all()
+    regret = 1 - value
+    assert (regret[:, -10:].mean(1) < regret[:, :10].mean(1) / 3).all()
+
+
+def test_the_maximum_is_that_of_a_fine_grid():
+    bandit = PointBBKB(kernels.Gaussian(0.2), 0.05, max_batch=16, max_history=16, ratio=1e9)
+    state = bandit.init(2, KEY)
+    for x in np.random.default_rng(2).uniform(0, 1, (12, 2)):
+        state = PULL(bandit, state, jnp.asarray(x))
+    state, _ = TELL(bandit, state, jnp.append(jnp.sin(jnp.arange(12.0)), jnp.full(4, jnp.nan)), KEY)
+    box = Box(jnp.zeros(2), jnp.ones(2))
+    best = bandit.maximise(state, KEY, box)
+    axis = np.linspace(0, 1, 201)
+    grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    assert float(bandit.scores(state, best[None])[0]) >= float(bandit.scores(state, grid).max()) - 1e-6
+
+
+def test_growing_and_extending_change_no_number():
+    bandit = PointBBKB(**OPTIONS, ratio=1e9, max_batch=8, max_history=8)
+    state = bandit.init(2, KEY)
+    for x in X[:8]:
+        state = PULL(bandit, state, jnp.asarray(x))
+    with pytest.raises(ValueError, match="no room for another pick"):
+        bandit.pull(state, jnp.asarray(X[8]))
+    state, _ = TELL(bandit, state, jnp.asarray(f(X[:8])), KEY)
+    larger = bandit.extend(bandit.grow(state, 48), 20)
+    for before, after in zip(bandit.posterior(state, X), bandit.posterior(larger, X), strict=True):
+        np.testing.assert_allclose(after, before, atol=1e-10)
+    assert int(bandit.pull(larger, jnp.asarray(X[8])).batch_size) == 1
+
+
+def test_mistakes_are_explained():
+    bandit = PointBBKB(**OPTIONS)
+    state = bandit.init(2, KEY)
+    for action, words in [
+        (lambda: bandit.choose(state, KEY, jnp.ones((5, 3))), r"matrix \[A, 2\]"),
+        (lambda: bandit.choose(state, KEY, jnp.ones((0, 2))), "at least one a row"),
+        (lambda: bandit.choose(state, KEY, jnp.full((3, 2), jnp.nan)), "must be finite"),
+        (lambda: bandit.maximise(state, KEY, Box(jnp.zeros(3), jnp.ones(3))), "must have shape"),
+        (lambda: bandit.maximise(state, KEY, Box(jnp.ones(2), jnp.zeros(2))), "lower < upper"),
+        (lambda: bandit.replace(ratio=0.5).init(2, KEY), "ratio must be at least 1"),
+        (lambda: bandit.replace(max_history=0).init(2, KEY), "max_history must be"),
+        (lambda: bandit.tell(state, jnp.ones(3), KEY), "one reward for each slot"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            action()
