@@ -46,7 +46,7 @@ def test_with_one_candidate_matrix_it_is_bkb():
 
 def test_contexts_change_and_the_posterior_is_the_oracle():
     """Batches over changing candidates, a failed evaluation among them: mean, variance and batch ends of the oracle."""
-    bandit = PointBBKB(**OPTIONS, qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64)
+    bandit = PointBBKB(**OPTIONS | dict(capacity=64), qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64)
     state, random = bandit.init(2, KEY), np.random.default_rng(1)
     xs, ys, sizes = [], [], []
     for round_ in range(9):
@@ -65,7 +65,7 @@ def test_contexts_change_and_the_posterior_is_the_oracle():
         if round_ == 3:
             y[0] = np.nan
         state, info = TELL(bandit, state, jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan))), KEY)
-        assert bool(info.truncated) == (bound <= 40.0)
+        assert bool(info.truncated) == (bound <= 40.0) and not bool(info.overflow)
         xs, ys, sizes = [*xs, *batch], [*ys, *y], [*sizes, len(batch)]
     assert max(sizes) > 1
     new = random.uniform(0, 1, (10, 2))
