@@ -7,7 +7,7 @@ import oracles
 import pytest
 
 from jsketch import Arms, Box, kernels
-from jsketch.bandits import BKB, PointBBKB, widths
+from jsketch.bandits import BKB, PointBBKB, partition, widths
 
 KEY = jax.random.key(0)
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))
@@ -150,3 +150,53 @@ def test_mistakes_are_explained():
     ]:
         with pytest.raises(ValueError, match=words):
             action()
+
+
+def test_partition_search_refines_where_it_pays():
+    """Ada-BKB: cells always cover the box, V bounds the change within a cell, regret falls, and the centre of the chosen
+    cell is less certain than the cell is large."""
+    box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
+    bandit = PointBBKB(
+        kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, max_history=48, capacity=48, norm_bound=2.0
+    )
+
+    @jax.jit
+    def run(key):
+        def step(carry, i):
+            state, cells = carry
+            x, cells = partition.search(bandit, state, cells)
+            spread = bandit.confidence_width(state) * jnp.sqrt(bandit.posterior(state, x[None])[1][0])
+            state = bandit.pull(state, x)
+            y = jnp.sin(2 * x[0]) - (x[1] - 0.3) ** 2
+            state, info = bandit.tell(state, y[None], jax.random.fold_in(key, i))
+            return (state, cells), (x, y, spread, info.overflow, cells.used)
+
+        start = (bandit.init(2, key), partition.whole(box, 600))
+        return jax.lax.scan(step, start, jnp.arange(45))
+
+    (_, cells), (xs, ys, spread, overflow, sizes) = run(KEY)
+    used = int(cells.used)
+    assert not overflow.any() and not bool(cells.full) and 3 < used <= 600 and (np.diff(sizes) >= 0).all()
+    volume = jnp.prod(2 * cells.half[:used], 1).sum()
+    assert float(volume) == pytest.approx(3.0, rel=1e-12)
+    inside = np.random.default_rng(0).uniform([-1, 0], [2, 1], (200, 2))
+    holds = (np.abs(inside[:, None] - cells.centre[:used]) <= cells.half[:used] * (1 + 1e-9)).all(2)
+    assert (holds.sum(1) == 1).all()
+    cell = np.argmax((np.abs(np.asarray(xs[-1]) - cells.centre[:used]) < 1e-12).all(1))
+    change = partition.variation(bandit.kernel, 2.0, cells.centre[cell][None], cells.half[cell][None])[0]
+    assert float(spread[-1]) > float(change)
+    assert float((1 - ys[-10:]).mean()) < float((1 - ys[:10]).mean()) / 3
+
+
+def test_the_variation_of_a_cell_is_a_bound():
+    """|f(x) - f(c)| <= V for functions of norm 1 and points of the cell."""
+    random = np.random.default_rng(0)
+    kernel = kernels.Matern(jnp.array([0.5, 1.0]), nu=1.5)
+    centre, half = random.uniform(0, 1, (20, 2)), random.uniform(0.01, 0.4, (20, 2))
+    change = np.asarray(partition.variation(kernel, 1.0, jnp.asarray(centre), jnp.asarray(half)))
+    for _ in range(20):
+        points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
+        weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
+        inside = centre + half * random.uniform(-1, 1, (20, 2))
+        moved = np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points)) @ weights
+        assert (np.abs(moved) <= change * (1 + 1e-9)).all()

@@ -1,6 +1,6 @@
 """Bandits: who chooses. One file per paper family; widths are functions that an algorithm is given."""
 
-from jsketch.bandits import history, initial, widths
+from jsketch.bandits import history, initial, partition, widths
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.gp_bucb import GPBUCB
@@ -25,5 +25,6 @@ __all__ = [
     "Uniform",
     "history",
     "initial",
+    "partition",
     "widths",
 ]

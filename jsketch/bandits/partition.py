@@ -1,0 +1,103 @@
+"""Ada-BKB's search of a box: a partition refined where the upper confidence bound is high, instead of gradient ascent.
+
+Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous domains by adaptive
+discretization. AISTATS 2022, Algorithm 1. A cell is represented by its centre. Within a cell f changes by at most
+V = F |k(c,.) - k(x,.)|, x a corner; the cell with the largest index mean + width sd + V is split while width sd <= V
+(the model knows the centre better than the cell), and otherwise its centre is evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+
+from jsketch.bandits import checks
+from jsketch.linalg import put
+from jsketch.types import Box
+
+
+@struct.dataclass
+class Partition:
+    """Cells that cover a box, L slots; it is refined over a whole run."""
+
+    centre: Array  # [L, d]
+    half: Array  # [L, d], half sides
+    used: Array  # [] int32; slots beyond are no cells
+    full: (
+        Array  # [] bool, a split was due and there was no room: later points are coarser than they should be
+    )
+
+
+def whole(box: Box, cells: int) -> Partition:
+    """The partition into one cell, with room for `cells`. Raises ValueError for a wrong box or fewer than 3 cells."""
+    checks.box(box, jnp.size(box.lower))
+    checks.capacity(cells=cells, cells_minus_two=cells - 2)
+    rows = jnp.ones((cells, 1), box.lower.dtype)
+    return Partition(
+        centre=rows * (box.lower + box.upper) / 2,
+        half=rows * (box.upper - box.lower) / 2,
+        used=jnp.ones((), jnp.int32),
+        full=jnp.zeros((), bool),
+    )
+
+
+def variation(kernel: Any, norm_bound: Any, centre: Array, half: Array) -> Array:
+    """V [n]: how much |f| <= norm_bound may change between centre [n,d] and corner of a cell. The corner is the farthest
+    point for kernels that fall with every |x_i - y_i|."""
+
+    def one(c: Array, h: Array) -> Array:
+        pair = jnp.stack([c, c + h])
+        gram = kernel.gram(pair, pair)
+        return jnp.sqrt(jnp.maximum(gram[0, 0] + gram[1, 1] - 2 * gram[0, 1], 0))
+
+    return norm_bound * lax.map(lambda cell: one(*cell), (centre, half))
+
+
+def search(bandit: Any, state: Any, partition: Partition) -> tuple[Array, Partition]:
+    """(point [d] to pull, refined partition) for a `PointBBKB` and its state."""
+    width = bandit.confidence_width(state)
+    slots = jnp.arange(partition.centre.shape[0], dtype=jnp.int32)
+
+    def read(centre: Array, half: Array) -> tuple[Array, Array, Array]:
+        """(index [n], width sd [n], V [n]) of cells."""
+        mean, variance = bandit.posterior(state, centre)
+        spread = width * jnp.sqrt(variance)
+        change = variation(bandit.kernel, bandit.norm_bound, centre, half)
+        return mean + spread + change, spread, change
+
+    def split(carry: tuple[Partition, Array, Array, Array]) -> tuple[Partition, Array, Array, Array]:
+        """The top cell in three along its longest side, measured in sides of the box: its centre stays a centre."""
+        cells, index, spread, change = carry
+        top = jnp.argmax(index).astype(jnp.int32)
+        half, centre = cells.half[top], cells.centre[top]
+        side = jnp.argmax(half / jnp.max(cells.half, 0)).astype(jnp.int32)
+        step = jnp.where(jnp.arange(half.shape[0], dtype=jnp.int32) == side, 2 * half / 3, 0)
+        third = half - step
+        children = jnp.stack([centre, centre - step, centre + step])
+        places = jnp.stack([top, cells.used, cells.used + 1])
+        found = read(children, jnp.broadcast_to(third, children.shape))
+        cells = cells.replace(used=cells.used + 2)
+        values = [index, spread, change]
+        for i in range(3):
+            cells = cells.replace(
+                centre=put(cells.centre, places[i], children[i]), half=put(cells.half, places[i], third)
+            )
+            values = [put(old, places[i], new[i]) for old, new in zip(values, found, strict=True)]
+        return cells, values[0], values[1], values[2]
+
+    def due(carry: tuple[Partition, Array, Array, Array]) -> Array:
+        _, index, spread, change = carry
+        top = jnp.argmax(index)
+        return spread[top] <= change[top]
+
+    def room(cells: Partition) -> Array:
+        return cells.used + 2 <= slots.shape[0]
+
+    index, spread, change = read(partition.centre, partition.half)
+    start = (partition, jnp.where(slots < partition.used, index, -jnp.inf), spread, change)
+    end = lax.while_loop(lambda carry: due(carry) & room(carry[0]), split, start)
+    cells = end[0]
+    return cells.centre[jnp.argmax(end[1])], cells.replace(full=cells.full | due(end))
