@@ -23,9 +23,17 @@ LOOKS = {
     "uniform": ("uniform", "#000000", (0, (1, 1.5))),
     "eps_greedy": ("ε-greedy", "#E69F00", (0, (5, 1.5))),
     "gp_ucb": ("GP-UCB", "#56B4E9", (0, (4, 1, 1, 1))),
+    "gp_bucb": ("GP-BUCB", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),
+    "ts": ("TS, batches of 30", "#F0E442", "solid"),
+    "sketched_ts": ("sketched TS, batches of 30", "#8C564B", (0, (7, 2))),
     "bkb": ("BKB", "#009E73", (0, (2, 1))),
     "bbkb_global": ("BBKB, global", "#D55E00", "solid"),
     "bbkb_global_local": ("BBKB, global-local", "#CC79A7", (0, (6, 1))),
+    "soful": ("SOFUL", "#D55E00", "solid"),
+    "soful_full": ("SOFUL, m = d", "#0072B2", (0, (1, 1))),
+    "soful_paper": ("SOFUL, paper's width", "#F0E442", (0, (4, 1, 1, 1))),
+    "soful_ts": ("SOFUL-TS", "#E69F00", (0, (5, 1.5))),
+    "cbrap": ("CBRAP", "#CC79A7", (0, (6, 1))),
 }
 
 STYLE: dict[Any, Any] = {
@@ -53,6 +61,28 @@ def regret_ratio(path: Path, curves: Curves, title: str) -> None:
         axes.set_ylim(bottom=0)
         axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
         _finish(figure, axes, path, title)
+
+
+def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) -> None:
+    """Regret ratios against t, a panel for each entry, three in a row, on one scale."""
+    rows = -(-len(panels) // 3)
+    size = {"figure.figsize": (9.0, 0.6 + 2.3 * rows)}
+    with plt.rc_context(STYLE | size):
+        figure, grid = plt.subplots(rows, min(3, len(panels)), sharex=True, sharey=True, squeeze=False)
+        for axes, (name, curves) in zip(grid.flat, panels.items(), strict=False):
+            _draw(axes, curves)
+            axes.set_title(name, loc="left")
+            axes.set_ylim(0, 1)
+            axes.set_xlim(left=0)
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        for axes in list(grid.flat)[len(panels) :]:
+            axes.set_visible(False)
+        figure.supxlabel("evaluations $t$")
+        figure.supylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
+        figure.suptitle(title, x=0.01, ha="left")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+        _save(figure, path)
 
 
 def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
@@ -111,6 +141,11 @@ def _finish(figure: plt.Figure, axes: Axes, path: Path, title: str) -> None:
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort([-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable")
     figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside right center")
+    _save(figure, path)
+
+
+def _save(figure: plt.Figure, path: Path) -> None:
+    """The picture, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.stem + ".tmp.png")
     figure.savefig(part)

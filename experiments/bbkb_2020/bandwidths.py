@@ -1,0 +1,70 @@
+"""Figures 5 and 6 of the BBKB paper: regret ratio of all algorithms for one lengthscale shared by all, six of them.
+
+    python -m experiments.bbkb_2020.bandwidths --dataset abalone --out out/bandwidths_abalone
+
+Everything else is as in `regret`. A run that was interrupted goes on with the seeds that are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments import plots, results
+from experiments.bandit_runs import print_table, summarise
+from experiments.bbkb_2020 import regret
+from experiments.compile_cache import use_compile_cache
+
+LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    regret.add_options(parser, horizon=10_000)
+    parser.add_argument("--lengthscales", type=float, nargs="+", default=LENGTHSCALES)
+    options = regret.checked(parser)
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    problem, source = regret.load(options)
+    summary: dict[str, Any] = dict(
+        config={name: regret.configure(name, options, 0.0) for name in options.algorithms},
+        **regret.describe(options, source),
+        lengthscales={},
+    )
+    panels = {}
+    for lengthscale in options.lengthscales:
+        runs = regret.run_all(problem, options, folder(options.out, lengthscale), lengthscale)
+        rows = {name: summarise(found) for name, found in runs.items()}
+        summary["lengthscales"][f"{lengthscale:g}"] = dict(algorithms=rows)
+        panels[f"lengthscale {lengthscale:g}"] = {
+            name: (found[0]["t"], np.stack([run["regret_ratio"] for run in found]))
+            for name, found in runs.items()
+        }
+        print(f"\nlengthscale {lengthscale:g}")
+        print_table(rows)
+    results.write_json(options.out / "summary.json", summary)
+    curves = {
+        f"{panel}/{name}/{part}": values
+        for panel, found in panels.items()
+        for name, pair in found.items()
+        for part, values in zip(("t", "regret_ratio"), pair, strict=True)
+    }
+    results.write_npz(options.out / "traces.npz", curves)
+    title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
+    plots.regret_ratio_panels(options.out / "regret_ratio.png", panels, title)
+    print(f"\nsummary.json, traces.npz and regret_ratio.png are in {options.out}")
+
+
+def folder(out: Path, lengthscale: float) -> Path:
+    """Where the runs of one lengthscale are kept."""
+    return out / "runs" / f"lengthscale_{lengthscale:g}"
+
+
+if __name__ == "__main__":
+    main()
