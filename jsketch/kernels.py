@@ -13,7 +13,24 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch.discrete_kernels import MinMax, Tanimoto
 from jsketch.linalg import matmul
+
+__all__ = [
+    "Gaussian",
+    "Linear",
+    "Matern",
+    "MinMax",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "RationalQuadratic",
+    "Scaled",
+    "Sum",
+    "Tanimoto",
+    "index_features",
+    "squared_distances",
+]
 
 # small tables sum distances input by input, exactly zero for equal points; large ones expand the square into a product,
 # 2 to 3 times as fast, at an error of eps |x|^2 about the mean of y

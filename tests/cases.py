@@ -15,6 +15,7 @@ from jsketch.bandits import (
     EpsGreedy,
     FixedBKB,
     MiniGP,
+    RegularizedEvolution,
     SketchedTS,
     Uniform,
     widths,
@@ -29,6 +30,7 @@ BATCH = dict(SKETCH, ratio=2.0, max_batch=16)
 
 CASES = {
     "uniform": Uniform(),
+    "evolution": RegularizedEvolution((np.arange(60)[:, None] + [1, 7, 59]) % 60, population=8, sample=3),
     "uniform_4": Uniform(batch=4),
     "eps_greedy": EpsGreedy(**MODEL, epsilon=0.2, capacity=40),
     "gp_ucb": GPUCB(**ASSUMED, capacity=40),

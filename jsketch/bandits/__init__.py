@@ -1,8 +1,9 @@
 """Bandits: who chooses. One file per paper family; widths are functions that an algorithm is given."""
 
-from jsketch.bandits import history, initial, partition, widths
+from jsketch.bandits import evolution, history, initial, partition, widths
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
+from jsketch.bandits.evolution import RegularizedEvolution
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
 from jsketch.bandits.mini import MiniGP
@@ -21,8 +22,10 @@ __all__ = [
     "FixedBKB",
     "MiniGP",
     "PointBBKB",
+    "RegularizedEvolution",
     "SketchedTS",
     "Uniform",
+    "evolution",
     "history",
     "initial",
     "partition",

@@ -1,0 +1,127 @@
+"""Regularized evolution: the genetic baseline of architecture search, over arms that have neighbours.
+
+Real, Aggarwal, Huang, Le. Regularized evolution for image classifier architecture search. AAAI 2019, Algorithm 1, with the
+settings of the public NAS benchmarks: population 100, tournaments of 10 drawn with replacement (theory.md A11).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks, history
+from jsketch.linalg import put
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+
+
+@struct.dataclass
+class EvolutionState:
+    """The living population, in a ring: the oldest member is the next to be replaced."""
+
+    domain: Arms
+    members: Array  # [P] int32, arms
+    rewards: Array  # [P], observed
+    count: Array  # [] int32, observations so far; the first P fill the population
+
+
+@struct.dataclass
+class RegularizedEvolution:
+    """The best of a random tournament mutates into a random neighbour, which replaces the oldest; O(sample) a step."""
+
+    neighbours: Array  # [A, K] int32, the mutations of every arm; -1 is padding
+    population: int = struct.field(pytree_node=False, default=100)  # P
+    sample: int = struct.field(pytree_node=False, default=10)  # tournament size
+
+    def init(self, domain: Arms, key: PRNGKey) -> EvolutionState:
+        """An empty population. Raises ValueError on static mistakes and a neighbour table that does not fit the arms."""
+        checks.arms(domain)
+        checks.capacity(population=self.population, sample=self.sample)
+        _check_table(self.neighbours, domain)
+        dtype = domain.features.dtype
+        empty = jnp.zeros(self.population, jnp.int32)
+        return EvolutionState(domain, empty, jnp.zeros(self.population, dtype), jnp.zeros((), jnp.int32))
+
+    def ask(self, state: EvolutionState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        start_key, tournament_key, mutation_key = jax.random.split(key, 3)
+        drawn = jax.random.randint(tournament_key, (self.sample,), 0, self.population, jnp.int32)
+        parent = state.members[drawn[jnp.argmax(state.rewards[drawn])]]
+        # a uniform choice among the entries that are no padding
+        mutations = jnp.asarray(self.neighbours, jnp.int32)[parent]
+        luck = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
+        child = mutations[jnp.argmax(jnp.where(mutations >= 0, luck, -1))]
+        uniform = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
+        arm = jnp.where(state.count < self.population, uniform, child)
+        return Query(index=arm[None], mask=jnp.ones(1, bool))
+
+    def tell(
+        self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[EvolutionState, Info]:
+        """A failed evaluation (NaN) has no place in the population."""
+        checks.rewards(query, y)
+        observed = history.usable(query, y)[0]
+        slot = state.count % self.population
+        born = state.replace(
+            members=put(state.members, slot, query.index[0]),
+            rewards=put(state.rewards, slot, y[0]),
+            count=state.count + 1,
+        )
+        new = jax.tree.map(lambda a, b: jnp.where(observed, a, b), born, state)
+        false = jnp.zeros((), bool)
+        info = Info(
+            batch_size=query.size.astype(jnp.int32),
+            observed=observed.astype(jnp.int32),
+            dictionary_size=jnp.minimum(new.count, self.population),
+            width=jnp.zeros((), y.dtype),
+            overflow=false,
+            truncated=false,
+            nonfinite=(query.mask & jnp.isinf(y)).any(),
+        )
+        return new, info
+
+
+def _check_table(neighbours: Any, domain: Arms) -> None:
+    if jnp.ndim(neighbours) != 2 or jnp.shape(neighbours)[0] != domain.count:
+        raise ValueError(
+            f"neighbours must be a table [A, K] with a row for each of the {domain.count} arms; its shape is"
+            f" {jnp.shape(neighbours)}."
+        )
+    if is_traced(neighbours):
+        return
+    table = np.asarray(neighbours)
+    dangling = np.argwhere((table < -1) | (table >= domain.count))
+    if len(dangling):
+        row, column = dangling[0]
+        raise ValueError(
+            f"neighbours[{row}, {column}] is {table[row, column]}; the arms are 0 to {domain.count - 1} and -1 is padding."
+        )
+    alone = np.flatnonzero((table < 0).all(1))
+    if len(alone):
+        raise ValueError(f"arm {alone[0]} has no neighbour to mutate into ({len(alone)} such arms).")
+
+
+def one_change_apart(codes: Any) -> np.ndarray:
+    """The neighbour table [A, K] of codes [A,L] (integers or bits): arms whose codes differ in exactly one position.
+
+    Sorts the codes with each position masked in turn, O(A L log A); -1 pads rows with fewer neighbours. Raises ValueError
+    unless codes are a matrix without repeated rows.
+    """
+    table = np.asarray(codes)
+    if table.ndim != 2:
+        raise ValueError(f"codes must be a matrix [A, L]; their shape is {table.shape}.")
+    if len(np.unique(table, axis=0)) != len(table):
+        raise ValueError("codes must differ from arm to arm; some are repeated.")
+    found: list[list[int]] = [[] for _ in table]
+    for position in range(table.shape[1]):
+        _, group = np.unique(np.delete(table, position, axis=1), axis=0, return_inverse=True)
+        order = np.argsort(group.ravel(), kind="stable")
+        for block in np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1):
+            for arm in block:
+                found[arm].extend(int(other) for other in block if other != arm)
+    most = max(1, max(map(len, found)))
+    return np.array([row + [-1] * (most - len(row)) for row in found], dtype=np.int32)

@@ -1,0 +1,86 @@
+"""Kernels for molecules, strings and graphs: similarities of sets (fingerprints of bits) and of counts.
+
+Nothing of size n x m x d is ever held, so a library of candidates is compared to the dictionary only. Arms hold floating
+point features; `pack_bits` stores 16 bits in each, which every float holds exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array, lax
+
+from jsketch.linalg import matmul
+
+WORD = 16  # bits in a feature
+
+
+def pack_bits(table: Any, dtype: Any = float) -> np.ndarray:
+    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless all are 0 or 1."""
+    bits = np.asarray(table)
+    if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
+        raise ValueError(
+            f"pack_bits takes a matrix [A, L] of zeros and ones; the shape given is {bits.shape}."
+        )
+    padded = np.pad(bits.astype(np.int64), ((0, 0), (0, -bits.shape[1] % WORD)))
+    words = padded.reshape(len(bits), -1, WORD) << np.arange(WORD)
+    return words.sum(2).astype(dtype)
+
+
+def _common_bits(x: Array, y: Array) -> Array:
+    """Number of bits that are set in both, [n,m], of words x [n,w] and y [m,w]."""
+    left, right = x.astype(jnp.int32), y.astype(jnp.int32)
+
+    def add(i: Array, total: Array) -> Array:
+        return total + lax.population_count(left[:, i, None] & right[None, :, i])
+
+    zeros = jnp.zeros((x.shape[0], y.shape[0]), jnp.int32)
+    return lax.fori_loop(0, x.shape[1], add, zeros).astype(x.dtype)
+
+
+def _ratio(common: Array, total: Array) -> Array:
+    """common / total, 1 where both are empty: nothing is everything that they have."""
+    return jnp.where(total > 0, common / jnp.where(total > 0, total, 1), 1)
+
+
+@struct.dataclass
+class Tanimoto:
+    """|a and b| / |a or b| of sets given as bits: zeros and ones [n,L], or words of `pack_bits` (static `packed`).
+
+    Positive semi-definite (Jaccard index; Gower 1971; Ralaivola et al. 2005). Two empty sets have similarity 1.
+    """
+
+    packed: bool = struct.field(pytree_node=False, default=True)
+
+    def gram(self, x: Array, y: Array) -> Array:
+        if self.packed:
+            size_x = lax.population_count(x.astype(jnp.int32)).sum(1).astype(x.dtype)
+            size_y = lax.population_count(y.astype(jnp.int32)).sum(1).astype(x.dtype)
+            common = _common_bits(x, y)
+        else:
+            size_x, size_y, common = x.sum(1), y.sum(1), matmul(x, y.T)
+        return _ratio(common, size_x[:, None] + size_y - common)
+
+    def diag(self, x: Array) -> Array:
+        return jnp.ones(x.shape[0], x.dtype)
+
+
+@struct.dataclass
+class MinMax:
+    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) of counts >= 0, [n,L]: Tanimoto of multisets, positive semi-definite.
+
+    Two empty multisets have similarity 1.
+    """
+
+    def gram(self, x: Array, y: Array) -> Array:
+        def add(i: Array, common: Array) -> Array:
+            return common + jnp.minimum(x[:, i, None], y[None, :, i])
+
+        common = lax.fori_loop(0, x.shape[1], add, jnp.zeros((x.shape[0], y.shape[0]), x.dtype))
+        return _ratio(common, x.sum(1)[:, None] + y.sum(1) - common)
+
+    def diag(self, x: Array) -> Array:
+        return jnp.ones(x.shape[0], x.dtype)

@@ -1,0 +1,79 @@
+"""Regularized evolution against its rule in plain Python, and neighbour tables."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import Arms, loops, problems
+from jsketch.bandits import RegularizedEvolution, evolution
+
+CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
+TABLE = evolution.one_change_apart(CODES)
+KEY = jax.random.key(0)
+
+
+def small():
+    return problems.finite_arms(CODES.astype(float), -np.square(CODES - 1.8).sum(1), 0.1)
+
+
+def test_neighbours_differ_in_one_position():
+    assert TABLE.shape == (81, 8)
+    distance = (CODES[:, None] != CODES[TABLE]).sum(2)
+    assert (distance == 1).all()
+    assert all(len(set(row)) == 8 for row in TABLE)
+    bits = np.array([[0, 0], [0, 1], [1, 1]])
+    np.testing.assert_array_equal(evolution.one_change_apart(bits), [[1, -1], [2, 0], [1, -1]])
+
+
+def test_a_run_obeys_the_rule():
+    """Children are neighbours of a member that is alive and the best of some tournament; the oldest dies."""
+    bandit = RegularizedEvolution(jnp.asarray(TABLE), population=12, sample=4)
+    progress = loops.rollout(bandit, small(), KEY, 300)
+    arms, rewards = np.asarray(progress.trace.arm), np.asarray(progress.trace.reward)
+    parents = []
+    for t in range(12, 300):
+        alive, scores = arms[t - 12 : t], rewards[t - 12 : t]
+        possible = np.array([arms[t] in TABLE[a] for a in alive])
+        assert possible.any()
+        parents.append((np.argsort(np.argsort(-scores))[possible]).min())
+    # the best of 4 of 12 drawn with replacement has rank 1.9 on average; a random parent would have 5.5
+    assert np.mean(parents) < 3
+    ratio = loops.regret_ratio(progress.trace.regret, small().mean_reward)
+    assert float(ratio[-1]) < 0.6
+    np.testing.assert_array_equal(np.sort(progress.state.members), np.sort(arms[-12:]))
+
+
+def test_mutations_are_uniform_and_ignore_padding():
+    """4,000 children of one parent with 3 neighbours, each within 4 standard errors of a third."""
+    table = jnp.full((81, 6), -1).at[:, jnp.array([0, 2, 5])].set(jnp.array([4, 7, 9]))
+    bandit = RegularizedEvolution(table, population=2, sample=2)
+    state = bandit.init(small().arms, KEY)
+    state = state.replace(count=jnp.asarray(2, jnp.int32))
+    picks = jax.vmap(lambda key: bandit.ask(state, key).index[0])(jax.random.split(KEY, 4000))
+    counts = np.bincount(picks, minlength=81)[[4, 7, 9]]
+    assert counts.sum() == 4000 and (np.abs(counts - 4000 / 3) < 4 * np.sqrt(4000 * 2 / 9)).all()
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        (TABLE[:5], {}, "a row for each of the 81 arms"),
+        (TABLE.ravel(), {}, r"table \[A, K\]"),
+        (np.where(TABLE[3, 2] == TABLE, 81, TABLE), {}, "is 81; the arms are 0 to 80"),
+        (np.where(TABLE[3, 2] == TABLE, -2, TABLE), {}, "is -2"),
+        (np.full((81, 2), -1), {}, "arm 0 has no neighbour"),
+        (TABLE, dict(population=0), "population must be"),
+        (TABLE, dict(sample=0), "sample must be"),
+    ],
+)
+def test_mistakes_are_explained(table, options, words):
+    with pytest.raises(ValueError, match=words):
+        RegularizedEvolution(jnp.asarray(table), **options).init(Arms(jnp.asarray(CODES, float)), KEY)
+
+
+def test_codes_must_be_a_table_of_different_rows():
+    with pytest.raises(ValueError, match="repeated"):
+        evolution.one_change_apart(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="matrix"):
+        evolution.one_change_apart(np.zeros(3))
