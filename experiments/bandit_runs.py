@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,16 @@ def grid(horizon: int) -> np.ndarray:
     return np.unique(np.concatenate([even, early]).astype(int))
 
 
-def run_chunk(bandit: Any, problem: Any, seeds: list[int], config: Config, folder: Path, bar: tqdm) -> None:
-    """Runs some seeds side by side, in one call, and saves each."""
+def run_chunk(
+    bandit: Any,
+    problem: Any,
+    seeds: list[int],
+    config: Config,
+    folder: Path,
+    bar: tqdm,
+    states: Callable[[int], Any] | None = None,
+) -> None:
+    """Runs some seeds side by side, in one call, and saves each; `states` makes the state that a seed starts from."""
     keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(config["root_seed"]), s))(jnp.asarray(seeds))
     times: list[tuple[float, float]] = []
 
@@ -47,14 +56,18 @@ def run_chunk(bandit: Any, problem: Any, seeds: list[int], config: Config, folde
         workers=config["seeds_side_by_side"],
         on_progress=progress,
         reports=REPORTS,
+        states=None if states is None else [states(seed) for seed in seeds],
     )
     points = grid(config["horizon"]) - 1
     ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
+    simple = np.minimum.accumulate(np.asarray(result.trace.regret), axis=1)
     time_at, time_seconds = np.array(times).T
     for row, seed in enumerate(seeds):
         arrays = dict(
             t=points + 1,
             regret_ratio=ratios[row, points].astype(np.float32),
+            simple_regret=simple[row, points].astype(np.float32),
+            rounds=np.asarray(result.trace.round[row, points], np.int32) + 1,
             batch_size=np.asarray(result.trace.batch_size[row, points], np.int32),
             seconds=np.interp(points + 1, time_at, time_seconds).astype(np.float32),
             final_regret_ratio=ratios[row, -1],
@@ -67,7 +80,13 @@ def run_chunk(bandit: Any, problem: Any, seeds: list[int], config: Config, folde
 
 
 def run_algorithm(
-    name: str, bandit: Any, problem: Any, config: Config, folder: Path, seeds: int
+    name: str,
+    bandit: Any,
+    problem: Any,
+    config: Config,
+    folder: Path,
+    seeds: int,
+    states: Callable[[int], Any] | None = None,
 ) -> list[dict[str, np.ndarray]]:
     """All seeds of one algorithm, those already saved in the folder included."""
     results.claim(folder, name, config)
@@ -79,7 +98,7 @@ def run_algorithm(
         chunk = missing[begin : begin + workers]
         label = f"{name}, seeds {chunk[0] + 1}-{chunk[-1] + 1} of {seeds}"
         with tqdm(total=len(chunk) * config["horizon"], desc=label, unit="eval", unit_scale=True) as bar:
-            run_chunk(bandit, problem, chunk, config, folder, bar)
+            run_chunk(bandit, problem, chunk, config, folder, bar, states)
     return [results.read_run(folder, name, s) for s in range(seeds)]
 
 

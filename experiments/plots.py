@@ -23,6 +23,7 @@ LOOKS = {
     "uniform": ("uniform", "#000000", (0, (1, 1.5))),
     "eps_greedy": ("ε-greedy", "#E69F00", (0, (5, 1.5))),
     "gp_ucb": ("GP-UCB", "#56B4E9", (0, (4, 1, 1, 1))),
+    "evolution": ("regularized evolution", "#56B4E9", (0, (4, 1, 1, 1))),
     "gp_bucb": ("GP-BUCB", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),
     "ts": ("TS, batches of 30", "#F0E442", "solid"),
     "sketched_ts": ("sketched TS, batches of 30", "#8C564B", (0, (7, 2))),
@@ -60,6 +61,17 @@ def regret_ratio(path: Path, curves: Curves, title: str) -> None:
         _count_axis(axes)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
+        _finish(figure, axes, path, title)
+
+
+def simple_regret(path: Path, curves: Curves, title: str) -> None:
+    """Regret of the best arm evaluated so far, against t."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        _draw(axes, curves)
+        _count_axis(axes)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("simple regret (rewards in [0, 1])")
         _finish(figure, axes, path, title)
 
 

@@ -259,3 +259,18 @@ def test_lazy_picks_are_the_swept_picks_with_ties():
     np.testing.assert_array_equal(lazy.mask, swept.mask)
     np.testing.assert_array_equal(lazy.index, swept.index)
     assert int(lazy.mask.sum(1).min()) > 1
+
+
+def test_runs_start_from_given_states():
+    """Past evaluations in, under both strategies; and what was given stays usable."""
+    counts = np.arange(60) % 2
+    bandit = CASES["bbkb_global"].replace(capacity=40)
+    warm = [bandit.init(problem().arms, key, pull_counts=counts, reward_sums=counts * 0.1) for key in KEYS]
+    runs = [
+        loops.run_seeds(bandit, problem(), KEYS, 20, strategy=s, states=warm) for s in ("threads", "vmap")
+    ]
+    np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
+    np.testing.assert_allclose(runs[0].state.pull_counts.sum(1), counts.sum() + 20)
+    assert float(warm[0].pull_counts.sum()) == counts.sum()
+    with pytest.raises(ValueError, match="one state a key"):
+        loops.run_seeds(bandit, problem(), KEYS, 20, states=warm[:2])

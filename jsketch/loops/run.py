@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -125,11 +125,21 @@ def _raise_flags(progress: Progress) -> None:
 
 
 def _advance(
-    bandit: Any, problem: Any, keys: PRNGKey, horizon: int, vmapped: bool, clock: _Clock, steps: int
+    bandit: Any,
+    problem: Any,
+    keys: PRNGKey,
+    state: Any,
+    horizon: int,
+    vmapped: bool,
+    clock: _Clock,
+    steps: int,
 ) -> Progress:
     """One run (or all seeds of a vmapped one) to its horizon: segments on the device, growth between them."""
     begin, segment = (_start_seeds, _segment_seeds) if vmapped else (_start, _segment)
     progress = clock.compile(begin, bandit, problem, keys, horizon)
+    if state is not None:
+        # a copy: the program below takes over the memory of what it is given
+        progress = progress.replace(state=jax.tree.map(jnp.copy, state.replace(domain=None)))
     progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
     seeds = keys.shape[0] if vmapped else 1
     until = reported = 0
@@ -160,6 +170,15 @@ def _capacity(state: Any, batched: bool) -> int:
     return getattr(shape, "capacity", 0)
 
 
+def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
+    """States with a leading seed axis and no domain, all at the largest of their capacities."""
+    states = [state.replace(domain=None) for state in states]
+    capacity = max(_capacity(state, False) for state in states)
+    if capacity:
+        states = [bandit.grow(state, capacity) for state in states]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+
+
 def _validate(bandit: Any, problem: Any, horizon: int) -> None:
     """Static mistakes on the host, before anything is traced: `init` raises them."""
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
@@ -179,12 +198,14 @@ def run_seeds(
     workers: int | None = None,
     on_progress: Callable[[int, float], None] | None = None,
     reports: int = 1,
+    states: Sequence[Any] | None = None,
 ) -> Run:
     """S runs with keys [S], to evaluation `horizon` each; capacities grow by themselves.
 
     strategy "vmap" runs all seeds in one program (the default on an accelerator); "threads" runs a program of one seed on
     `workers` cores at a time (the default on a CPU, where a vmapped loop waits for its slowest seed). Both give the same
-    picks. on_progress(evaluations so far, seconds without compilation) is called `reports` times a run.
+    picks. states: S states to start from, such as `init` makes of past evaluations; by default `init` is called for
+    every key. on_progress(evaluations so far, seconds without compilation) is called `reports` times a run.
 
     Raises ValueError on static mistakes and FloatingPointError when a reward is infinite or the posterior not finite.
     """
@@ -193,20 +214,22 @@ def run_seeds(
         raise ValueError(f'strategy must be "vmap", "threads" or None; {strategy!r} was given.')
     if keys.shape[0] < 1:
         raise ValueError("run_seeds needs at least one key; an empty array was given.")
+    if states is not None and len(states) != keys.shape[0]:
+        raise ValueError(f"there are {keys.shape[0]} keys and {len(states)} states: one state a key.")
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     clock = _Clock(on_progress)
     if vmapped:
-        progress = _advance(bandit, problem, keys, horizon, True, clock, reports)
+        together = None if states is None else _stacked(bandit, states)
+        progress = _advance(bandit, problem, keys, together, horizon, True, clock, reports)
     else:
         with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
             one = partial(
                 _advance, bandit, problem, horizon=horizon, vmapped=False, clock=clock, steps=reports
             )
-            runs = list(pool.map(one, keys))
-        capacity = max(_capacity(p.state, False) for p in runs)
-        if capacity:
-            runs = [p.replace(state=bandit.grow(p.state, capacity)) for p in runs]
-        progress = jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
+            runs = list(pool.map(one, keys, [None] * len(keys) if states is None else states))
+        grown = _stacked(bandit, [p.state for p in runs])
+        progress = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[p.replace(state=None) for p in runs])
+        progress = progress.replace(state=grown)
     seconds = clock.run_seconds
     _raise_flags(progress)
     return Run(

@@ -1,0 +1,173 @@
+"""Figures 3, 4 and 7 of the BBKB paper: architecture search with and without 2,000 random initial evaluations.
+
+    python -m experiments.bbkb_2020.nas_bench_101 --initial 0 --out out/nas
+    python -m experiments.bbkb_2020.nas_bench_101 --initial 2000 --out out/nas_warm
+
+Runs on the real NAS-Bench-101 table when it is present and says loudly what it used otherwise (see `experiments.nas_data`).
+Lengthscales 100 and 125, F = 1, delta = 1/T, q_bar = 2 as in Appendix D.2. Initial evaluations are the same for all
+algorithms under a seed; their regret is not counted. A run that was interrupted goes on with the seeds that are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import nas_data, plots, results
+from experiments.bandit_runs import Config, draw, print_table, run_algorithm, summarise
+from experiments.compile_cache import use_compile_cache
+from jsketch import kernels, problems
+from jsketch.bandits import BBKB, EpsGreedy, RegularizedEvolution, SketchedTS, Uniform, history
+
+WARM = (
+    "uniform",
+    "evolution",
+    "bbkb_global",
+    "bbkb_global_local",
+)  # those that can start from past evaluations
+COLD = (*WARM, "sketched_ts", "eps_greedy")
+CHOSEN = ["dataset", "horizon", "noise_std", "regularization", "ratio", "epsilon"]
+
+
+def make(name: str, c: Config, space: nas_data.Space) -> Any:
+    """The algorithm of that name."""
+    model: dict[str, Any] = dict(
+        kernel=kernels.Gaussian(c["lengthscale"]), regularization=c["regularization"]
+    )
+    optimistic = dict(model, noise_std=c["noise_std"], delta=1 / c["horizon"], qbar=2.0)
+    if name == "uniform":
+        return Uniform()
+    if name == "evolution":
+        return RegularizedEvolution(jnp.asarray(space.neighbours))
+    if name == "eps_greedy":
+        return EpsGreedy(**model, epsilon=c["epsilon"])
+    if name == "sketched_ts":
+        return SketchedTS(**optimistic)
+    rule = "global" if name == "bbkb_global" else "global_local"
+    return BBKB(**optimistic, ratio=c["ratio"], rule=rule, capacity=256 if c["initial"] else 64)
+
+
+def started(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
+    """The state after the initial evaluations of one seed: BLESS for BBKB, the last ones as the population of evolution."""
+    key = jax.random.fold_in(jax.random.key(config["root_seed"]), 1_000_000 + seed)
+    arm_key, reward_key, init_key = jax.random.split(key, 3)
+    arms = jax.random.randint(arm_key, (config["initial"],), 0, problem.arms.count)
+    rewards = jax.vmap(problem.sample)(jax.random.split(reward_key, len(arms)), arms)
+    if name.startswith("bbkb"):
+        counts, sums = history.of_evaluations(problem.arms, np.asarray(arms), np.asarray(rewards))
+        return bandit.init(problem.arms, init_key, pull_counts=counts, reward_sums=sums, dictionary="bless")
+    state = bandit.init(problem.arms, init_key)
+    if name == "evolution":
+        state = state.replace(
+            members=arms[-bandit.population :].astype(jnp.int32),
+            rewards=rewards[-bandit.population :],
+            count=jnp.asarray(bandit.population, jnp.int32),
+        )
+    return state
+
+
+def configure(name: str, options: argparse.Namespace, source: str) -> Config:
+    """Everything that the results of an algorithm depend on."""
+    return dict(
+        dataset=source,
+        algorithm=name,
+        horizon=options.horizon,
+        initial=options.initial,
+        lengthscale=125.0 if options.initial else 100.0,
+        noise_std=0.01,
+        regularization=1e-4,
+        ratio=2.0,
+        epsilon=0.05,
+        root_seed=0,
+        seeds_side_by_side=options.workers,
+        chosen=CHOSEN,
+    )
+
+
+def curves(runs: dict[str, Any], field: str) -> plots.Curves:
+    return {name: (rows[0]["t"], np.stack([row[field] for row in rows])) for name, rows in runs.items()}
+
+
+def total_times(runs: dict[str, Any], seconds: float) -> plots.Curves:
+    """Time with training: the architectures of a batch are trained side by side, each for the mean training time."""
+    return {
+        name: (rows[0]["t"], np.stack([row["seconds"] + row["rounds"] * seconds for row in rows]))
+        for name, rows in runs.items()
+    }
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dataset", choices=["auto", *nas_data.CHOICES], default="auto")
+    parser.add_argument("--initial", type=int, choices=[0, 2000], default=0, help="random evaluations before")
+    parser.add_argument("--horizon", type=int, default=2_000, help="evaluations a run (chosen; default 2000)")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--algorithms", nargs="+", choices=COLD, help="default: all that fit --initial")
+    parser.add_argument("--workers", type=int, default=results.usable_cores(), help="seeds side by side")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--data-dir", help="folder of the data sets")
+    options = parser.parse_args()
+    for name in ("horizon", "seeds", "workers"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1; {getattr(options, name)} was given")
+    options.algorithms = options.algorithms or list(WARM if options.initial else COLD)
+    unable = set(options.algorithms) - set(WARM)
+    if options.initial and unable:
+        parser.error(f"{', '.join(sorted(unable))} cannot start from past evaluations; use --initial 0")
+    return options
+
+
+def main() -> None:
+    options = parse()
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    try:
+        space = nas_data.load(options.dataset, options.data_dir)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"error: {error}") from error
+    print(f"DATA: {space.source}; {len(space.features)} architectures", flush=True)
+    problem = problems.recorded_arms(space.features, space.evaluations)
+    runs, summary = {}, {}
+    for name in options.algorithms:
+        config = configure(name, options, space.source)
+        bandit = make(name, config, space)
+        states = (
+            (lambda seed, n=name, b=bandit, c=config: started(n, b, problem, c, seed))
+            if options.initial
+            else None
+        )
+        try:
+            runs[name] = run_algorithm(name, bandit, problem, config, options.out, options.seeds, states)
+        except ValueError as error:
+            raise SystemExit(f"error: {error}") from error
+        final = [float(run["simple_regret"][-1]) for run in runs[name]]
+        summary[name] = summarise(runs[name]) | dict(simple_regret=results.describe(final, ci=True))
+    results.write_json(
+        options.out / "summary.json",
+        dict(
+            config={name: configure(name, options, space.source) for name in options.algorithms},
+            seeds=options.seeds,
+            data=space.source,
+            **results.environment(),
+            algorithms=summary,
+        ),
+    )
+    title = f"{options.dataset}, {options.initial} initial evaluations, {options.seeds} seeds, mean and 95% interval"
+    draw(options.out, runs, title, options.horizon, min(options.workers, options.seeds))
+    plots.simple_regret(options.out / "simple_regret.png", curves(runs, "simple_regret"), title)
+    if space.training_seconds is not None:
+        times = total_times(runs, float(space.training_seconds.mean()))
+        plots.run_time(options.out / "time_with_training.png", times, title, 1)
+    print_table(summary)
+    print(f"\nDATA: {space.source}\nsummary.json, traces.npz and the figures are in {options.out}")
+
+
+if __name__ == "__main__":
+    main()
