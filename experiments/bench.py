@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
 import time
 from pathlib import Path
@@ -20,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import data, reference, results
+from experiments.bench_scale import million, plate
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, BKB
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, SketchedTS
 
 
 class Task(NamedTuple):
@@ -49,8 +49,11 @@ TASKS = {
     "small_seeds": Task("bbkb_global", "abalone", 17.5, 0.01, 1e-4, 10_000, 10, "with compilation < 8 s"),
     "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000, 1, "no target"),
     "bkb": Task("bkb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 8 s"),
+    "gp_ucb": Task("gp_ucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
+    "gp_bucb": Task("gp_bucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
 }
-OTHERS = ("compile", "slope", "million")
+EXACT = {"gp_ucb": GPUCB, "gp_bucb": GPBUCB}
+OTHERS = ("compile", "slope", "rounds", "million", "plate")
 
 
 def load_problem(dataset: str, noise_std: float, data_dir: str | None) -> Any:
@@ -70,10 +73,14 @@ def make_bandit(task: Task, **options: Any) -> Any:
         noise_std=task.noise_std,
         norm_bound=1.0,
         delta=1 / task.horizon,
-        qbar=2.0,
     )
+    if task.algorithm in EXACT:
+        return EXACT[task.algorithm](**common, **options)
+    common["qbar"] = 2.0
     if task.algorithm == "bkb":
         return BKB(**common, **options)
+    if task.algorithm == "sketched_ts":
+        return SketchedTS(**common, **options)
     rule = "global_local" if task.algorithm.endswith("local") else "global"
     return BBKB(**common, ratio=2.0, rule=rule, **options)
 
@@ -120,7 +127,7 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
     first = loops.run_seeds(bandit, problem, keys, task.horizon)
     again = [loops.run_seeds(bandit, problem, keys, task.horizon) for _ in range(options.repeats)]
     run_seconds = statistics.median(r.run_seconds + r.compile_seconds for r in again)
-    floor = needed_flops(first.trace, problem.arms.count) / peak
+    floor = 0.0 if task.algorithm in EXACT else needed_flops(first.trace, problem.arms.count) / peak
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, problem.mean_reward)[:, -1])
     row: dict[str, Any] = dict(
         task=task._asdict(),
@@ -139,7 +146,7 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
         f"{row['dictionary_size']:.0f}  batches {row['batches']:.0f}  regret ratio {ratio.mean():.3f}   [{task.target}]",
         flush=True,
     )
-    if options.reference is not None:
+    if options.reference is not None and task.algorithm not in EXACT:
         row["reference"] = _run_reference(task, problem, options)
     return row
 
@@ -200,24 +207,25 @@ def slope(options: argparse.Namespace) -> dict[str, Any]:
     return dict(slope=exponent, horizons=horizons, seconds=seconds)
 
 
-def million(options: argparse.Namespace) -> dict[str, float]:
-    """A = 1,000,000 generated candidates, d = 8, T = 500; target: under 4 GB resident. Run it alone for a clean peak."""
-    random = np.random.default_rng(0)
-    features = random.standard_normal((1_000_000, 8))
-    weights = random.standard_normal(8) / np.sqrt(8)
-    problem = problems.finite_arms(features, np.tanh(features @ weights), 0.1)
-    bandit = BBKB(kernel=kernels.Gaussian(10.0), regularization=0.01, noise_std=0.1, delta=1 / 500)
-    result = loops.run(bandit, problem, jax.random.key(0), 500)
-    rounds = int(result.trace.round[-1]) + 1
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    ratio = float(loops.regret_ratio(result.trace.regret, problem.mean_reward)[-1])
+def rounds(options: argparse.Namespace) -> dict[str, float]:
+    """Seconds a round of sketched Thompson sampling (batches of 30) and of BBKB at the same capacity; target: at most 2x."""
+    per_round = {}
+    for name in ("bbkb_global", "sketched_ts"):
+        task = TASKS["abalone"]._replace(algorithm=name, horizon=2_000)
+        problem = load_problem(task.dataset, task.noise_std, options.data_dir)
+        bandit = make_bandit(task, capacity=160)
+        runs = [
+            loops.run(bandit, problem, jax.random.key(0), task.horizon) for _ in range(options.repeats + 1)
+        ]
+        count = int(runs[0].trace.round[-1]) + 1
+        per_round[name] = statistics.median(r.run_seconds for r in runs[1:]) / count
+    factor = per_round["sketched_ts"] / per_round["bbkb_global"]
     print(
-        f"million        (generated data) run {result.run_seconds:.1f} s  compile {result.compile_seconds:.1f} s  "
-        f"{rounds} rounds, {result.run_seconds / rounds:.2f} s a round  m {int(result.trace.dictionary_size[-1])}  "
-        f"regret ratio {ratio:.3f}  peak resident memory {peak:.2f} GB   [< 4 GB]",
+        f"rounds         BBKB {1e3 * per_round['bbkb_global']:.1f} ms a round, sketched TS "
+        f"{1e3 * per_round['sketched_ts']:.1f} ms: {factor:.2f} times   [<= 2]",
         flush=True,
     )
-    return dict(run_seconds=result.run_seconds, rounds=rounds, peak_gigabytes=peak)
+    return per_round
 
 
 def main() -> None:
@@ -238,7 +246,13 @@ def main() -> None:
     peak = gemm_flops_per_second()
     print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")
     rows: dict[str, Any] = {"environment": results.environment(), "gemm_gflops": peak / 1e9}
-    steps = {"compile": compile_times, "slope": slope, "million": million}
+    steps = {
+        "compile": compile_times,
+        "slope": slope,
+        "rounds": rounds,
+        "million": million,
+        "plate": plate,
+    }
     for name in options.only:
         rows[name] = steps[name](options) if name in steps else run_task(name, TASKS[name], options, peak)
     if options.out is not None:

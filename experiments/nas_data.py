@@ -36,6 +36,7 @@ CHOICES = ("nasbench101", "macro", "generated")
 class Space(NamedTuple):
     """A finite space of architectures; rewards are scaled so that mean rewards span [0, 1]."""
 
+    name: str
     features: np.ndarray  # [A, d]
     evaluations: np.ndarray  # [A, 3]
     neighbours: np.ndarray  # [A, K] int32, one change apart, -1 is padding
@@ -85,7 +86,9 @@ def _macro(folder: Path) -> Space:
     source = (
         f"REAL accuracies of NAS-Bench-Macro ({MACRO}), a stand-in: not the NAS-Bench-101 cells of the paper"
     )
-    return Space(onehot, scale(evaluations), evolution.one_change_apart(codes), None, source)
+    return Space(
+        "NAS-Bench-Macro", onehot, scale(evaluations), evolution.one_change_apart(codes), None, source
+    )
 
 
 def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -121,7 +124,14 @@ def _generated_cells(folder: Path) -> Space:
     source = (
         f"GENERATED reward over the real 12,416 candidates ({CANDIDATES}): no accuracy here is a measurement"
     )
-    return Space(features, means + noise - noise.mean(1, keepdims=True), _neighbours(codes), None, source)
+    return Space(
+        "generated reward",
+        features,
+        means + noise - noise.mean(1, keepdims=True),
+        _neighbours(codes),
+        None,
+        source,
+    )
 
 
 def _recorded_cells(folder: Path) -> Space:
@@ -142,4 +152,4 @@ def _recorded_cells(folder: Path) -> Space:
         rows = [place[name] for name in hashes.tolist()]
         accuracy, seconds = table["test_accuracy"][rows], table["training_seconds"][rows].mean(1)
     source = f"REAL accuracies of NAS-Bench-101 ({RESULTS})"
-    return Space(features, scale(accuracy), _neighbours(codes), seconds, source)
+    return Space("NAS-Bench-101", features, scale(accuracy), _neighbours(codes), seconds, source)

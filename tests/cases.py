@@ -20,11 +20,15 @@ from jsketch.bandits import (
     Uniform,
     widths,
 )
+from jsketch.bandits.fourier import FourierTS, FourierUCB
+from jsketch.bandits.linear_sketches import CBRAP, SOFUL
+from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 
 HORIZON = 40
 KERNEL = kernels.Gaussian(0.5)
 MODEL = dict(kernel=KERNEL, regularization=0.01)
 ASSUMED = dict(MODEL, noise_std=0.1, norm_bound=1.0, delta=0.1)
+LINEAR = dict(regularization=0.01, noise_std=0.1, norm_bound=1.0, delta=0.1)
 SKETCH = dict(ASSUMED, qbar=2.0, capacity=48)
 BATCH = dict(SKETCH, ratio=2.0, max_batch=16)
 
@@ -41,6 +45,11 @@ CASES = {
     "ts": TS(**ASSUMED, scale=0.5, batch=6, capacity=40),
     "sketched_ts": SketchedTS(**SKETCH, scale=0.5, batch=6),
     "fixed_bkb": FixedBKB(**SKETCH, batch=6),
+    "soful": SOFUL(**LINEAR, size=1),
+    "soful_ts": SOFUL(**LINEAR, size=1, form="ts"),
+    "cbrap": CBRAP(**LINEAR, size=2),
+    "rff_ucb": FourierUCB(**ASSUMED, features=RandomFourier(20)),
+    "qff_ts": FourierTS(**ASSUMED, features=QuadratureFourier(6)),
     "bkb": BKB(**SKETCH),
     "bkb_certified": BKB(**SKETCH, width=widths.certified),
     "bbkb_global": BBKB(**BATCH),

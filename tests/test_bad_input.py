@@ -161,3 +161,46 @@ def test_a_masked_slot_is_not_observed():
     query = Query(index=jnp.zeros(1, jnp.int32), mask=jnp.zeros(1, bool))
     told, info = bandit.tell(state, query, jnp.ones(1), KEY)
     assert int(info.observed) == 0 and float(told.pull_counts.sum()) == 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        ("rbf", "kernel must be a kernel"),
+        (kernels.Gaussian, "kernel must be a kernel"),
+        (kernels.Gaussian(0.0), "check the numbers of the kernel"),
+        (kernels.Gaussian(jnp.ones(3)), "one lengthscale a feature"),
+    ],
+)
+def test_kernels_that_do_not_fit(kernel, words):
+    for bandit in (BBKB(kernel), GPUCB(kernel)):
+        with pytest.raises(ValueError, match=words):
+            start(bandit)
+
+
+def test_keys_and_algorithms():
+    for action, words in [
+        (lambda: loops.run(BBKB(KERNEL), problem(), 0, 5), "run takes one key"),
+        (lambda: loops.run(BBKB(KERNEL), problem(), jax.random.split(KEY, 2), 5), "run takes one key"),
+        (lambda: loops.run_seeds(BBKB(KERNEL), problem(), KEY, 5), "takes an array of keys"),
+        (lambda: loops.drive(BBKB(KERNEL), len, Arms(features()), 0, 5), "drive takes one key"),
+        (lambda: loops.drive(BBKB(KERNEL), len, Arms(features()), KEY, 5.5), "horizon counts evaluations"),
+        (lambda: loops.run(BBKB, problem(), KEY, 5), "bandit must be an algorithm"),
+        (lambda: start(BBKB(KERNEL, regularization="0.1")), "a number was expected"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            action()
+
+
+def test_numpy_arrays_and_lists_are_welcome():
+    """Arms and rewards as people have them, with and without jit."""
+    table = np.random.default_rng(0).uniform(size=(9, 2))
+    bandit = BBKB(KERNEL, max_batch=3)
+    for arms in (table, table.tolist()):
+        state = bandit.init(Arms(arms), KEY)
+        query = bandit.ask(state, KEY)
+        state, info = bandit.tell(state, query, [1, 2, 3], KEY)
+        assert int(info.observed) == 1 and state.reward_sums.sum() == 1
+        np.testing.assert_array_equal(
+            query.index, jax.jit(bandit.ask)(bandit.init(Arms(arms), KEY), KEY).index
+        )

@@ -56,7 +56,10 @@ def test_a_bandit_on_fingerprints_picks_as_on_their_table():
     ):
         bandit = BBKB(kernel, regularization=0.1, noise_std=0.3, max_batch=16, capacity=50, ratio=60.0)
         state = bandit.init(
-            Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=counts * jnp.asarray(BITS[:, 3], float)
+            Arms(arms),
+            jax.random.key(0),
+            pull_counts=counts,
+            reward_sums=counts * jnp.asarray(BITS[:, 3], float),
         )
         picks.append(bandit.ask(state, jax.random.key(0)))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)

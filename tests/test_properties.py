@@ -12,8 +12,10 @@ from jsketch import Arms, loops
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
-GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
-each = pytest.mark.parametrize("name", CASES)
+# the tests of one algorithm share compiled programs: with several workers they stay on one
+ROWS = {name: pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CASES}
+GROWING = [ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
+each = pytest.mark.parametrize("name", ROWS.values())
 
 
 @pytest.fixture(autouse=True)

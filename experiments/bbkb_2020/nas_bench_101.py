@@ -159,7 +159,9 @@ def main() -> None:
             algorithms=summary,
         ),
     )
-    title = f"{options.dataset}, {options.initial} initial evaluations, {options.seeds} seeds, mean and 95% interval"
+    title = (
+        f"{space.name}, {options.initial} initial evaluations, {options.seeds} seeds, mean and 95% interval"
+    )
     draw(options.out, runs, title, options.horizon, min(options.workers, options.seeds))
     plots.simple_regret(options.out / "simple_regret.png", curves(runs, "simple_regret"), title)
     if space.training_seconds is not None:

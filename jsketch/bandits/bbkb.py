@@ -63,7 +63,7 @@ class BBKB:
     ) -> SketchState:
         """As `BKB.init`; also raises ValueError for ratio < 1, an unknown rule or max_batch < 1."""
         checks.confidence(self)
-        checks.arms(domain)
+        domain = checks.arms(domain)
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(capacity=self.capacity, max_batch=self.max_batch)
@@ -75,7 +75,7 @@ class BBKB:
                 )
         checks.choice(RULES, rule=self.rule)
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
-        checks.precision(domain, self.kernel, self.regularization)
+        checks.model(domain, self.kernel, self.regularization)
         known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
@@ -117,7 +117,7 @@ class BBKB:
         return Query(index=arms, mask=jnp.arange(self.max_batch, dtype=jnp.int32) < size)
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
         new, info = sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
         if self.initial is not None:

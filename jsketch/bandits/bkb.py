@@ -95,8 +95,8 @@ class BKB:
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.capacity(capacity=self.capacity)
-        checks.arms(domain)
-        checks.precision(domain, self.kernel, self.regularization)
+        domain = checks.arms(domain)
+        checks.model(domain, self.kernel, self.regularization)
         known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
@@ -115,7 +115,7 @@ class BKB:
         return Query(index=arm[None], mask=jnp.ones(1, bool))
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
         return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 

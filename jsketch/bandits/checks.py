@@ -13,7 +13,14 @@ from jsketch.types import Arms, Box, Query, is_traced
 
 
 def _numbers(value: Any) -> np.ndarray:
-    return np.asarray(value, dtype=float)
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(f"a number was expected; {value!r} was given.")
+    return numbers.astype(float)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
 
 
 def positive(**values: Any) -> None:
@@ -53,9 +60,10 @@ def confidence(bandit: Any) -> None:
     probability(delta=bandit.delta)
 
 
-def arms(domain: Arms) -> None:
-    """Raises ValueError for arms of a wrong rank, an empty set or non-finite features; warns of what is likely a mistake."""
-    features = domain.features
+def arms(domain: Arms) -> Arms:
+    """The arms as JAX arrays. Raises ValueError for arms of a wrong rank, an empty set or non-finite features; warns of what
+    is likely a mistake."""
+    features = domain.features if hasattr(domain.features, "shape") else np.asarray(domain.features)
     if jnp.ndim(features) != 2:
         raise ValueError(
             f"arms must be a matrix [A, d], one candidate a row; an array of shape {jnp.shape(features)} was given."
@@ -68,7 +76,7 @@ def arms(domain: Arms) -> None:
     if not jnp.issubdtype(features.dtype, jnp.floating):
         raise ValueError(f"arms must be floating point numbers; their dtype is {features.dtype}.")
     if is_traced(features):
-        return
+        return domain
     table = np.asarray(features)
     finite = np.isfinite(table)
     if not finite.all():
@@ -78,6 +86,7 @@ def arms(domain: Arms) -> None:
             f" ({(~finite).sum()} such values in all). Remove or impute them."
         )
     _warn_of_degenerate_features(table)
+    return Arms(jnp.asarray(features))
 
 
 def _warn_of_degenerate_features(table: np.ndarray) -> None:
@@ -101,10 +110,10 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
 
 def candidates(x: Any, dimension: int) -> None:
     """Raises ValueError unless x is a finite, non-empty matrix [A, dimension]."""
-    if jnp.ndim(x) != 2 or jnp.shape(x)[0] == 0 or jnp.shape(x)[1] != dimension:
+    if jnp.ndim(x) != 2 or _shape(x)[0] == 0 or _shape(x)[1] != dimension:
         raise ValueError(
             f"candidates must be a matrix [A, {dimension}], at least one a row, with the inputs of the history; its shape"
-            f" is {jnp.shape(x)}."
+            f" is {_shape(x)}."
         )
     if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
         raise ValueError(f"candidates must be finite; {(~np.isfinite(np.asarray(x))).sum()} values are not.")
@@ -113,9 +122,9 @@ def candidates(x: Any, dimension: int) -> None:
 def box(domain: Box, dimension: int) -> None:
     """Raises ValueError unless the box is finite, of this dimension, and has lower < upper."""
     for name, value in (("lower", domain.lower), ("upper", domain.upper)):
-        if jnp.shape(value) != (dimension,):
+        if _shape(value) != (dimension,):
             raise ValueError(
-                f"the box's {name} must have shape ({dimension},); its shape is {jnp.shape(value)}."
+                f"the box's {name} must have shape ({dimension},); its shape is {_shape(value)}."
             )
     if not is_traced(domain):
         low, high = _numbers(domain.lower), _numbers(domain.upper)
@@ -123,8 +132,30 @@ def box(domain: Box, dimension: int) -> None:
             raise ValueError(f"a box needs finite lower < upper in every input; {low} and {high} were given.")
 
 
-def precision(domain: Arms, kernel: Any, regularization: Any) -> None:
-    """Warns when float32 cannot resolve variances at this regularization (theory.md E1)."""
+def model(domain: Arms, kernel: Any, regularization: Any) -> None:
+    """Raises ValueError for a kernel that does not fit the arms; warns when float32 cannot resolve variances at this
+    regularization (theory.md E1)."""
+    if isinstance(kernel, type) or not (hasattr(kernel, "gram") and hasattr(kernel, "diag")):
+        raise ValueError(
+            f"kernel must be a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0); {kernel!r} was given."
+        )
+    if is_traced(domain, kernel):
+        return
+    try:
+        value = np.asarray(kernel.gram(domain.features[:1], domain.features[:1]))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features ({error}). An ARD kernel"
+            " needs one lengthscale a feature."
+        ) from error
+    if not np.isfinite(value).all():
+        raise ValueError(
+            f"k(x, x) of the first arm is {value[0, 0]}: check the numbers of the kernel {kernel}."
+        )
+    _warn_of_precision(domain, kernel, regularization)
+
+
+def _warn_of_precision(domain: Arms, kernel: Any, regularization: Any) -> None:
     if is_traced(domain, kernel, regularization) or domain.features.dtype != jnp.float32:
         return
     scale = float(jnp.max(kernel.diag(domain.features[:1])))
@@ -151,13 +182,15 @@ def choice(choices: tuple[str, ...], **values: Any) -> None:
             raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
 
 
-def rewards(query: Query, y: Array) -> None:
-    """Raises ValueError unless there is one reward for each slot of the query."""
-    if jnp.shape(y) != query.index.shape:
+def rewards(query: Query, y: Any) -> Array:
+    """The rewards as floating point numbers. Raises ValueError unless there is one for each slot of the query."""
+    if _shape(y) != query.index.shape:
         raise ValueError(
             f"y must hold one reward for each slot of the query, shape {query.index.shape}, NaN where nothing was observed;"
-            f" its shape is {jnp.shape(y)}."
+            f" its shape is {_shape(y)}."
         )
+    y = jnp.asarray(y)
+    return y if jnp.issubdtype(y.dtype, jnp.floating) else y.astype(jnp.zeros(()).dtype)
 
 
 def arm_numbers(domain: Arms, **values: Any) -> None:
@@ -178,9 +211,9 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
 def history(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
     """Raises ValueError unless past evaluations are finite vectors [A] with counts >= 0."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
-        if jnp.shape(value) != (domain.count,):
+        if _shape(value) != (domain.count,):
             raise ValueError(
-                f"{name} must hold one number for each of the {domain.count} arms; its shape is {jnp.shape(value)}."
+                f"{name} must hold one number for each of the {domain.count} arms; its shape is {_shape(value)}."
             )
     if not is_traced(pull_counts, reward_sums):
         nonnegative(pull_counts=pull_counts)

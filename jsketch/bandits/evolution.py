@@ -40,7 +40,7 @@ class RegularizedEvolution:
 
     def init(self, domain: Arms, key: PRNGKey) -> EvolutionState:
         """An empty population. Raises ValueError on static mistakes and a neighbour table that does not fit the arms."""
-        checks.arms(domain)
+        domain = checks.arms(domain)
         checks.capacity(population=self.population, sample=self.sample)
         _check_table(self.neighbours, domain)
         dtype = domain.features.dtype
@@ -63,7 +63,7 @@ class RegularizedEvolution:
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[EvolutionState, Info]:
         """A failed evaluation (NaN) has no place in the population."""
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         observed = history.usable(query, y)[0]
         slot = state.count % self.population
         born = state.replace(

@@ -76,7 +76,7 @@ def best(state: FeatureState, scores: Array) -> Query:
 
 def learn(bandit: Any, state: FeatureState, query: Query, y: Array) -> tuple[FeatureState, Info]:
     """The state after the rewards y [B] of a query, and its info."""
-    checks.rewards(query, y)
+    y = checks.rewards(query, y)
     observed = history.usable(query, y)
 
     def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:

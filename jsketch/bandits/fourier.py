@@ -31,8 +31,8 @@ def posterior_width(evidence: widths.Evidence, confidence: widths.Confidence) ->
 def _start(bandit: Any, domain: Arms, key: PRNGKey) -> FeatureState:
     checks.confidence(bandit)
     checks.positive(scale=bandit.scale)
-    checks.arms(domain)
-    checks.precision(domain, bandit.kernel, bandit.regularization)
+    domain = checks.arms(domain)
+    checks.model(domain, bandit.kernel, bandit.regularization)
     arm_key, feature_key = jax.random.split(key)
     arms = domain.features
     drawn = bandit.features.draw(bandit.kernel, arms.shape[1], feature_key, arms.dtype)

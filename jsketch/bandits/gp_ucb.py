@@ -38,8 +38,8 @@ def start(bandit: Any, domain: Arms, key: PRNGKey) -> ExactState:
     """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on static mistakes."""
     checks.positive(regularization=bandit.regularization)
     checks.capacity(capacity=bandit.capacity)
-    checks.arms(domain)
-    checks.precision(domain, bandit.kernel, bandit.regularization)
+    domain = checks.arms(domain)
+    checks.model(domain, bandit.kernel, bandit.regularization)
     return ExactState(
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
@@ -55,7 +55,7 @@ def _single(arm: Array) -> Query:
 
 def learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array) -> tuple[ExactState, Info]:
     """The exact posterior after the rewards y [B] of a query; on overflow nothing is applied. For any batch size."""
-    checks.rewards(query, y)
+    y = checks.rewards(query, y)
     observed = history.usable(query, y)
     arms = state.domain.features
 

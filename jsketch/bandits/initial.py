@@ -55,7 +55,7 @@ def uncertainty_sampling(
     ones P (C - 1)/3 with high probability (theory.md A5, B25). Raises ValueError on static mistakes, and when `most`
     evaluations do not suffice.
     """
-    checks.arms(domain)
+    domain = checks.arms(domain)
     checks.positive(regularization=regularization, max_variance=max_variance)
     checks.capacity(most=most)
     arms = domain.features

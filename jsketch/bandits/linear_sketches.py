@@ -61,8 +61,8 @@ class SOFUL:
         checks.capacity(size=self.size)
         checks.choice(FORMS, form=self.form)
         checks.choice(WIDTHS, width=self.width)
-        checks.arms(domain)
-        checks.precision(domain, kernels.Linear(), self.regularization)
+        domain = checks.arms(domain)
+        checks.model(domain, kernels.Linear(), self.regularization)
         arms = domain.features
         return SOFULState(
             domain=domain,
@@ -111,7 +111,7 @@ class SOFUL:
         return features.single(jnp.where(state.count == 0, state.first_arm, best))
 
     def tell(self, state: SOFULState, query: Query, y: Array, key: PRNGKey) -> tuple[SOFULState, Info]:
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         observed = history.usable(query, y)
 
         def one(i: Array, carry: tuple[FrequentDirections, Array]) -> tuple[FrequentDirections, Array]:
@@ -149,8 +149,8 @@ class CBRAP:
         checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(size=self.size)
-        checks.arms(domain)
-        checks.precision(domain, kernels.Linear(), self.regularization)
+        domain = checks.arms(domain)
+        checks.model(domain, kernels.Linear(), self.regularization)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
         drawn = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)

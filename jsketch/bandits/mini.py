@@ -81,7 +81,7 @@ class MiniGP:
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
         """The batch is one arm, so its rewards enter as one observation of their mean."""
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         observed = history.usable(query, y)
         count = observed.sum(dtype=jnp.int32)
         repeats = jnp.maximum(count, 1).astype(y.dtype)

@@ -105,8 +105,8 @@ class FixedBKB:
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(batch=self.batch, capacity=self.capacity, max_pending_plus_one=self.max_pending + 1)
-        checks.arms(domain)
-        checks.precision(domain, self.kernel, self.regularization)
+        domain = checks.arms(domain)
+        checks.model(domain, self.kernel, self.regularization)
         known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
         return PlateState(domain, state.replace(domain=None), jnp.zeros_like(state.pull_counts))
@@ -194,7 +194,7 @@ class FixedBKB:
 
     def tell(self, state: PlateState, query: Query, y: Array, key: PRNGKey) -> tuple[PlateState, Info]:
         """Any part of what was asked for, in any order: slots with a false mask stay under way, a NaN is a failure."""
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         sketch = state.sketch.replace(domain=state.domain)
         feedback = history.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
         new, info = sketched.apply_feedback(sketch, feedback, query, self.confidence_width(state), key, self)

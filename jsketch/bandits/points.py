@@ -166,7 +166,7 @@ class PointBBKB:
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         old = state.sketch
         feedback = history.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
         sketch, info = sketched.apply_feedback(old, feedback, query, self.confidence_width(state), key, self)

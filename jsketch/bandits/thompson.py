@@ -130,8 +130,8 @@ class SketchedTS:
         checks.confidence(self)
         checks.positive(qbar=self.qbar, scale=self.scale)
         checks.capacity(capacity=self.capacity, batch=self.batch)
-        checks.arms(domain)
-        checks.precision(domain, self.kernel, self.regularization)
+        domain = checks.arms(domain)
+        checks.model(domain, self.kernel, self.regularization)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, None)
 
     def confidence_width(self, state: SketchState) -> Array:
@@ -160,7 +160,7 @@ class SketchedTS:
         return _batch(self.samples(state, key), state.first_arm, state.evidence.count == 0, limit, self.batch)
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
         return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 

@@ -29,7 +29,7 @@ class Uniform:
     def init(self, domain: Arms, key: PRNGKey) -> UniformState:
         """Raises ValueError on static mistakes."""
         checks.capacity(batch=self.batch)
-        checks.arms(domain)
+        domain = checks.arms(domain)
         return UniformState(domain=domain, count=jnp.zeros((), jnp.int32))
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -38,7 +38,7 @@ class Uniform:
         return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < jnp.maximum(limit, 1))
 
     def tell(self, state: UniformState, query: Query, y: Array, key: PRNGKey) -> tuple[UniformState, Info]:
-        checks.rewards(query, y)
+        y = checks.rewards(query, y)
         observed = history.usable(query, y).sum(dtype=jnp.int32)
         info = Info(
             batch_size=query.size.astype(jnp.int32),

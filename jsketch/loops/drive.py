@@ -11,6 +11,7 @@ import numpy as np
 from flax import struct
 from jax import Array
 
+from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import split_roots
 from jsketch.loops.run import next_capacity
 from jsketch.types import Arms, PRNGKey, Query
@@ -46,9 +47,8 @@ def drive(
     objective(arms [n] of int) returns n rewards, NaN for one that failed. Raises ValueError on a wrong number of rewards or
     an infinite one. The same key gives the picks of `run`, if the rewards are the same.
     """
-    roots = split_roots(key)
-    if horizon < 1:
-        raise ValueError(f"horizon counts evaluations and must be at least 1; {horizon} was given.")
+    check_horizon(horizon)
+    roots = split_roots(check_keys(key, 0, "drive takes one key, such as jax.random.key(0)"))
     driven = state or Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
     while driven.t < horizon:
         query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, driven.t), horizon - driven.t)

@@ -17,6 +17,7 @@ import numpy as np
 from flax import struct
 from jax import Array
 
+from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import Progress, Trace, rollout, start
 from jsketch.types import PRNGKey
 
@@ -181,9 +182,10 @@ def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
 
 def _validate(bandit: Any, problem: Any, horizon: int) -> None:
     """Static mistakes on the host, before anything is traced: `init` raises them."""
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+    check_horizon(horizon)
+    if isinstance(bandit, type) or not hasattr(bandit, "ask"):
         raise ValueError(
-            f"horizon counts evaluations and must be an integer of at least 1; {horizon!r} was given."
+            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was given."
         )
     bandit.init(problem.arms, jax.random.key(0))
 
@@ -212,6 +214,7 @@ def run_seeds(
     _validate(bandit, problem, horizon)
     if strategy not in (None, "vmap", "threads"):
         raise ValueError(f'strategy must be "vmap", "threads" or None; {strategy!r} was given.')
+    keys = check_keys(keys, 1, "run_seeds takes an array of keys [S], such as jax.random.split(key, 10)")
     if keys.shape[0] < 1:
         raise ValueError("run_seeds needs at least one key; an empty array was given.")
     if states is not None and len(states) != keys.shape[0]:
@@ -244,6 +247,7 @@ def run_seeds(
 
 def run(bandit: Any, problem: Any, key: PRNGKey, horizon: int, **options: Any) -> Run:
     """One run; options, capacities and errors as in `run_seeds`."""
+    key = check_keys(key, 0, "run takes one key, such as jax.random.key(0); `run_seeds` takes several")
     result = run_seeds(bandit, problem, key[None], horizon, **options)
     first = jax.tree.map(lambda leaf: leaf[0], result.replace(state=result.state.replace(domain=None)))
     return first.replace(state=first.state.replace(domain=problem.arms))

@@ -1,9 +1,9 @@
 """Ridge posterior on fixed features of a finite set of arms, updated by rank-one steps of O(A M + M^2).
 
 With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1: mean(x) = u(x).P sum_i y_i u_i and variance(x) = u(x).P u(x), in
-leverage units, the same numbers as `ridge.fit` gives. A root of P is kept in place of P (Potter's update, in Kaminski, Bryson,
-Schmidt: Discrete square root filtering, IEEE Transactions on Automatic Control, 1971): P stays positive, and Thompson samples
-need no factorization.
+leverage units, the numbers that `ridge.fit` gives. A root of P is kept in place of P (Potter's update; Kaminski, Bryson,
+Schmidt. Discrete square root filtering. IEEE Transactions on Automatic Control, 1971): P stays positive, and Thompson
+samples need no factorization.
 """
 
 from __future__ import annotations

@@ -51,7 +51,10 @@ class RandomFourier:
     count: int = struct.field(pytree_node=False, default=64)
 
     def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: Any) -> Fourier:
-        """Frequencies for d = inputs dimensions (Rahimi and Recht, Alg. 1). Raises ValueError for other kernels, count < 1."""
+        """Frequencies for d = inputs dimensions (Rahimi and Recht, Alg. 1).
+
+        Raises ValueError for other kernels and for a count below 1.
+        """
         if self.count < 1:
             raise ValueError(f"random Fourier features need a count of at least 1; {self.count} was given.")
         normal_key, scale_key = jax.random.split(key)
@@ -98,9 +101,7 @@ class QuadratureFourier:
         grid = np.stack(np.meshgrid(*[nodes] * inputs, indexing="ij"), -1).reshape(-1, inputs)
         products = np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1).reshape(-1, inputs).prod(1)
         half = -(-len(grid) // 2)  # row i and row -1-i are negatives of each other
-        doubled = products[:half] + np.where(np.arange(half) == len(grid) - half, 0, products[::-1][:half])
-        if len(grid) % 2 == 0:
-            doubled = 2 * products[:half]
+        doubled = np.where(np.arange(half) == len(grid) - half, 1, 2) * products[:half]
         frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype) / jnp.asarray(kernel.lengthscale, dtype)
         return Fourier(frequencies, jnp.asarray(doubled / doubled.sum(), dtype))
 

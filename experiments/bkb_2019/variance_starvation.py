@@ -1,0 +1,269 @@
+"""Figure 2 of the BKB paper: posteriors of a GP on [0,1] that was evaluated on [0, 0.5] only.
+
+    python -m experiments.bkb_2019.variance_starvation --out out/variance_starvation
+
+The data are generated: f is a GP draw on a grid, t in {6, 63, 215} evaluations lie uniformly in [0, 0.5]. Four posteriors
+are compared: the exact GP, BKB's (DTC), the subset of regressors (SoR: BKB's without its residual, same dictionary) and
+random Fourier features (as many as BKB has inducing points). Quadrature Fourier features are in the numbers only.
+
+The paper's "bandwidth sigma^2 = 100" makes a constant on [0,1] when read as a squared lengthscale; it is read as its
+inverse, k = exp(-100 d^2 / 2), lengthscale 0.1. What the paper does not state is listed under "chosen" in summary.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from jax import Array
+
+from experiments import results
+from experiments.compile_cache import use_compile_cache
+from experiments.plots import STYLE
+from jsketch import Query, kernels, problems
+from jsketch.bandits import BKB
+from jsketch.bandits.sketched import SketchState
+from jsketch.linalg import matmul
+from jsketch.posterior import bayes_std, exact, ridge
+from jsketch.sketch import fourier
+from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
+from jsketch.types import PRNGKey
+
+GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5
+LENGTHSCALE, NOISE_STD, QBAR, QFF_NODES = 0.1, 0.1, 2.0, 96
+CHOSEN = ["lengthscale", "noise_std", "regularization", "qbar", "width", "number of features", "grid"]
+KERNEL = kernels.Gaussian(LENGTHSCALE)
+LAM = NOISE_STD**2
+METHODS = {  # label and colour
+    "exact": ("exact GP", "#56B4E9"),
+    "bkb": ("BKB (DTC)", "#009E73"),
+    "sor": ("subset of\nregressors", "#E69F00"),
+    "rff": ("random Fourier\nfeatures", "#D55E00"),
+    "qff": ("quadrature\nFourier features", "#CC79A7"),
+}
+DRAWN = ("exact", "bkb", "sor", "rff")
+
+
+class Posterior(NamedTuple):
+    """Mean and Bayesian standard deviation sqrt(lam sigma^2) at the grid, [A] each."""
+
+    mean: Array
+    std: Array
+
+
+class Setting(NamedTuple):
+    """One GP draw and what was observed of it."""
+
+    x: Array  # [A, 1]
+    f: Array  # [A]
+    arms: Array  # [t] int32
+    y: Array  # [t]
+
+
+def generate(key: PRNGKey, evaluations: int) -> Setting:
+    """A GP draw, and `evaluations` noisy values at uniform points of [0, EDGE]; more of them continue the same list."""
+    f_key, arm_key, noise_key = jax.random.split(key, 3)
+    x = jnp.linspace(0, 1, GRID)[:, None]
+    f = problems.gp_draw(f_key, KERNEL, x, NOISE_STD).mean_reward
+    inside = int(EDGE * (GRID - 1)) + 1
+    arms = jax.random.randint(arm_key, (max(EVALUATIONS),), 0, inside, jnp.int32)[:evaluations]
+    noise = NOISE_STD * jax.random.normal(noise_key, (max(EVALUATIONS),))[:evaluations]
+    return Setting(x, f, arms, f[arms] + noise)
+
+
+def bkb_state(setting: Setting, key: PRNGKey, capacity: int) -> tuple[SketchState, Array]:
+    """BKB after the evaluations, told one by one: every step resamples its dictionary. And whether it ever overflowed."""
+    bandit = BKB(KERNEL, regularization=LAM, noise_std=NOISE_STD, qbar=QBAR, capacity=capacity)
+    state = bandit.init(problems.finite_arms(setting.x, setting.f, NOISE_STD).arms, key)
+
+    def step(state: SketchState, given: tuple[Array, Array, Array]) -> tuple[SketchState, Array]:
+        t, arm, y = given
+        query = Query(arm[None], jnp.ones(1, bool))
+        state, info = bandit.tell(state, query, y[None], jax.random.fold_in(key, t))
+        return state, info.overflow
+
+    steps = jnp.arange(len(setting.arms), dtype=jnp.int32)
+    state, overflow = jax.lax.scan(step, state, (steps, setting.arms, setting.y))
+    return state, overflow.any()
+
+
+def on_features(z: Array, setting: Setting) -> Posterior:
+    """The posterior that takes features z [A,M] for the kernel: residual 0."""
+    observed = z[setting.arms]
+    fitted = ridge.fit(matmul(observed.T, observed), matmul(setting.y, observed), LAM)
+    u = matmul(z, fitted.whiten)
+    variance = ridge.variance(u, jnp.zeros(len(z)), LAM)
+    return Posterior(ridge.mean(fitted, u), bayes_std(variance, LAM))
+
+
+@partial(jax.jit, static_argnames=("evaluations", "capacity"))
+def sketched(key: PRNGKey, evaluations: int, capacity: int) -> tuple[Setting, dict[str, Any], Array, Array]:
+    """(setting, posteriors of all methods but RFF, inducing points, overflow) of one seed."""
+    data_key, bkb_key = jax.random.split(key)
+    setting = generate(data_key, evaluations)
+    counts, sums = (jnp.zeros(GRID).at[setting.arms].add(v) for v in (jnp.ones(evaluations), setting.y))
+    dense = exact.dense(KERNEL, setting.x, counts, sums, LAM)
+    state, overflow = bkb_state(setting, bkb_key, capacity)
+    without = jnp.maximum(state.variance - state.residual / LAM, 0)
+    grid = QuadratureFourier(QFF_NODES).draw(KERNEL, 1, key, setting.x.dtype)
+    posteriors = dict(
+        exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),
+        bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
+        sor=Posterior(state.mean, bayes_std(without, LAM)),
+        qff=on_features(fourier.features(grid, setting.x), setting),
+    )
+    return setting, posteriors, state.dictionary.size, overflow
+
+
+@partial(jax.jit, static_argnames="count")
+def random_features(key: PRNGKey, setting: Setting, count: int) -> Posterior:
+    """The posterior with 2 count random Fourier features."""
+    drawn = RandomFourier(count).draw(KERNEL, 1, jax.random.fold_in(key, 1), setting.x.dtype)
+    return on_features(fourier.features(drawn, setting.x), setting)
+
+
+def one(seed: int, evaluations: int) -> tuple[Setting, dict[str, Posterior], int]:
+    """(setting, posteriors of all methods, inducing points of BKB) under one seed."""
+    key, capacity = jax.random.fold_in(jax.random.key(0), seed), 48
+    while True:
+        setting, posteriors, size, overflow = sketched(key, evaluations, capacity)
+        if not bool(overflow):
+            break
+        capacity *= 2
+    posteriors["rff"] = random_features(key, setting, -(-int(size) // 2))
+    return setting, posteriors, int(size)
+
+
+def measure(setting: Setting, posteriors: dict[str, Posterior]) -> dict[str, dict[str, float]]:
+    """The numbers of every method, on the observed half and on the other."""
+    unseen = np.asarray(setting.x[:, 0]) > EDGE
+    truth = np.asarray(posteriors["exact"].std)
+    found = {}
+    for name in METHODS:
+        mean, std = np.asarray(posteriors[name].mean), np.asarray(posteriors[name].std)
+        ratio = std / truth
+        found[name] = dict(
+            smallest_std_unseen=float(std[unseen].min()),
+            smallest_ratio_to_exact_unseen=float(ratio[unseen].min()),
+            largest_ratio_to_exact_unseen=float(ratio[unseen].max()),
+            smallest_ratio_to_exact_seen=float(ratio[~unseen].min()),
+            largest_ratio_to_exact_seen=float(ratio[~unseen].max()),
+            share_of_f_outside_3_std_unseen=float((np.abs(mean - setting.f) > 3 * std + 1e-9)[unseen].mean()),
+        )
+    return found
+
+
+def summarise(rows: list[dict[str, dict[str, float]]], sizes: list[int]) -> dict[str, Any]:
+    """Mean, 95% interval and values over seeds of every number."""
+    methods = {
+        name: {
+            field: results.describe([row[name][field] for row in rows], ci=True) for field in rows[0][name]
+        }
+        for name in METHODS
+    }
+    return dict(inducing_points=results.describe(sizes), methods=methods)
+
+
+def draw(path: Path, columns: dict[int, tuple[Setting, dict[str, Posterior], int]]) -> None:
+    """One column for each t, one row for each method: f, the evaluations, mean +- 3 standard deviations."""
+    style = STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}
+    with plt.rc_context(style):
+        figure, table = plt.subplots(len(DRAWN), len(columns), sharex=True, sharey=True)
+        for column, (t, (setting, posteriors, size)) in enumerate(columns.items()):
+            x = np.asarray(setting.x[:, 0])
+            prior = 3 * np.ones_like(x)
+            for row, name in enumerate(DRAWN):
+                axes, (label, colour) = table[row, column], METHODS[name]
+                mean, std = np.asarray(posteriors[name].mean), np.asarray(posteriors[name].std)
+                axes.axvspan(EDGE, 1, color="0.96", linewidth=0)
+                axes.plot(x, prior, x, -prior, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
+                axes.fill_between(x, mean - 3 * std, mean + 3 * std, color=colour, alpha=0.3, linewidth=0)
+                axes.plot(x, mean, color=colour)
+                axes.plot(x, setting.f, color="black", linewidth=0.9)
+                axes.plot(x[setting.arms], setting.y, ".", color="0.25", markersize=2.5, alpha=0.7)
+                axes.margins(x=0)
+                if row == 0:
+                    axes.set_title(f"$t = {t}$, {size} inducing points", loc="left")
+                if column == 0:
+                    axes.set_ylabel(label)
+        table[0, 0].set_ylim(-4.2, 4.2)
+        for axes in table[-1]:
+            axes.set_xlabel("$x$")
+        figure.suptitle(
+            "GP draw (black), evaluations in [0, 0.5] (dots), posterior mean ± 3 sd; dashed: prior ± 3 sd; grey: unseen",
+            fontsize=8,
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.stem + ".tmp.png")
+        figure.savefig(part)
+        part.replace(path)
+        plt.close(figure)
+
+
+def print_table(numbers: dict[str, Any]) -> None:
+    print(f"{'t':>4s} {'method':28s} {'min sd (0.5,1]':>15s} {'min ratio':>10s} {'f outside 3 sd':>15s}")
+    for t, row in numbers.items():
+        for name, fields in row["methods"].items():
+            values = [
+                fields[f]["mean"]
+                for f in (
+                    "smallest_std_unseen",
+                    "smallest_ratio_to_exact_unseen",
+                    "share_of_f_outside_3_std_unseen",
+                )
+            ]
+            label = METHODS[name][0].replace("\n", " ")
+            print(f"{t:>4s} {label:28s} {values[0]:15.4f} {values[1]:10.4f} {values[2]:15.1%}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=20, help="GP draws of the numbers; the figure shows seed 0"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    options = parser.parse_args()
+    if options.seeds < 1:
+        parser.error(f"--seeds must be at least 1; {options.seeds} was given")
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    print("data: generated (GP draws)")
+    columns, numbers = {}, {}
+    for t in EVALUATIONS:
+        found = [one(seed, t) for seed in range(options.seeds)]
+        columns[t] = found[0]
+        rows = [measure(setting, posteriors) for setting, posteriors, _ in found]
+        numbers[str(t)] = summarise(rows, [size for *_, size in found])
+    config = dict(
+        kernel="Gaussian",
+        lengthscale=LENGTHSCALE,
+        noise_std=NOISE_STD,
+        regularization=LAM,
+        qbar=QBAR,
+        grid=GRID,
+        evaluations=EVALUATIONS,
+        observed=[0, EDGE],
+        features="random: as many as BKB has inducing points; quadrature: nodes",
+        quadrature_nodes=QFF_NODES,
+        root_seed=0,
+        chosen=CHOSEN,
+    )
+    summary = dict(
+        config=config, seeds=options.seeds, data="generated", **results.environment(), evaluations=numbers
+    )
+    results.write_json(options.out / "summary.json", summary)
+    draw(options.out / "variance_starvation.png", columns)
+    print_table(numbers)
+    print(f"\nsummary.json and variance_starvation.png are in {options.out}")
+
+
+if __name__ == "__main__":
+    main()
