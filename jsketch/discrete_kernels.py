@@ -1,7 +1,7 @@
 """Kernels for molecules, strings and graphs: similarities of sets (fingerprints of bits) and of counts.
 
 Nothing of size n x m x d is ever held, so a library of candidates is compared to the dictionary only. Arms hold floating
-point features; `pack_bits` stores 16 bits in each, which every float holds exactly.
+point features; `pack_bits` stores 16 bits in each, which float32 and float64 hold exactly (half precision does not).
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ WORD = 16  # bits in a feature
 
 
 def pack_bits(table: Any, dtype: Any = float) -> np.ndarray:
-    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless all are 0 or 1."""
+    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless all are 0 or 1,
+    and for a dtype that cannot hold every word."""
     bits = np.asarray(table)
     if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
         raise ValueError(
             f"pack_bits takes a matrix [A, L] of zeros and ones; the shape given is {bits.shape}."
         )
+    if np.finfo(dtype).nmant + 1 < WORD:
+        raise ValueError(f"{np.dtype(dtype)} cannot hold {WORD} bits exactly; use float32 or float64.")
     padded = np.pad(bits.astype(np.int64), ((0, 0), (0, -bits.shape[1] % WORD)))
     words = padded.reshape(len(bits), -1, WORD) << np.arange(WORD)
     return words.sum(2).astype(dtype)

@@ -70,3 +70,8 @@ def test_a_bandit_on_fingerprints_picks_as_on_their_table():
 def test_bits_must_be_bits(wrong):
     with pytest.raises(ValueError, match="zeros and ones"):
         pack_bits(wrong)
+
+
+def test_words_need_a_float_that_holds_them():
+    with pytest.raises(ValueError, match="cannot hold 16 bits"):
+        pack_bits(BITS, np.float16)

@@ -44,6 +44,33 @@ def test_a_run_obeys_the_rule():
     np.testing.assert_array_equal(np.sort(progress.state.members), np.sort(arms[-12:]))
 
 
+def expected_arms(bandit, problem, key, horizon):
+    """The rule in plain Python, on the same draws as the algorithm."""
+    roots, history = loops.split_roots(key), []
+    for t in range(horizon):
+        start, tournament, mutation = jax.random.split(jax.random.fold_in(roots.ask, t), 3)
+        if t < bandit.population:
+            arm = int(jax.random.randint(start, (), 0, problem.arms.count, jnp.int32))
+        else:
+            ring = {s % bandit.population: history[s] for s in range(t - bandit.population, t)}
+            drawn = jax.random.randint(tournament, (bandit.sample,), 0, bandit.population, jnp.int32)
+            parent = max((ring[int(i)] for i in drawn), key=lambda member: member[1])[0]
+            luck = jax.random.uniform(mutation, bandit.neighbours[parent].shape)
+            allowed = zip(luck.tolist(), bandit.neighbours[parent].tolist(), strict=True)
+            arm = max(pair for pair in allowed if pair[1] >= 0)[1]
+        reward = problem.sample(jax.random.fold_in(roots.problem, t), jnp.asarray(arm, jnp.int32))
+        history.append((arm, float(reward)))
+    return [arm for arm, _ in history]
+
+
+def test_picks_are_those_of_the_rule_in_plain_python():
+    table = TABLE.copy()
+    table[::2, 5:] = -1
+    bandit = RegularizedEvolution(jnp.asarray(table), population=12, sample=4)
+    arms = loops.rollout(bandit, small(), KEY, 100).trace.arm
+    np.testing.assert_array_equal(arms, expected_arms(bandit, small(), KEY, 100))
+
+
 def test_mutations_are_uniform_and_ignore_padding():
     """4,000 children of one parent with 3 neighbours, each within 4 standard errors of a third."""
     table = jnp.full((81, 6), -1).at[:, jnp.array([0, 2, 5])].set(jnp.array([4, 7, 9]))
@@ -65,6 +92,8 @@ def test_mutations_are_uniform_and_ignore_padding():
         (np.full((81, 2), -1), {}, "arm 0 has no neighbour"),
         (TABLE, dict(population=0), "population must be"),
         (TABLE, dict(sample=0), "sample must be"),
+        (TABLE, dict(population=5, sample=6), "sample must be at most the population; 6 of 5"),
+        (TABLE + 0.5, {}, "integers"),
     ],
 )
 def test_mistakes_are_explained(table, options, words):

@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsketch import kernels, linalg
+from jsketch import factor, kernels, linalg
+from jsketch.posterior import ridge
+from jsketch.sketch import nystrom
 
 SIZES = [1, 5, 32, 50, 300]
 
@@ -18,31 +20,61 @@ def spd(size):
 @pytest.mark.parametrize("size", SIZES)
 def test_cholesky_inverse(size):
     matrix = spd(size)
-    inverse, logdet = linalg.cholesky_inverse(jnp.asarray(matrix))
+    inverse, logdet = factor.cholesky_inverse(jnp.asarray(matrix))
     np.testing.assert_allclose(inverse @ matrix @ inverse.T, np.eye(size), atol=1e-9)
     np.testing.assert_array_equal(np.triu(inverse, 1), 0)
     np.testing.assert_allclose(logdet, np.linalg.slogdet(matrix)[1], rtol=1e-12)
 
 
+def eigen_residual(gram, k):
+    """k(x,x) - |z(x)|^2 of unit-diagonal kernels, by an eigendecomposition cut at m eps."""
+    values, vectors = np.linalg.eigh(gram)
+    keep = values > len(gram) * np.finfo(float).eps * values.max()
+    return 1 - np.square(k @ vectors[:, keep] / np.sqrt(values[keep])).sum(1)
+
+
 @pytest.mark.parametrize("size", [20, 290])
-def test_inverse_root_of_near_singular_grams(size):
-    """Near-duplicates first, the worst order for a factorization without pivoting: residuals like those of eigh."""
+def test_inverse_root_of_near_duplicates(size):
+    """Residuals like those of an eigendecomposition, and a rank below the number of points."""
     random = np.random.default_rng(size)
     far = random.uniform(0, 1, (size // 2, 2))
     points = np.concatenate([far, far + 1e-7 * random.standard_normal(far.shape)])
     arms = random.uniform(0, 1, (100, 2))
     kernel = kernels.Gaussian(0.7)
     gram = np.asarray(kernel.gram(points, points))
-    root = np.asarray(linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool)))
+    order, root = map(np.asarray, factor.inverse_root(jnp.asarray(gram), jnp.ones(size, bool)))
     k = np.asarray(kernel.gram(jnp.asarray(arms), jnp.asarray(points)))
-    values, vectors = np.linalg.eigh(gram)
-    keep = values > size * np.finfo(float).eps * values.max()
-    reference = 1 - np.square(k @ vectors[:, keep] / np.sqrt(values[keep])).sum(1)
-    residual = 1 - np.square(k @ root).sum(1)
-    assert np.abs(residual - reference).max() < 1e-7
+    residual = 1 - np.square(k[:, order] @ root).sum(1)
+    assert np.abs(residual - eigen_residual(gram, k)).max() < 1e-7
     # on the points themselves nothing is left over
-    assert np.abs(1 - np.square(gram @ root).sum(1)).max() < 1e-7
+    assert np.abs(1 - np.square(gram[:, order] @ root).sum(1)).max() < 1e-7
     assert (np.abs(root).sum(0) > 0).sum() < size
+    np.testing.assert_array_equal(np.tril(root, -1), 0)
+
+
+@pytest.mark.parametrize("lengthscale", [0.05, 0.1, 0.3])
+def test_clustered_points_keep_the_posterior_exact(lengthscale):
+    """100 dictionaries of 20 points on half of [0, 1], each pulled once: the posterior is the exact one everywhere (B5), and
+    |z|^2 <= 1. Without pivoting |z|^2 reached 8.5, and standard deviations were off by a factor 10."""
+    kernel, lam = kernels.Gaussian(lengthscale), 0.01
+    grid = jnp.linspace(0, 1, 501)[:, None]
+
+    @jax.jit
+    def one(points):
+        sketch = nystrom.build(kernel, points, jnp.ones(20, bool))
+        z = nystrom.features(sketch, kernel, points)
+        posterior = ridge.fit(z.T @ z, z.sum(0), lam)
+        z = nystrom.features(sketch, kernel, grid)
+        variance = ridge.variance(z @ posterior.whiten, nystrom.residual(kernel.diag(grid), z), lam)
+        return variance * lam, jnp.square(z).sum(1).max()
+
+    for seed in range(100):
+        points = grid[np.sort(np.random.default_rng(seed).choice(251, 20, replace=False))]
+        variance, largest = one(points)
+        gram, k = np.asarray(kernel.gram(points, points)), np.asarray(kernel.gram(grid, points))
+        exact = 1 - np.einsum("ij,jk,ik->i", k, np.linalg.inv(gram + lam * np.eye(20)), k)
+        np.testing.assert_allclose(variance, exact, atol=1e-6)
+        assert float(largest) < 1 + 1e-7
 
 
 @pytest.mark.parametrize("capacity", [31, 32, 40, 70])
@@ -51,11 +83,19 @@ def test_padding_is_neutral(capacity):
     kernel = kernels.Gaussian(0.3)
     x = jnp.asarray(np.resize(points, (capacity, 2)))
     mask = jnp.arange(capacity) < 30
-    root = linalg.inverse_root(kernel.gram(x, x), mask)
+    order, root = factor.inverse_root(kernel.gram(x, x), mask)
     np.testing.assert_array_equal(root[30:], 0)
     np.testing.assert_array_equal(root[:, 30:], 0)
-    alone = linalg.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
+    alone_order, alone = factor.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
+    np.testing.assert_array_equal(order[:30], alone_order)
     np.testing.assert_allclose(root[:30, :30], alone, rtol=1e-9, atol=1e-9)
+
+
+def test_nothing_to_factor():
+    """An empty dictionary, and points whose kernel is zero, have rank zero."""
+    for gram, mask in ((jnp.eye(5), jnp.zeros(5, bool)), (jnp.zeros((5, 5)), jnp.ones(5, bool))):
+        _, root = factor.inverse_root(gram, mask)
+        np.testing.assert_array_equal(root, 0)
 
 
 @pytest.mark.parametrize("size", [64, 257, 300])
@@ -86,6 +126,9 @@ def test_put_and_chunked():
 @pytest.mark.float32
 def test_float32_roots_are_finite():
     points = jnp.asarray(np.random.default_rng(0).uniform(0, 1, (40, 2)), jnp.float32)
-    root = linalg.inverse_root(kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool))
+    order, root = factor.inverse_root(kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool))
     assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())
-    assert float(jnp.square(jax.jit(kernels.Gaussian(2.0).gram)(points, points) @ root).sum(1).max()) < 1.01
+    assert (
+        float(jnp.square(jax.jit(kernels.Gaussian(2.0).gram)(points, points[order]) @ root).sum(1).max())
+        < 1.01
+    )

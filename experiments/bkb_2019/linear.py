@@ -21,7 +21,6 @@ import numpy as np
 
 from experiments import bandit_runs, plots, results
 from experiments.bandit_runs import Config, Runs
-from experiments.bandit_runs import Config, Runs
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
 from jsketch.bandits import BKB, GPUCB, Uniform

@@ -4,8 +4,10 @@ from jsketch.bandits import evolution, history, initial, partition, widths
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.evolution import RegularizedEvolution
+from jsketch.bandits.fourier import FourierTS, FourierUCB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
+from jsketch.bandits.linear_sketches import CBRAP, SOFUL
 from jsketch.bandits.mini import MiniGP
 from jsketch.bandits.plates import FixedBKB
 from jsketch.bandits.points import PointBBKB
@@ -15,11 +17,15 @@ from jsketch.bandits.uniform import Uniform
 __all__ = [
     "BBKB",
     "BKB",
+    "CBRAP",
     "GPBUCB",
     "GPUCB",
+    "SOFUL",
     "TS",
     "EpsGreedy",
     "FixedBKB",
+    "FourierTS",
+    "FourierUCB",
     "MiniGP",
     "PointBBKB",
     "RegularizedEvolution",

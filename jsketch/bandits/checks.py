@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -141,6 +142,13 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
         )
     if is_traced(domain, kernel):
         return
+    # inside somebody's jit even constants are traced, unless evaluated now
+    with jax.ensure_compile_time_eval():
+        _check_values(domain, kernel)
+        _warn_of_precision(domain, kernel, regularization)
+
+
+def _check_values(domain: Arms, kernel: Any) -> None:
     try:
         value = np.asarray(kernel.gram(domain.features[:1], domain.features[:1]))
     except (TypeError, ValueError) as error:
@@ -152,7 +160,6 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
         raise ValueError(
             f"k(x, x) of the first arm is {value[0, 0]}: check the numbers of the kernel {kernel}."
         )
-    _warn_of_precision(domain, kernel, regularization)
 
 
 def _warn_of_precision(domain: Arms, kernel: Any, regularization: Any) -> None:

@@ -42,6 +42,10 @@ class RegularizedEvolution:
         """An empty population. Raises ValueError on static mistakes and a neighbour table that does not fit the arms."""
         domain = checks.arms(domain)
         checks.capacity(population=self.population, sample=self.sample)
+        if self.sample > self.population:
+            raise ValueError(
+                f"sample must be at most the population; {self.sample} of {self.population} was given."
+            )
         _check_table(self.neighbours, domain)
         dtype = domain.features.dtype
         empty = jnp.zeros(self.population, jnp.int32)
@@ -90,6 +94,10 @@ def _check_table(neighbours: Any, domain: Arms) -> None:
         raise ValueError(
             f"neighbours must be a table [A, K] with a row for each of the {domain.count} arms; its shape is"
             f" {jnp.shape(neighbours)}."
+        )
+    if not jnp.issubdtype(jnp.asarray(neighbours).dtype, jnp.integer):
+        raise ValueError(
+            f"neighbours must be arm numbers (integers); dtype {jnp.asarray(neighbours).dtype} was given."
         )
     if is_traced(neighbours):
         return

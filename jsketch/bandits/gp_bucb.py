@@ -89,7 +89,7 @@ class GPBUCB:
             return (batch.size < limit) & (batch.bound <= self.ratio) & batch.fits
 
         # rows of its own for the batch, so that its length does not depend on the capacity N
-        room = exact.grow(state.posterior, state.capacity + self.new_arms, self.regularization)
+        room = exact.grow(state.posterior, state.capacity + self.new_arms)
         zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
         first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, room, one, jnp.ones((), bool))
         batch = lax.while_loop(go_on, pick, first)
@@ -103,4 +103,4 @@ class GPBUCB:
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))
+        return state.replace(posterior=exact.grow(state.posterior, capacity))

@@ -140,7 +140,7 @@ class GPUCB:
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))
+        return state.replace(posterior=exact.grow(state.posterior, capacity))
 
 
 @struct.dataclass
@@ -172,4 +172,4 @@ class EpsGreedy:
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))
+        return state.replace(posterior=exact.grow(state.posterior, capacity))

@@ -68,7 +68,7 @@ def uncertainty_sampling(
         if not bool(overflow):
             break
         rows = posterior.basis.shape[0]
-        posterior = exact.grow(posterior, min(2 * rows, domain.count), regularization)
+        posterior = exact.grow(posterior, min(2 * rows, domain.count))
     left = float(posterior.variance.max())
     if left > max_variance:
         raise ValueError(

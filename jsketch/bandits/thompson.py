@@ -103,7 +103,7 @@ class TS:
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity, self.regularization))
+        return state.replace(posterior=exact.grow(state.posterior, capacity))
 
 
 @struct.dataclass

@@ -22,7 +22,7 @@ from jsketch.loops.rollout import Progress, Trace, rollout, start
 from jsketch.types import PRNGKey
 
 # small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than compiling saves
-CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.25
+CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.125
 LARGE_CAPACITY = 256
 CAPACITY_MULTIPLE = 16
 

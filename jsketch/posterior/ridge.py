@@ -13,7 +13,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.linalg import cholesky_inverse, matmul
+from jsketch.factor import cholesky_inverse
+from jsketch.linalg import matmul
 
 
 @struct.dataclass

@@ -11,20 +11,22 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array
 
-from jsketch.linalg import inverse_root, matmul_upper
+from jsketch.factor import inverse_root
+from jsketch.linalg import matmul_upper
 
 
 @struct.dataclass
 class Nystrom:
     """The points of a dictionary and the inverse root of their Gram matrix."""
 
-    points: Array  # [M, d]; slots that are not in use may hold anything finite
-    root: Array  # [M, M], upper triangular; rows of unused slots, and columns of unused or linearly dependent ones, are zero
+    points: Array  # [M, d], in the order of their pivots; past the rank any point of the dictionary
+    root: Array  # [M, M], upper triangular; rows and columns past the rank are zero
 
 
 def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
     """The Nystrom map of the points [M,d] whose mask [M] is true. Dependent points cost nothing (rank cut)."""
-    return Nystrom(points=points, root=inverse_root(kernel.gram(points, points), mask))
+    order, root = inverse_root(kernel.gram(points, points), mask)
+    return Nystrom(points=points[order], root=root)
 
 
 def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:

@@ -1,0 +1,190 @@
+"""Factorizations in static shapes, out of products: pivoted inverse roots and Cholesky inverses. No GP words here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jsketch.linalg import matmul, pad_identity, put
+
+BLOCK = (
+    32  # columns factored at a time; the sequential part works on BLOCK x BLOCK, the rest is matrix-matrix
+)
+HALVES_FROM = 256  # M from which a factorization is split in two
+
+
+class Factor(NamedTuple):
+    """What a Cholesky factorization L L^T leaves behind."""
+
+    inverse: Array  # [M, M], L^-1
+    logdet: Array  # [], 2 sum log diag L
+
+
+def _factor_block(block: Array) -> tuple[Array, Array]:
+    """One diagonal block [b,b], column by column: (L^-1 [b,b], pivots [b]). The identity is eliminated along with it."""
+    rows = jnp.arange(block.shape[0], dtype=jnp.int32)
+
+    def column(j: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        schur, inverse, pivots = carry
+        below = jnp.where(rows > j, schur[:, j] / schur[j, j], 0)
+        pivots = put(pivots, j, schur[j, j])
+        return schur - below[:, None] * schur[j], inverse - below[:, None] * inverse[j], pivots
+
+    init = (block, jnp.eye(block.shape[0], dtype=block.dtype), jnp.ones_like(block[0]))
+    _, inverse, pivots = lax.fori_loop(0, block.shape[0], column, init)
+    return inverse / jnp.sqrt(pivots)[:, None], pivots
+
+
+def _factor_panels(matrix: Array) -> Factor:
+    """`cholesky_inverse`, panel by panel: 4 M^3 flops in products, and M sequential steps on BLOCK^2 numbers."""
+    size = matrix.shape[0]
+    block = min(BLOCK, size)
+    padded = -(-size // block) * block
+    identity = jnp.eye(padded, dtype=matrix.dtype)
+    matrix = pad_identity(matrix, padded)
+    rows = jnp.arange(padded, dtype=jnp.int32)
+
+    def panel(i: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        lower, inverse, pivots = carry
+        start = i * block
+        lower_rows = lax.dynamic_slice(lower, (start, 0), (block, padded))
+        columns = lax.dynamic_slice(matrix, (0, start), (padded, block)) - matmul(lower, lower_rows.T)
+        block_inverse, block_pivots = _factor_block(lax.dynamic_slice(columns, (start, 0), (block, block)))
+        below = jnp.where((rows >= start + block)[:, None], matmul(columns, block_inverse.T), 0)
+        lower = lax.dynamic_update_slice(lower, below, (0, start))
+        identity_rows = lax.dynamic_slice(identity, (start, 0), (block, padded))
+        solved = matmul(block_inverse, identity_rows - matmul(lower_rows, inverse))
+        inverse = lax.dynamic_update_slice(inverse, solved, (start, 0))
+        return lower, inverse, lax.dynamic_update_slice(pivots, block_pivots, (start,))
+
+    # `lower` holds L without its diagonal blocks, which later panels never read
+    zeros = jnp.zeros_like(matrix)
+    _, inverse, pivots = lax.fori_loop(0, padded // block, panel, (zeros, zeros, jnp.ones_like(matrix[0])))
+    return Factor(inverse[:size, :size], jnp.log(pivots).sum())
+
+
+def cholesky_inverse(matrix: Array) -> Factor:
+    """L^-1 and the logdet of a well-conditioned positive definite matrix [M,M] = L L^T.
+
+    Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that follows a LAPACK call
+    in a compiled program loses a core, which costs more than the call saves. Large matrices are factored in two halves,
+    which halves the flops of the panels (their shapes are static, so they multiply zeros).
+    """
+    size = matrix.shape[0]
+    if size < HALVES_FROM:
+        return _factor_panels(matrix)
+    half = -(-size // (2 * BLOCK)) * BLOCK
+    top = _factor_panels(matrix[:half, :half])
+    cross = matmul(matrix[half:, :half], top.inverse.T)
+    bottom = _factor_panels(matrix[half:, half:] - matmul(cross, cross.T))
+    corner = -matmul(bottom.inverse, matmul(cross, top.inverse))
+    inverse = jnp.block([[top.inverse, jnp.zeros_like(corner.T)], [corner, bottom.inverse]])
+    return Factor(inverse, top.logdet + bottom.logdet)
+
+
+class _Pivoted(NamedTuple):
+    """A pivoted Cholesky factorization under way. Row k of `lower` is the column l_k of the factor, points in their own
+    order; pivots are chosen in the order `order`."""
+
+    schur: Array  # [M, M], after the panels that are finished
+    diagonal: Array  # [M], of the current Schur complement; -inf where a point is spent
+    panel: Array  # [BLOCK, M], rows of the panel under way
+    lower: Array  # [M, M]
+    order: Array  # [M] int32
+    rank: Array  # [] int32
+
+
+_Pivots = tuple[Array, Array, Array, Array, Array]  # diagonal, next pivot, panel, order, count
+
+
+def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
+    """Up to BLOCK pivots, each the largest diagonal entry that is left, down to the cut; then one Schur update."""
+    block = state.panel.shape[0]
+
+    def pivot(carry: _Pivots) -> _Pivots:
+        diagonal, best, panel, order, j = carry
+        root = jnp.sqrt(diagonal[best])
+        row = state.schur[best] - matmul(panel[:, best], panel)
+        row = put(jnp.where(jnp.isneginf(diagonal), 0, row / root), best, root)
+        diagonal = put(diagonal - jnp.square(row), best, jnp.asarray(-jnp.inf))
+        panel, order = put(panel, j, row), put(order, state.rank + j, best)
+        return diagonal, jnp.argmax(diagonal).astype(jnp.int32), panel, order, j + 1
+
+    def more(carry: _Pivots) -> Array:
+        diagonal, best, _, _, j = carry
+        return (j < block) & (diagonal[best] > cut)
+
+    first = jnp.argmax(state.diagonal).astype(jnp.int32)
+    start = (state.diagonal, first, jnp.zeros_like(state.panel), state.order, jnp.zeros((), jnp.int32))
+    diagonal, _, panel, order, count = lax.while_loop(more, pivot, start)
+    lower = lax.dynamic_update_slice(state.lower, panel, (state.rank, jnp.zeros((), jnp.int32)))
+    return _Pivoted(state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count)
+
+
+def _triangular_inverse(lower: Array) -> Array:
+    """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in products, by halves."""
+    size = lower.shape[0]
+    count = -(-size // BLOCK)
+    padded = pad_identity(lower, count * BLOCK)
+    edges = range(0, count * BLOCK, BLOCK)
+    blocks = jnp.stack([padded[i : i + BLOCK, i : i + BLOCK] for i in edges])
+    inverses = jax.vmap(_small_triangular_inverse)(blocks)
+
+    def merged(begin: int, end: int) -> Array:
+        """The inverse of the blocks begin to end."""
+        if end - begin == 1:
+            return inverses[begin]
+        middle = (begin + end) // 2
+        top, bottom = merged(begin, middle), merged(middle, end)
+        corner = padded[middle * BLOCK : end * BLOCK, begin * BLOCK : middle * BLOCK]
+        corner = -matmul(bottom, matmul(corner, top))
+        return jnp.block([[top, jnp.zeros_like(corner.T)], [corner, bottom]])
+
+    return merged(0, count)[:size, :size]
+
+
+def _small_triangular_inverse(lower: Array) -> Array:
+    """L^-1, row by row."""
+    identity = jnp.eye(lower.shape[0], dtype=lower.dtype)
+
+    def row(i: Array, inverse: Array) -> Array:
+        return put(inverse, i, (identity[i] - matmul(lower[i], inverse)) / lower[i, i])
+
+    return lax.fori_loop(0, lower.shape[0], row, jnp.zeros_like(lower))
+
+
+def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
+    """(order [M], R [M,M] upper triangular) with R R^T = the pseudo-inverse of the Gram matrix of the points in `order`.
+
+    gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank cut of m eps
+    max(diagonal). Without pivoting the factor of a numerically singular matrix is garbage (variances off by a factor 10 on
+    clustered points, tests/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because residuals are
+    divided by the regularization (design, section 6). Rows and columns of R past the rank are exactly zero, and `order`
+    points at slot 0 there.
+    """
+    size, dtype = gram.shape[0], gram.dtype
+    gram = jnp.where(mask[:, None] & mask, gram, 0)
+    count = jnp.maximum(mask.sum(dtype=dtype), 1)
+    cut = count * jnp.finfo(dtype).eps * jnp.max(jnp.diagonal(gram))
+    block = min(BLOCK, size)
+    # rows to spare: a panel is written whole, wherever it begins
+    start = _Pivoted(
+        schur=gram,
+        diagonal=jnp.where(mask, jnp.diagonal(gram), -jnp.inf),
+        panel=jnp.zeros((block, size), dtype),
+        lower=jnp.zeros((size + block, size), dtype),
+        order=jnp.zeros(size, jnp.int32),
+        rank=jnp.zeros((), jnp.int32),
+    )
+    end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, lambda s: _pivot_panel(s, cut), start)
+    slots = jnp.arange(size, dtype=jnp.int32)
+    used = slots < end.rank
+    # column k of the triangular factor, its rows in pivot order
+    lower = jnp.where(used & used[:, None], end.lower[:size].T[end.order], 0)
+    lower = jnp.where(~used & (slots[:, None] == slots), 1, lower)
+    lower = jnp.where(slots[:, None] >= slots, lower, 0)
+    inverse = _triangular_inverse(lower)
+    return end.order, jnp.where(used[:, None] & used, inverse.T, 0)
