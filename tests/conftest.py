@@ -3,11 +3,18 @@
 import os
 from pathlib import Path
 
+# most of the time goes into compiling: tiny problems need no optimized machine code
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import jax
 import pytest
 
 jax.config.update("jax_enable_x64", os.environ.get("JAX_ENABLE_X64", "1") != "0")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+# workers share compiled programs, and so does the next run of the tests
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Every compiled program holds memory maps, of which Linux allows a process 65,530 and aborts it beyond
 MAPS = Path("/proc/self/maps")

@@ -140,19 +140,19 @@ def test_other_numbers_compile_nothing(cache, name):
 
 @pytest.mark.parametrize("name", GROWING)
 def test_capacity_changes_no_pick(cache, name):
-    small = CASES[name].replace(capacity=8)
+    small = CASES[name].replace(capacity=10)
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     assert bool(stuck.overflow) and 0 < int(stuck.t) < HORIZON
     grown = loops.run(small, problem(), KEY, HORIZON)
     large = cache.rollout(CASES[name].replace(capacity=60), problem(), KEY, HORIZON)
     np.testing.assert_array_equal(grown.trace.arm, cache.run(name).trace.arm)
     np.testing.assert_array_equal(large.trace.arm, cache.run(name).trace.arm)
-    assert grown.capacity > 8
+    assert grown.capacity > 10
 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_overflow_applies_nothing(cache, name):
-    small = CASES[name].replace(capacity=8)
+    small = CASES[name].replace(capacity=10)
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     state = stuck.state.replace(domain=problem().arms)
     query = small.ask(state, KEY)
@@ -161,7 +161,7 @@ def test_overflow_applies_nothing(cache, name):
     if bool(info.overflow):
         leaves_equal(told, state)
     else:
-        assert int(info.dictionary_size) <= 8
+        assert int(info.dictionary_size) <= 10
 
 
 @each
@@ -231,7 +231,7 @@ def test_float32_stays_finite(name):
 
 
 def test_both_strategies_give_the_same_picks():
-    bandit = CASES["bbkb_global"].replace(capacity=16)
+    bandit = CASES["bbkb_global"].replace(capacity=10)
     runs = [loops.run_seeds(bandit, problem(), KEYS, HORIZON, strategy=s) for s in ("threads", "vmap")]
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.mean, runs[1].state.mean, atol=1e-9)

@@ -129,9 +129,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--data-dir", help="folder of the data sets")
     options = parser.parse_args()
-    for name in ("horizon", "seeds", "workers"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1; {getattr(options, name)} was given")
+    for name, least in (("horizon", 2), ("seeds", 1), ("workers", 1)):  # delta = 1/T must be below 1
+        if getattr(options, name) < least:
+            parser.error(f"--{name} must be at least {least}; {getattr(options, name)} was given")
     options.algorithms = options.algorithms or list(WARM if options.initial else COLD)
     unable = set(options.algorithms) - set(WARM)
     if options.initial and unable:
