@@ -59,7 +59,8 @@ def regret_ratio(path: Path, curves: Curves, title: str) -> None:
         figure, axes = plt.subplots()
         _draw(axes, curves)
         _count_axis(axes)
-        axes.set_ylim(bottom=0)
+        # the first evaluations may be far above the uniform policy's and would flatten the rest
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1.5))
         axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
         _finish(figure, axes, path, title)
 
@@ -149,7 +150,7 @@ def _log_axes(axes: Axes) -> None:
 
 def _finish(figure: plt.Figure, axes: Axes, path: Path, title: str) -> None:
     """Title, a legend beside the plot in the order in which the lines end, and the file."""
-    axes.set_title(title, loc="left")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort([-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable")
     figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside right center")
