@@ -96,7 +96,7 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
     return _Pivoted(state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count)
 
 
-def _triangular_inverse(lower: Array) -> Array:
+def triangular_inverse(lower: Array) -> Array:
     """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in products, by halves."""
     size = lower.shape[0]
     count = -(-size // BLOCK)
@@ -158,5 +158,5 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     lower = jnp.where(used & used[:, None], end.lower[:size].T[end.order], 0)
     lower = jnp.where(~used & (slots[:, None] == slots), 1, lower)
     lower = jnp.where(slots[:, None] >= slots, lower, 0)
-    inverse = _triangular_inverse(lower)
+    inverse = triangular_inverse(lower)
     return end.order, jnp.where(used[:, None] & used, inverse.T, 0)

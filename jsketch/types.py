@@ -80,6 +80,26 @@ class Bandit(Protocol):
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]: ...
 
 
+@struct.dataclass
+class ForecastInfo:
+    """What a researcher wants logged about one example, or a block of them."""
+
+    dictionary_size: Array  # [] int32, features or points that the forecaster uses
+    overflow: Array  # [] bool, the example does not fit the capacity and was NOT learned
+    nonfinite: Array  # [] bool, a label was infinite (and ignored) or the state is not finite
+
+
+class Forecaster(Protocol):
+    """The protocol of online regression. `predict` is pure and does not see the label; a label that is not finite is not
+    learned. A forecaster that is exact in blocks also has predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)."""
+
+    def init(self, x: Array, key: PRNGKey) -> Any: ...
+
+    def predict(self, state: Any, x: Array) -> Array: ...
+
+    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, ForecastInfo]: ...
+
+
 def is_traced(*values: Any) -> bool:
     """True when any leaf is a tracer, so that a check on its value has to be left to the host."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))

@@ -109,6 +109,15 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
         )
 
 
+def example(x: Any) -> Array:
+    """One example [d]. Raises ValueError unless it is a vector of floating point numbers."""
+    if jnp.ndim(x) != 1 or _shape(x)[0] == 0:
+        raise ValueError(f"an example is a vector [d] of at least one input; its shape is {_shape(x)}.")
+    if not jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating):
+        raise ValueError(f"examples must be floating point numbers; their dtype is {jnp.asarray(x).dtype}.")
+    return jnp.asarray(x)
+
+
 def candidates(x: Any, dimension: int) -> None:
     """Raises ValueError unless x is a finite, non-empty matrix [A, dimension]."""
     if jnp.ndim(x) != 2 or _shape(x)[0] == 0 or _shape(x)[1] != dimension:
@@ -133,13 +142,18 @@ def box(domain: Box, dimension: int) -> None:
             raise ValueError(f"a box needs finite lower < upper in every input; {low} and {high} were given.")
 
 
-def model(domain: Arms, kernel: Any, regularization: Any) -> None:
-    """Raises ValueError for a kernel that does not fit the arms; warns when float32 cannot resolve variances at this
-    regularization (theory.md E1)."""
+def a_kernel(kernel: Any) -> None:
+    """Raises ValueError for what is no kernel."""
     if isinstance(kernel, type) or not (hasattr(kernel, "gram") and hasattr(kernel, "diag")):
         raise ValueError(
             f"kernel must be a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0); {kernel!r} was given."
         )
+
+
+def model(domain: Arms, kernel: Any, regularization: Any) -> None:
+    """Raises ValueError for a kernel that does not fit the arms; warns when float32 cannot resolve variances at this
+    regularization (theory.md E1)."""
+    a_kernel(kernel)
     if is_traced(domain, kernel):
         return
     # inside somebody's jit even constants are traced, unless evaluated now

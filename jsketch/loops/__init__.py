@@ -4,6 +4,7 @@
     run         rollout on the host, growing the capacity when a dictionary would not fit
     run_seeds   the same over seeds: vmapped on an accelerator, spread over the cores of a CPU
     drive       the same rounds for an objective that no tracer can enter; resumable
+    prequential a forecaster meets a stream: every prediction before its label
 
 The unit is a round: ask, observe a batch, tell. The horizon counts evaluations, traces live on the evaluation axis [T], and
 the last batch is cut at T. Keys are folded in by evaluation number from two separate roots, one for the algorithm and one
@@ -11,20 +12,25 @@ for the problem: all algorithms meet the same noise under the same key, and a ru
 """
 
 from jsketch.loops.drive import Driven, drive
+from jsketch.loops.prequential import Forecasts, prequential, prequential_chunks, stream
 from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
 from jsketch.loops.run import Run, compiled_programs, next_capacity, run, run_seeds
 
 __all__ = [
     "Driven",
+    "Forecasts",
     "Progress",
     "Run",
     "Trace",
     "compiled_programs",
     "drive",
     "next_capacity",
+    "prequential",
+    "prequential_chunks",
     "regret_ratio",
     "rollout",
     "run",
     "run_seeds",
     "split_roots",
+    "stream",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jsketch.types import PRNGKey
 
@@ -29,3 +30,27 @@ def check_keys(keys: Any, rank: int, wanted: str) -> PRNGKey:
     ):
         raise ValueError(f"{wanted}; {keys!r} was given.")
     return keys
+
+
+def check_stream(xs: Any, ys: Any) -> tuple[Array, Array]:
+    """Examples [n,d] and labels [n] as arrays. Raises ValueError for an empty stream, shapes that do not fit and inputs that
+    are not finite; labels may be NaN."""
+    xs = xs if hasattr(xs, "shape") else np.asarray(xs, float)
+    ys = ys if hasattr(ys, "shape") else np.asarray(ys, float)
+    if xs.ndim != 2 or ys.shape != xs.shape[:1]:
+        raise ValueError(
+            f"a stream is a matrix [n, d] of examples and a vector [n] of labels; the shapes are {xs.shape} and {ys.shape}."
+        )
+    if xs.shape[0] == 0 or xs.shape[1] == 0:
+        raise ValueError(
+            f"the stream is empty: its examples have shape {xs.shape}, need at least one row and column."
+        )
+    finite = np.isfinite(np.asarray(xs)).all(1)
+    if not finite.all():
+        raise ValueError(
+            f"inputs must be finite; example {np.flatnonzero(~finite)[0]} is not ({(~finite).sum()} such examples in all)."
+        )
+    xs = jnp.asarray(xs)
+    if not jnp.issubdtype(xs.dtype, jnp.floating):
+        xs = xs.astype(float)
+    return xs, jnp.asarray(ys).astype(xs.dtype)

@@ -56,6 +56,8 @@ class Taylor:
     def features(self, x: Array) -> Array:
         """[n, r] of x [n, d], degree by degree; O(1) a feature."""
         size, powers = self.size, []
+        if x.shape[1] != self.inputs:
+            raise ValueError(f"these Taylor features are of {self.inputs} inputs; {x.shape[1]} were given.")
         scaled = (x / jnp.asarray(self.lengthscale, x.dtype)).T  # [d, n]
         level = jnp.exp(-0.5 * jnp.square(scaled).sum(0))[None]
         powers.append(level)

@@ -1,0 +1,81 @@
+"""FOGD: online gradient descent in random Fourier features.
+
+Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016; with PKAWV's settings (theory.md A11): D
+frequencies, 2D features (sin, cos)/sqrt(D), squared loss, step 1/sqrt(n).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks
+from jsketch.factor import triangular_inverse
+from jsketch.linalg import matmul
+from jsketch.sketch import fourier
+from jsketch.sketch.fourier import Fourier, RandomFourier
+from jsketch.types import ForecastInfo, PRNGKey
+
+
+@struct.dataclass
+class GradientState:
+    """Weights of the features drawn at the start."""
+
+    features: Fourier
+    weights: Array  # [2D]
+
+
+@struct.dataclass
+class FOGD:
+    """w <- w - 2 eta (w.z(x) - y) z(x), O(D d) an example."""
+
+    kernel: Any
+    step: ArrayLike  # eta, 1/sqrt(n) for n examples
+    count: int = struct.field(pytree_node=False, default=1000)  # D frequencies
+
+    def init(self, x: Array, key: PRNGKey) -> GradientState:
+        """Draws the features; x [d] is one example. Raises ValueError on static mistakes."""
+        checks.positive(step=self.step)
+        x = checks.example(x)
+        drawn = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
+        return GradientState(drawn, jnp.zeros(2 * self.count, x.dtype))
+
+    def predict(self, state: GradientState, x: Array) -> Array:
+        """y^ [] for x [d]."""
+        return matmul(fourier.features(state.features, x[None])[0], state.weights)
+
+    def update(
+        self, state: GradientState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[GradientState, ForecastInfo]:
+        """One gradient step on y [] at x [d]; a label that is not finite is not learned."""
+        z = fourier.features(state.features, x[None])[0]
+        error = jnp.where(jnp.isfinite(y), matmul(z, state.weights) - y, 0)
+        state = state.replace(weights=state.weights - 2 * self.step * error * z)
+        return state, self._info(state, y)
+
+    def predict_update(
+        self, state: GradientState, x: Array, y: Array
+    ) -> tuple[GradientState, Array, ForecastInfo]:
+        """Predictions [B] for x [B,d], each before its label y [B], and the state after the block; as step by step.
+
+        The errors e of a block satisfy (I + 2 eta tril(Z Z^T, -1)) e = Z w - y, a unit triangular system.
+        """
+        z = fourier.features(state.features, x)
+        seen = jnp.isfinite(y)
+        labelled = jnp.where(seen[:, None], z, 0)
+        step = 2 * jnp.asarray(self.step, z.dtype)
+        strict = step * jnp.tril(matmul(z, labelled.T), -1)
+        start = matmul(z, state.weights)
+        identity = jnp.eye(len(y), dtype=z.dtype)
+        errors = matmul(triangular_inverse(identity + strict), jnp.where(seen, start - y, 0))
+        state = state.replace(weights=state.weights - step * matmul(errors, labelled))
+        return state, start - matmul(strict, errors), self._info(state, y)
+
+    def _info(self, state: GradientState, y: Array) -> ForecastInfo:
+        size = jnp.asarray(2 * self.count, jnp.int32)
+        nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(state.weights).all()
+        return ForecastInfo(dictionary_size=size, overflow=jnp.zeros((), bool), nonfinite=nonfinite)

@@ -1,0 +1,98 @@
+"""Kernel-AWV and kernel ridge regression, exact: the forecasters that the sketched ones are measured against.
+
+Jezequel, Gaillard, Rudi. NeurIPS 2019, eq. 3 and closed form (9), after Azoury and Warmuth (2001) and Vovk (2001)
+(theory.md A8). O(t d + t^2) for the t-th example.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks
+from jsketch.linalg import matmul, pad_identity, put
+from jsketch.types import ForecastInfo, PRNGKey
+
+
+@struct.dataclass
+class KernelState:
+    """The labelled examples so far, t of at most N, and L^-1 of K_tt + lam I = L L^T."""
+
+    points: Array  # [N, d]
+    inverse: Array  # [N, N], lower triangular; the identity past t
+    solved: Array  # [N], L^-1 y
+    used: Array  # [] int32, t
+
+
+@struct.dataclass
+class KernelAWV:
+    """Azoury, Warmuth and Vovk's forecaster in a kernel's space; `penalize_current=False` is kernel ridge regression."""
+
+    kernel: Any
+    regularization: ArrayLike = 1.0  # lam
+    penalize_current: bool = struct.field(pytree_node=False, default=True)
+    capacity: int = struct.field(
+        pytree_node=False, default=128
+    )  # N labelled examples; `prequential` grows it
+
+    def init(self, x: Array, key: PRNGKey) -> KernelState:
+        """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
+        checks.positive(regularization=self.regularization)
+        checks.capacity(capacity=self.capacity)
+        checks.a_kernel(self.kernel)
+        x = checks.example(x)
+        return KernelState(
+            points=jnp.zeros((self.capacity, *x.shape), x.dtype),
+            inverse=jnp.eye(self.capacity, dtype=x.dtype),
+            solved=jnp.zeros(self.capacity, x.dtype),
+            used=jnp.zeros((), jnp.int32),
+        )
+
+    def predict(self, state: KernelState, x: Array) -> Array:
+        """y^ [] for x [d], before its label is known."""
+        row, rest = self._row(state, x)
+        ridge = matmul(row, state.solved)
+        # 1 + h = (lam + k(x,x) - |row|^2) / lam
+        return ridge * self.regularization / rest if self.penalize_current else ridge
+
+    def update(
+        self, state: KernelState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[KernelState, ForecastInfo]:
+        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
+        row, rest = self._row(state, x)
+        seen = jnp.isfinite(y)
+        overflow = seen & (state.used >= state.points.shape[0])
+        learn = seen & ~overflow
+        pivot = jnp.sqrt(rest)
+        slot = jnp.minimum(state.used, state.points.shape[0] - 1)
+        inverse_row = put(-matmul(row, state.inverse), slot, jnp.ones((), x.dtype)) / pivot
+        solved = (jnp.where(seen, y, 0) - matmul(row, state.solved)) / pivot
+        state = KernelState(
+            points=put(state.points, slot, jnp.where(learn, x, state.points[slot])),
+            inverse=put(state.inverse, slot, jnp.where(learn, inverse_row, state.inverse[slot])),
+            solved=put(state.solved, slot, jnp.where(learn, solved, state.solved[slot])),
+            used=state.used + learn.astype(jnp.int32),
+        )
+        nonfinite = jnp.isinf(y) | ~jnp.isfinite(state.solved).all()
+        return state, ForecastInfo(dictionary_size=state.used, overflow=overflow, nonfinite=nonfinite)
+
+    def grow(self, state: KernelState, capacity: int) -> KernelState:
+        """The same state with room for `capacity` examples."""
+        extra = capacity - state.points.shape[0]
+        return state.replace(
+            points=jnp.pad(state.points, ((0, extra), (0, 0))),
+            inverse=pad_identity(state.inverse, capacity),
+            solved=jnp.pad(state.solved, (0, extra)),
+        )
+
+    def _row(self, state: KernelState, x: Array) -> tuple[Array, Array]:
+        """(the row [N] that x would add to L, the square [] of its pivot, at least lam)."""
+        used = jnp.arange(state.points.shape[0], dtype=jnp.int32) < state.used
+        cross = jnp.where(used, self.kernel.gram(x[None], state.points)[0], 0)
+        row = matmul(state.inverse, cross)
+        rest = self.kernel.diag(x[None])[0] - jnp.square(row).sum()
+        return row, jnp.asarray(self.regularization, x.dtype) + jnp.maximum(rest, 0)

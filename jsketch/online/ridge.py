@@ -1,0 +1,101 @@
+"""Online ridge regression in fixed features: PKAWV with features known beforehand, and projected kernel ridge regression.
+
+Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale problems. NeurIPS 2019,
+Algorithm 1 (theory.md A9). With g and h the prediction and the leverage z(x)^T A^-1 z(x) of ridge regression on the examples
+before, Azoury, Warmuth and Vovk's forecaster predicts g / (1 + h): it penalizes the current prediction as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks
+from jsketch.factor import cholesky_inverse
+from jsketch.linalg import matmul
+from jsketch.types import ForecastInfo, PRNGKey
+
+
+@struct.dataclass
+class RidgeState:
+    """Ridge regression on the examples so far, in r features."""
+
+    inverse: Array  # [r, r], A^-1 with A = lam I + sum_t z_t z_t^T
+    weights: Array  # [r], A^-1 sum_t y_t z_t
+
+
+@struct.dataclass
+class PKAWV:
+    """Ridge regression in fixed features, O(r^2) an example.
+
+    `features` maps [n, d] to [n, r]: `sketch.taylor.Taylor`, or any object with `features(x)`. `penalize_current` is
+    AWV; without it the forecaster is projected kernel ridge regression.
+    """
+
+    features: Any
+    regularization: ArrayLike = 1.0  # lam
+    penalize_current: bool = struct.field(pytree_node=False, default=True)
+
+    def init(self, x: Array, key: PRNGKey) -> RidgeState:
+        """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
+        checks.positive(regularization=self.regularization)
+        size = self.features.features(checks.example(x)[None]).shape[1]
+        identity = jnp.eye(size, dtype=x.dtype)
+        return RidgeState(identity / self.regularization, jnp.zeros(size, x.dtype))
+
+    def predict(self, state: RidgeState, x: Array) -> Array:
+        """y^ [] for x [d], before its label is known."""
+        z = self.features.features(x[None])[0]
+        return self._damped(matmul(z, state.weights), matmul(z, matmul(state.inverse, z)))
+
+    def update(self, state: RidgeState, x: Array, y: Array, key: PRNGKey) -> tuple[RidgeState, ForecastInfo]:
+        """Learns y [] at x [d]; a label that is not finite is not learned."""
+        z = self.features.features(x[None])[0]
+        seen = jnp.isfinite(y)
+        direction = jnp.where(seen, matmul(state.inverse, z), 0)
+        pivot = 1 + matmul(z, direction)
+        surprise = jnp.where(seen, y - matmul(z, state.weights), 0)
+        state = RidgeState(
+            inverse=state.inverse - direction[:, None] * (direction / pivot),
+            weights=state.weights + direction * (surprise / pivot),
+        )
+        return state, self._info(state, y)
+
+    def predict_update(self, state: RidgeState, x: Array, y: Array) -> tuple[RidgeState, Array, ForecastInfo]:
+        """Predictions [B] for x [B,d], each made before its label and after those of y [B] before it, and the state after
+        the block: what B calls of `predict` and `update` give, in matrix products (design, section 5).
+
+        With S = I + Z A^-1 Z^T = L L^T over the labelled rows, row t of L^-1 Z A^-1 is the direction of step t.
+        """
+        z = self.features.features(x)
+        seen = jnp.isfinite(y)
+        directions = matmul(z, state.inverse)  # [B, r]
+        cross = matmul(directions, z.T)  # [B, B]
+        residual = y - matmul(z, state.weights)
+        identity = jnp.eye(len(y), dtype=z.dtype)
+        lower = cholesky_inverse(identity + jnp.where(seen[:, None] & seen, cross, 0)).inverse
+        lower = jnp.where(seen[:, None], lower, 0)
+        solved = matmul(lower, directions)  # [B, r]
+        innovations = matmul(lower, jnp.where(seen, residual, 0))
+        # column t: how the labelled steps before t enter the prediction at t, labelled itself or not
+        before = jnp.triu(matmul(lower, cross), 1)
+        ridge = matmul(z, state.weights) + matmul(innovations, before)
+        leverage = jnp.diagonal(cross) - jnp.square(before).sum(0)
+        state = RidgeState(
+            inverse=state.inverse - matmul(solved.T, solved),
+            weights=state.weights + matmul(innovations, solved),
+        )
+        return state, self._damped(ridge, leverage), self._info(state, y)
+
+    def _damped(self, ridge: Array, leverage: Array) -> Array:
+        return ridge / (1 + jnp.maximum(leverage, 0)) if self.penalize_current else ridge
+
+    def _info(self, state: RidgeState, y: Array) -> ForecastInfo:
+        false = jnp.zeros((), bool)
+        size = jnp.asarray(len(state.weights), jnp.int32)
+        nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(state.weights).all()
+        return ForecastInfo(dictionary_size=size, overflow=false, nonfinite=nonfinite)

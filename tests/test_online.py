@@ -1,0 +1,267 @@
+"""Forecasters: what each promises, the closed forms of the paper, and its deterministic bounds (theory.md B29 to B34)."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import kernels, loops, online
+from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
+
+LAM = 0.5
+N = 60
+KEY = jax.random.key(0)
+CASES = {
+    "taylor_awv": online.PKAWV(Taylor(2, 4, 0.8), LAM),
+    "taylor_ridge": online.PKAWV(Taylor(2, 3, 0.8), LAM, penalize_current=False),
+    "kernel_awv": online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=64),
+    "kernel_ridge": online.KernelAWV(kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64),
+    "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
+}
+IN_BLOCKS = [name for name in CASES if hasattr(CASES[name], "predict_update")]
+each = pytest.mark.parametrize("name", CASES)
+in_blocks = pytest.mark.parametrize("name", IN_BLOCKS)
+
+
+def examples(seed=0, n=N, inputs=2):
+    random = np.random.default_rng(seed)
+    x = random.uniform(-1, 1, (n, inputs))
+    return jnp.asarray(x), jnp.asarray(np.sin(3 * x.sum(1)) * random.uniform(0, 1, n))
+
+
+def one_by_one(forecaster, xs, ys):
+    """Predictions of the protocol's own two calls."""
+    state = forecaster.init(xs[0], jax.random.split(KEY)[0])
+    predict, update = jax.jit(forecaster.predict), jax.jit(forecaster.update)
+    predictions = []
+    for x, y in zip(xs, ys, strict=True):
+        predictions.append(float(predict(state, x)))
+        state, _ = update(state, x, y, KEY)
+    return np.array(predictions), state
+
+
+def kernel_ridge(gram, ys, lam, awv):
+    """Closed form (9): a fit from scratch for every example; AWV has the example in its Gram matrix, with label zero."""
+    predictions = []
+    for t in range(len(ys)):
+        if awv:
+            labels = np.append(ys[:t], 0)
+            weights = np.linalg.solve(gram[: t + 1, : t + 1] + lam * np.eye(t + 1), labels)
+            predictions.append(gram[t, : t + 1] @ weights)
+        else:
+            predictions.append(gram[t, :t] @ np.linalg.solve(gram[:t, :t] + lam * np.eye(t), ys[:t]))
+    return np.array(predictions)
+
+
+@each
+def test_the_loop_is_predict_then_update(name):
+    xs, ys = examples()
+    ys = ys.at[jnp.array([0, 7, 8, 40])].set(jnp.nan)
+    forecasts, state = loops.prequential(CASES[name], xs, ys, KEY, block=16)
+    predictions, last = one_by_one(CASES[name], xs, ys)
+    np.testing.assert_allclose(forecasts.prediction, predictions, rtol=1e-9, atol=1e-9)
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(last), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
+    known = np.isfinite(np.asarray(ys))
+    np.testing.assert_allclose(forecasts.loss[known], (predictions - ys)[known] ** 2, rtol=1e-6, atol=1e-9)
+    assert (np.asarray(forecasts.loss)[~known] == 0).all()
+
+
+@each
+def test_a_prediction_never_sees_its_label_or_a_later_one(name):
+    xs, ys = examples()
+    whole, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    changed, _ = loops.prequential(CASES[name], xs, ys.at[30:].set(5.0), KEY)
+    np.testing.assert_array_equal(whole.prediction[:31], changed.prediction[:31])
+    assert (np.asarray(whole.prediction[31:]) != np.asarray(changed.prediction[31:])).any()
+
+
+@each
+def test_a_stream_may_be_cut_anywhere(name):
+    xs, ys = examples()
+    whole, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    seen = []
+    chunks = [(xs[:13], ys[:13]), (xs[13:50], ys[13:50]), (xs[50:], ys[50:])]
+    parts = list(loops.prequential_chunks(CASES[name], chunks, KEY, seen.append))
+    both = np.concatenate([forecasts.prediction for forecasts, _ in parts])
+    np.testing.assert_allclose(both, whole.prediction, rtol=1e-9, atol=1e-10)
+    assert seen == [13, 50, 60]
+
+
+@each
+def test_numbers_sweep_by_vmap_and_compile_once(name):
+    xs, ys = examples()
+    forecaster = CASES[name]
+
+    def last_loss(scale):
+        scaled = jax.tree.map(lambda x: x * scale, forecaster)
+        state = scaled.init(xs[0], KEY)
+        return loops.stream(scaled, state, xs, ys, KEY).forecasts.average_loss[-1]
+
+    run = jax.jit(last_loss)
+    together = jax.jit(jax.vmap(last_loss))(jnp.array([0.5, 1.0]))
+    alone = jnp.stack([run(jnp.asarray(0.5)), run(jnp.asarray(1.0))])
+    assert run._cache_size() == 1
+    np.testing.assert_allclose(together, alone, rtol=1e-9)
+
+
+@in_blocks
+@pytest.mark.parametrize("block", [1, 7, 64])
+def test_blocks_are_single_steps(name, block):
+    xs, ys = examples(3)
+    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY, block=block)
+    np.testing.assert_allclose(forecasts.prediction, one_by_one(CASES[name], xs, ys)[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("awv", [True, False])
+def test_kernel_awv_is_the_closed_form(awv):
+    xs, ys = examples(1)
+    kernel = kernels.Gaussian(0.4)
+    # a small capacity grows on the way; repeated examples make the Gram matrix singular
+    xs = xs.at[20:30].set(xs[:10])
+    forecaster = online.KernelAWV(kernel, 1e-3, penalize_current=awv, capacity=8)
+    forecasts, state = loops.prequential(forecaster, xs, ys, KEY)
+    oracle = kernel_ridge(np.asarray(kernel.gram(xs, xs)), np.asarray(ys), 1e-3, awv)
+    np.testing.assert_allclose(forecasts.prediction, oracle, atol=1e-8)
+    assert int(state.used) == N and state.points.shape[0] >= N
+
+
+@pytest.mark.parametrize("awv", [True, False])
+def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
+    xs, ys = examples(2)
+    taylor = Taylor(2, 22, 1.0)
+    forecaster = online.PKAWV(taylor, LAM, penalize_current=awv)
+    exact = online.KernelAWV(kernels.Gaussian(1.0), LAM, penalize_current=awv, capacity=64)
+    sketched, _ = loops.prequential(forecaster, xs, ys, KEY)
+    whole, _ = loops.prequential(exact, xs, ys, KEY)
+    np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 5])
+def test_taylor_features_converge_at_the_rate_of_lemma_11(inputs):
+    """B33: |k - k_M| <= (R/l)^(2M+2) / (M+1)!, k_M <= k on the diagonal; B34: sizes."""
+    x = examples(4, 40, inputs)[0]
+    lengthscale = 1.3
+    gram = np.asarray(kernels.Gaussian(lengthscale).gram(x, x))
+    radius = float(jnp.sqrt(jnp.square(x).sum(1)).max())
+    for degree in range(9):
+        z = np.asarray(Taylor(inputs, degree, lengthscale).features(x))
+        assert z.shape[1] == basis_size(inputs, degree) == math.comb(inputs + degree, degree)
+        bound = (radius / lengthscale) ** (2 * degree + 2) / math.factorial(degree + 1)
+        assert np.abs(z @ z.T - gram).max() <= bound + 1e-12
+        assert (np.square(z).sum(1) <= 1 + 1e-12).all()
+
+
+def test_taylor_features_are_the_monomials():
+    """Each multi-index once, with its value from the definition."""
+    x = examples(5, 6, 3)[0]
+    z = np.asarray(Taylor(3, 3, 0.7).features(x))
+    scaled = np.asarray(x) / 0.7
+    wanted = []
+    for k in np.ndindex(4, 4, 4):
+        if sum(k) <= 3:
+            factor = np.prod([scaled[:, i] ** k[i] / math.sqrt(math.factorial(k[i])) for i in range(3)], 0)
+            wanted.append(np.exp(-0.5 * np.square(scaled).sum(1)) * factor)
+    order = np.lexsort(np.round(z, 12))
+    desired = np.array(wanted).T
+    np.testing.assert_allclose(z[:, order], desired[:, np.lexsort(np.round(desired, 12))], atol=1e-14)
+
+
+def adversarial(seed, n=40):
+    """Labels that contradict: signs against a ridge regression's predictions, at points that repeat."""
+    random = np.random.default_rng(seed)
+    x = np.sort(random.uniform(-1, 1, (n // 4, 1)), 0)[random.integers(0, n // 4, n)]
+    gram = np.asarray(kernels.Gaussian(0.5).gram(jnp.asarray(x), jnp.asarray(x)))
+    lam, ys = 10.0 ** random.uniform(-2, 1), np.zeros(n)
+    for t in range(n):
+        labels = np.append(ys[:t], 0)
+        prediction = gram[t, : t + 1] @ np.linalg.solve(gram[: t + 1, : t + 1] + lam * np.eye(t + 1), labels)
+        ys[t] = -1.0 if prediction > 0 else 1.0
+    return x, ys, gram, lam
+
+
+def test_identities_and_regret_bounds_never_fail():
+    """B29, B30 (identities) and B31: Proposition 1 for the best function in the space, on adversarial streams."""
+    for seed in range(20):
+        x, ys, gram, lam = adversarial(seed)
+        awv, ridge = kernel_ridge(gram, ys, lam, True), kernel_ridge(gram, ys, lam, False)
+        forecasts, _ = loops.prequential(
+            online.KernelAWV(kernels.Gaussian(0.5), lam, capacity=40), jnp.asarray(x), jnp.asarray(ys), KEY
+        )
+        np.testing.assert_allclose(forecasts.prediction, awv, atol=1e-8)
+        n = len(ys)
+        best = lam * ys @ np.linalg.solve(gram + lam * np.eye(n), ys)
+        logdets = [np.linalg.slogdet(np.eye(t) + gram[:t, :t] / lam)[1] for t in range(n + 1)]
+        leverage = np.expm1(np.diff(logdets))  # h_t, Lemma 10
+        np.testing.assert_allclose((np.square(ys - ridge) / (1 + leverage)).sum(), best, rtol=1e-8)
+        after = leverage / (1 + leverage)
+        identity = best + (ys**2 * after - awv**2 * leverage).sum()
+        np.testing.assert_allclose(np.square(ys - awv).sum(), identity, rtol=1e-8)
+        loss = float(forecasts.loss.sum())
+        assert loss <= best + logdets[-1] * np.max(ys**2) + 1e-8
+
+
+def test_theorems_3_and_4_never_fail():
+    """B32: a fixed subspace costs (mu + lam) n mu B^2 / lam^2; B33: with Theorem 4's degree nothing but a factor 3/2."""
+    for seed in range(10):
+        x, ys, gram, lam = adversarial(seed)
+        n, lengthscale = len(ys), 0.5
+        best = lam * ys @ np.linalg.solve(gram + lam * np.eye(n), ys)
+        logdet = np.linalg.slogdet(np.eye(n) + gram / lam)[1]
+        for degree in (2, 5, theorem_degree(n, 1.0, lengthscale, lam)):
+            taylor = Taylor(1, degree, lengthscale)
+            run, _ = loops.prequential(online.PKAWV(taylor, lam), jnp.asarray(x), jnp.asarray(ys), KEY)
+            z = np.asarray(taylor.features(jnp.asarray(x)))
+            mu = max(np.linalg.eigvalsh(gram - z @ z.T)[-1], 0)
+            extra = (mu + lam) * n * mu / lam**2
+            assert float(run.loss.sum()) <= best + logdet + extra + 1e-8
+        assert float(run.loss.sum()) <= best + 1.5 * logdet + 1e-8
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (lambda x, y: Taylor(2, -1).features(x), "degree M >= 0"),
+        (lambda x, y: Taylor(18, 9).features(x), r"C\(27, 9\) = 4,686,825 Taylor features"),
+        (lambda x, y: Taylor(3, 2).features(x), "of 3 inputs; 2 were given"),
+        (lambda x, y: run(x, y, regularization=0.0), "regularization must be a finite number above 0"),
+        (lambda x, y: run(x[:0], y[:0]), "the stream is empty"),
+        (lambda x, y: run(x, y[:3]), "a vector \\[n\\] of labels"),
+        (lambda x, y: run(x.at[3, 1].set(jnp.nan), y), "example 3 is not"),
+        (lambda x, y: loops.prequential(online.KernelAWV(None), x, y, KEY), "kernel must be a kernel"),
+        (
+            lambda x, y: loops.prequential(online.KernelAWV(kernels.Gaussian(1.0), capacity=0), x, y, KEY),
+            "capacity",
+        ),
+        (lambda x, y: loops.prequential(online.FOGD(kernels.Gaussian(1.0), 0.0), x, y, KEY), "step must be"),
+        (
+            lambda x, y: loops.prequential(online.FOGD(kernels.Linear(), 0.1), x, y, KEY),
+            "Gaussian and Matern",
+        ),
+    ],
+)
+def test_mistakes_are_explained(action, words):
+    with pytest.raises(ValueError, match=words):
+        action(*examples())
+
+
+def run(x, y, **options):
+    return loops.prequential(online.PKAWV(Taylor(2, 2), **options), x, y, KEY)
+
+
+def test_an_infinite_label_is_refused():
+    xs, ys = examples()
+    with pytest.raises(FloatingPointError, match="a label was infinite"):
+        run(xs, ys.at[5].set(jnp.inf))
+
+
+@pytest.mark.float32
+@each
+def test_float32_stays_finite(name):
+    xs, ys = (a.astype(jnp.float32) for a in examples())
+    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    assert forecasts.prediction.dtype == jnp.float32
+    assert np.isfinite(forecasts.prediction).all()
+    assert float(forecasts.average_loss[-1]) < 1
