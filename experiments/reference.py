@@ -54,7 +54,13 @@ def run(
 
     lam = noise_std^2 unless given, F = 1, delta = 1/T. The kernel is the fast one of their utilities.
     """
-    from sklearn.gaussian_process.kernels import RBF, PairwiseKernel  # their code's kernels; only needed here
+    try:
+        from sklearn.gaussian_process.kernels import (
+            RBF,
+            PairwiseKernel,
+        )  # their code's kernels; only needed here
+    except ImportError as error:
+        raise SystemExit("error: the authors' code needs scikit-learn: pip install scikit-learn") from error
 
     library, utilities = load(folder)
     random = np.random.RandomState(seed)

@@ -6,16 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import serialization
 
 from jsketch import kernels, loops, online
+from jsketch.sketch import nystrom
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 
 LAM = 0.5
 N = 60
 KEY = jax.random.key(0)
+GRID = jnp.stack(jnp.meshgrid(*[jnp.linspace(-1, 1, 4)] * 2), -1).reshape(16, 2)
 CASES = {
     "taylor_awv": online.PKAWV(Taylor(2, 4, 0.8), LAM),
     "taylor_ridge": online.PKAWV(Taylor(2, 3, 0.8), LAM, penalize_current=False),
+    "nystrom_awv": online.PKAWV(nystrom.feature_map(kernels.Gaussian(0.8), GRID), LAM),
     "kernel_awv": online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=64),
     "kernel_ridge": online.KernelAWV(kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
@@ -91,6 +95,17 @@ def test_a_stream_may_be_cut_anywhere(name):
 
 
 @each
+def test_a_saved_state_goes_on(name):
+    """A live stream: one example in, one prediction out, the state through bytes in between."""
+    xs, ys = examples()
+    predictions, _ = one_by_one(CASES[name], xs, ys)
+    _, state = loops.prequential(CASES[name], xs[:50], ys[:50], KEY)
+    empty = CASES[name].init(xs[0], KEY)
+    restored = serialization.from_bytes(empty, serialization.to_bytes(state))
+    assert float(CASES[name].predict(restored, xs[50])) == pytest.approx(predictions[50], abs=1e-9)
+
+
+@each
 def test_numbers_sweep_by_vmap_and_compile_once(name):
     xs, ys = examples()
     forecaster = CASES[name]
@@ -136,6 +151,9 @@ def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
     exact = online.KernelAWV(kernels.Gaussian(1.0), LAM, penalize_current=awv, capacity=64)
     sketched, _ = loops.prequential(forecaster, xs, ys, KEY)
     whole, _ = loops.prequential(exact, xs, ys, KEY)
+    np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
+    spanning = nystrom.feature_map(kernels.Gaussian(1.0), xs)
+    sketched, _ = loops.prequential(online.PKAWV(spanning, LAM, penalize_current=awv), xs, ys, KEY)
     np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
 
 
@@ -261,7 +279,8 @@ def test_an_infinite_label_is_refused():
 @each
 def test_float32_stays_finite(name):
     xs, ys = (a.astype(jnp.float32) for a in examples())
-    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    forecaster = jax.tree.map(lambda a: a.astype(jnp.float32) if isinstance(a, jax.Array) else a, CASES[name])
+    forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
     assert forecasts.prediction.dtype == jnp.float32
     assert np.isfinite(forecasts.prediction).all()
     assert float(forecasts.average_loss[-1]) < 1

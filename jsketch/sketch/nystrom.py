@@ -37,3 +37,20 @@ def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:
 def residual(diag: Array, z: Array) -> Array:
     """k(x,x) - |z(x)|^2 >= 0, [n]: what the dictionary cannot represent. diag [n] is k(x,x)."""
     return jnp.maximum(diag - jnp.square(z).sum(-1), 0)
+
+
+@struct.dataclass
+class NystromFeatures:
+    """A dictionary known beforehand as a feature map, for forecasters (PKAWV, Corollary 8)."""
+
+    kernel: Any
+    nystrom: Nystrom
+
+    def features(self, x: Array) -> Array:
+        """z(x), [n, M]."""
+        return features(self.nystrom, self.kernel, x)
+
+
+def feature_map(kernel: Any, points: Array) -> NystromFeatures:
+    """The Nystrom features of points [M,d]."""
+    return NystromFeatures(kernel, build(kernel, points, jnp.ones(points.shape[0], bool)))
