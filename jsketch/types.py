@@ -91,7 +91,9 @@ class ForecastInfo:
 
 class Forecaster(Protocol):
     """The protocol of online regression. `predict` is pure and does not see the label; a label that is not finite is not
-    learned. A forecaster that is exact in blocks also has predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)."""
+    learned. A forecaster that is exact in blocks has predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info), one
+    that shares work between predict and update has step(state, x, y, key) -> (state, y^, info), and one whose state can
+    become too small has grow(state) -> state."""
 
     def init(self, x: Array, key: PRNGKey) -> Any: ...
 

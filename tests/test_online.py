@@ -9,7 +9,8 @@ import pytest
 from flax import serialization
 
 from jsketch import kernels, loops, online
-from jsketch.sketch import nystrom
+from jsketch.sketch import kors, nystrom
+from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 
 LAM = 0.5
@@ -20,6 +21,10 @@ CASES = {
     "taylor_awv": online.PKAWV(Taylor(2, 4, 0.8), LAM),
     "taylor_ridge": online.PKAWV(Taylor(2, 3, 0.8), LAM, penalize_current=False),
     "nystrom_awv": online.PKAWV(nystrom.feature_map(kernels.Gaussian(0.8), GRID), LAM),
+    "kors_awv": online.NystromAWV(kernels.Gaussian(0.4), LAM, Sampling(0.3, 2.0), capacity=64),
+    "kors_ridge": online.NystromAWV(
+        kernels.Gaussian(0.8), LAM, Sampling(weights="code"), penalize_current=False, capacity=64
+    ),
     "kernel_awv": online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=64),
     "kernel_ridge": online.KernelAWV(kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
@@ -143,6 +148,75 @@ def test_kernel_awv_is_the_closed_form(awv):
     assert int(state.used) == N and state.points.shape[0] >= N
 
 
+@pytest.mark.parametrize(("lam", "lengthscale"), [(0.5, 0.3), (0.05, 1.0)])
+def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale):
+    """Every prediction against a solve from scratch on the dictionary of its time (Algorithm 2, corrected); the pass over
+    the past when a point joins is what makes it exact."""
+    xs, ys = examples(6)
+    kernel = kernels.Gaussian(lengthscale)
+    forecaster = online.NystromAWV(kernel, lam, Sampling(0.1, 2.0), capacity=64)
+    state, step = forecaster.init(xs[0], KEY), jax.jit(forecaster.step)
+    sizes = set()
+    for t in range(N):
+        state, prediction, _ = step(state, xs[t], ys[t], KEY)
+        points = state.dictionary.points[: int(state.dictionary.used)]
+        sizes.add(len(points))
+        values, vectors = np.linalg.eigh(kernel.gram(points, points))
+        keep = values > 1e-13 * values.max()
+        z = np.asarray(kernel.gram(xs[: t + 1], points)) @ vectors[:, keep] / np.sqrt(values[keep])
+        inner = z.T @ z + lam * np.eye(z.shape[1])
+        oracle = z[t] @ np.linalg.solve(inner, z.T @ np.append(ys[:t], 0))
+        assert float(prediction) == pytest.approx(oracle, abs=1e-8)
+    assert len(sizes) > 5
+
+
+def test_room_grows_and_changes_nothing():
+    """For points and for examples, of which 1024 are the least."""
+    xs, ys = examples(8, 1100)
+    options = dict(kernel=kernels.Gaussian(0.8), regularization=LAM, sampling=Sampling(1.0, 0.3))
+    small, state = loops.prequential(online.NystromAWV(**options, capacity=4, memory=1), xs, ys, KEY)
+    large, _ = loops.prequential(online.NystromAWV(**options, capacity=64, memory=2048), xs, ys, KEY)
+    np.testing.assert_allclose(small.prediction, large.prediction, rtol=1e-9, atol=1e-10)
+    assert 16 < int(state.dictionary.used) <= 64 and state.inputs.shape[0] == 2048
+
+
+def bound_holds(gram, kept, mu, n, delta):
+    inside = gram[:, kept] @ np.linalg.pinv(gram[np.ix_(kept, kept)], hermitian=True) @ gram[kept]
+    effective = np.trace(np.linalg.solve(gram + mu * np.eye(len(gram)), gram))
+    size = 9 * effective * math.log(2 * n / delta) ** 2
+    return np.linalg.eigvalsh(gram - inside)[-1] <= mu and len(kept) <= size
+
+
+@pytest.mark.slow
+def test_kors_bounds_the_projection_error_and_the_size():
+    """B35, with the theory's constants: |(I - P) C_n (I - P)| <= mu and m <= 9 d_eff log(2n/delta)^2, in at least
+    1 - delta of 64 seeds."""
+    n, mu, delta = 600, 1.0, 0.1
+    xs = examples(7, n, 1)[0]
+    kernel = kernels.Gaussian(2.0)
+    sampling = Sampling(mu, kors.theory_beta(n, delta), 0.5)
+
+    def dictionary(key):
+        kept, step = kors.empty(xs[0], n), jax.random.split(key, n)
+
+        def receive(kept, example):
+            x, step_key = example
+            k = kors.cross(kept, kernel, x)
+            joins, *drawn = kors.draw(kept, kernel, sampling, x, k, step_key)
+            grown = kors.join(kept, sampling, x, *drawn)
+            return jax.tree.map(lambda a, b: jnp.where(joins, a, b), grown, kept), joins
+
+        return jax.lax.scan(receive, kept, (xs, step))[1]
+
+    joined = np.asarray(jax.jit(jax.vmap(dictionary))(jax.random.split(KEY, 64)))
+    gram = np.asarray(kernel.gram(xs, xs))
+    held = 0
+    for joins in joined:
+        held += all(bound_holds(gram[:t, :t], np.flatnonzero(joins[:t]), mu, n, delta) for t in (200, n))
+    assert held >= (1 - delta) * 64
+    assert 5 < joined.sum(1).mean() < 0.9 * n
+
+
 @pytest.mark.parametrize("awv", [True, False])
 def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
     xs, ys = examples(2)
@@ -253,6 +327,8 @@ def test_theorems_3_and_4_never_fail():
             lambda x, y: loops.prequential(online.KernelAWV(kernels.Gaussian(1.0), capacity=0), x, y, KEY),
             "capacity",
         ),
+        (lambda x, y: nystrom_with(x, y, mu=0.0), "mu must be"),
+        (lambda x, y: nystrom_with(x, y, weights="other"), "weights must be one of"),
         (lambda x, y: loops.prequential(online.FOGD(kernels.Gaussian(1.0), 0.0), x, y, KEY), "step must be"),
         (
             lambda x, y: loops.prequential(online.FOGD(kernels.Linear(), 0.1), x, y, KEY),
@@ -263,6 +339,12 @@ def test_theorems_3_and_4_never_fail():
 def test_mistakes_are_explained(action, words):
     with pytest.raises(ValueError, match=words):
         action(*examples())
+
+
+def nystrom_with(x, y, **options):
+    return loops.prequential(
+        online.NystromAWV(kernels.Gaussian(1.0), sampling=Sampling(**options)), x, y, KEY
+    )
 
 
 def run(x, y, **options):

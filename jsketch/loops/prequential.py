@@ -22,7 +22,6 @@ from jax.typing import ArrayLike
 
 from jsketch.linalg import put
 from jsketch.loops.inputs import check_keys, check_stream
-from jsketch.loops.run import next_capacity
 from jsketch.types import PRNGKey
 
 BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190 to 715; design, section 5)
@@ -79,8 +78,12 @@ def stream(
 
     def step(run: Pass) -> Pass:
         x, y, t = xs[run.t], ys[run.t], run.t
-        prediction = forecaster.predict(run.state, x)
-        new, info = forecaster.update(run.state, x, y, jax.random.fold_in(key, first + t))
+        step_key = jax.random.fold_in(key, first + t)
+        if hasattr(forecaster, "step"):
+            new, prediction, info = forecaster.step(run.state, x, y, step_key)
+        else:
+            prediction = forecaster.predict(run.state, x)
+            new, info = forecaster.update(run.state, x, y, step_key)
         trace = Forecasts(
             put(run.forecasts.prediction, t, prediction),
             put(run.forecasts.loss, t, _loss(prediction, y)),
@@ -138,9 +141,7 @@ def prequential(
         state = _start(forecaster, xs[0], init_key)
     run = _stream(forecaster, state, xs, ys, stream_key, first, block=block)
     while bool(run.overflow):
-        capacity = next_capacity(forecaster.capacity, 2**31 - 1)
-        forecaster = forecaster.replace(capacity=capacity)
-        run = run.replace(state=forecaster.grow(run.state, capacity), overflow=jnp.zeros((), bool))
+        run = run.replace(state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
         run = _stream(forecaster, run.state, xs, ys, stream_key, first, begin=run, block=block)
     if bool(run.nonfinite):
         raise FloatingPointError(
@@ -161,8 +162,6 @@ def prequential_chunks(
     state, first = None, 0
     for xs, ys in chunks:
         forecasts, state = prequential(forecaster, xs, ys, key, state=state, first=first)
-        if hasattr(forecaster, "capacity") and hasattr(state, "points"):
-            forecaster = forecaster.replace(capacity=state.points.shape[0])
         first += np.shape(ys)[0]
         if on_progress is not None:
             on_progress(first)

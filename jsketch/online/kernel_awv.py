@@ -80,9 +80,10 @@ class KernelAWV:
         nonfinite = jnp.isinf(y) | ~jnp.isfinite(state.solved).all()
         return state, ForecastInfo(dictionary_size=state.used, overflow=overflow, nonfinite=nonfinite)
 
-    def grow(self, state: KernelState, capacity: int) -> KernelState:
-        """The same state with room for `capacity` examples."""
-        extra = capacity - state.points.shape[0]
+    def grow(self, state: KernelState) -> KernelState:
+        """The same state with room for half as many examples again."""
+        extra = -(-state.points.shape[0] // 2)
+        capacity = state.points.shape[0] + extra
         return state.replace(
             points=jnp.pad(state.points, ((0, extra), (0, 0))),
             inverse=pad_identity(state.inverse, capacity),

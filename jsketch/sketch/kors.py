@@ -1,0 +1,98 @@
+"""KORS: a dictionary of a stream that only grows, sampled by online ridge leverage scores.
+
+Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive sketching. ICML 2017; PKAWV
+Appendix H.2 (theory.md A10). An arriving point joins with probability p = min(1, beta tau), where tau overestimates its
+ridge leverage score at mu from the dictionary alone. With the dictionary weighted by 1/sqrt(p_j),
+
+    tau = (1 + eps) r / (mu + r),   r = k(x,x) - k_I(x)^T (K_II + mu diag(p))^-1 k_I(x):
+
+the point itself counts with weight one, which turns r into r / (1 + r / mu). The authors' code weights by 1/p_j
+(theory.md C-P4): smaller scores, and dictionaries a third smaller.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.linalg import matmul, pad_identity, put
+from jsketch.types import PRNGKey
+
+WEIGHTS = ("theory", "code")
+
+
+def theory_beta(horizon: int, delta: float) -> float:
+    """beta = 12 log(n / delta), with which eps = 1/2 keeps the projection error below mu with probability 1 - delta."""
+    return 12 * math.log(horizon / delta)
+
+
+@struct.dataclass
+class Kors:
+    """m points of at most M, and L^-1 of K_II + mu diag(noise) = L L^T."""
+
+    points: Array  # [M, d]
+    inverse: Array  # [M, M], lower triangular; the identity past m
+    used: Array  # [] int32, m
+
+
+@struct.dataclass
+class Sampling:
+    """The numbers of KORS."""
+
+    mu: ArrayLike = 1.0  # regularization of the leverage scores
+    beta: ArrayLike = 1.0  # oversampling; `theory_beta` for the guarantee
+    eps: ArrayLike = 0.5  # accuracy of the scores
+    weights: str = struct.field(pytree_node=False, default="theory")  # or "code"
+
+
+def empty(x: Array, capacity: int) -> Kors:
+    """No points yet, room for M = `capacity`; x [d] is one example."""
+    return Kors(
+        points=jnp.zeros((capacity, *x.shape), x.dtype),
+        inverse=jnp.eye(capacity, dtype=x.dtype),
+        used=jnp.zeros((), jnp.int32),
+    )
+
+
+def cross(kors: Kors, kernel: Any, x: Array) -> Array:
+    """k_I(x), [M], zero past m."""
+    in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
+    return jnp.where(in_use, kernel.gram(x[None], kors.points)[0], 0)
+
+
+def draw(
+    kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array, key: PRNGKey
+) -> tuple[Array, Array, Array, Array]:
+    """(joins [] bool, p [], row [M] of L for x, r []) for an arriving x [d] with k = k_I(x)."""
+    row = matmul(kors.inverse, k)
+    rest = jnp.maximum(kernel.diag(x[None])[0] - jnp.square(row).sum(), 0)
+    score = (1 + sampling.eps) * rest / (sampling.mu + rest)
+    probability = jnp.clip(sampling.beta * score, 0, 1)
+    joins = jax.random.uniform(key, dtype=x.dtype) < probability
+    return joins, probability, row, rest
+
+
+def join(kors: Kors, sampling: Sampling, x: Array, probability: Array, row: Array, rest: Array) -> Kors:
+    """The dictionary with x. There must be room."""
+    noise = probability if sampling.weights == "theory" else jnp.square(probability)
+    pivot = jnp.sqrt(rest + sampling.mu * noise)
+    inverse_row = put(-matmul(row, kors.inverse), kors.used, jnp.ones((), x.dtype)) / pivot
+    return Kors(
+        points=put(kors.points, kors.used, x),
+        inverse=put(kors.inverse, kors.used, inverse_row),
+        used=kors.used + 1,
+    )
+
+
+def grow(kors: Kors, capacity: int) -> Kors:
+    """The same dictionary with room for `capacity` points."""
+    extra = capacity - kors.points.shape[0]
+    return kors.replace(
+        points=jnp.pad(kors.points, ((0, extra), (0, 0))), inverse=pad_identity(kors.inverse, capacity)
+    )
