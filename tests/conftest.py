@@ -11,8 +11,10 @@ import pytest
 
 jax.config.update("jax_enable_x64", os.environ.get("JAX_ENABLE_X64", "1") != "0")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-# workers share compiled programs, and so does the next run of the tests
-jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
+# the next run of the tests finds its programs compiled; a folder for each worker, so that none reads what another writes
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "compiled" / WORKER
+jax.config.update("jax_compilation_cache_dir", str(FOLDER))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
