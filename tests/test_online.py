@@ -25,11 +25,16 @@ CASES = {
     "kors_ridge": online.NystromAWV(
         kernels.Gaussian(0.8), LAM, Sampling(weights="code"), penalize_current=False, capacity=64
     ),
+    "forgetting": online.ForgettingNystromAWV(
+        kernels.Gaussian(0.4), LAM, sampling=Sampling(0.3, 2.0), capacity=64
+    ),
     "kernel_awv": online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=64),
     "kernel_ridge": online.KernelAWV(kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
 }
-IN_BLOCKS = [name for name in CASES if hasattr(CASES[name], "predict_update")]
+IN_BLOCKS = [
+    name for name in CASES if hasattr(CASES[name], "predict_update") or hasattr(CASES[name], "advance")
+]
 each = pytest.mark.parametrize("name", CASES)
 in_blocks = pytest.mark.parametrize("name", IN_BLOCKS)
 
@@ -155,10 +160,15 @@ def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale
     xs, ys = examples(6)
     kernel = kernels.Gaussian(lengthscale)
     forecaster = online.NystromAWV(kernel, lam, Sampling(0.1, 2.0), capacity=64)
-    state, step = forecaster.init(xs[0], KEY), jax.jit(forecaster.step)
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
     sizes = set()
     for t in range(N):
-        state, prediction, _ = step(state, xs[t], ys[t], KEY)
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
         points = state.dictionary.points[: int(state.dictionary.used)]
         sizes.add(len(points))
         values, vectors = np.linalg.eigh(kernel.gram(points, points))
@@ -170,14 +180,37 @@ def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale
     assert len(sizes) > 5
 
 
+def test_what_the_forgetting_variant_forgets():
+    """Every example stays in the coordinates that it had when it came; later ones are zero."""
+    xs, ys = examples(9)
+    kernel = kernels.Gaussian(0.3)
+    forecaster = online.ForgettingNystromAWV(kernel, LAM, sampling=Sampling(0.5, 0.5), capacity=64)
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
+    z = np.zeros((N, N))
+    for t in range(N):
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
+        points = state.dictionary.points[: int(state.dictionary.used)]
+        lower = np.linalg.cholesky(kernel.gram(points, points))
+        z[t, : len(points)] = np.linalg.solve(lower, np.asarray(kernel.gram(points, xs[t : t + 1]))[:, 0])
+        seen = z[: t + 1]
+        oracle = z[t] @ np.linalg.solve(seen.T @ seen + LAM * np.eye(N), seen[:t].T @ np.asarray(ys[:t]))
+        assert float(prediction) == pytest.approx(oracle, abs=1e-9)
+    assert 10 < len(points) < 50 and state.inputs.size == 0
+
+
 def test_room_grows_and_changes_nothing():
     """For points and for examples, of which 1024 are the least."""
     xs, ys = examples(8, 1100)
     options = dict(kernel=kernels.Gaussian(0.8), regularization=LAM, sampling=Sampling(1.0, 0.3))
     small, state = loops.prequential(online.NystromAWV(**options, capacity=4, memory=1), xs, ys, KEY)
-    large, _ = loops.prequential(online.NystromAWV(**options, capacity=64, memory=2048), xs, ys, KEY)
+    large, _ = loops.prequential(online.NystromAWV(**options, capacity=64, memory=4096), xs, ys, KEY)
     np.testing.assert_allclose(small.prediction, large.prediction, rtol=1e-9, atol=1e-10)
-    assert 16 < int(state.dictionary.used) <= 64 and state.inputs.shape[0] == 2048
+    assert 16 < int(state.dictionary.used) <= 64 and state.inputs.shape[0] == 4096
 
 
 def bound_holds(gram, kept, mu, n, delta):
@@ -201,8 +234,9 @@ def test_kors_bounds_the_projection_error_and_the_size():
 
         def receive(kept, example):
             x, step_key = example
-            k = kors.cross(kept, kernel, x)
-            joins, *drawn = kors.draw(kept, kernel, sampling, x, k, step_key)
+            k = kors.cross(kept, kernel, x[None])
+            drawn = [value[0] for value in kors.scores(kept, kernel, sampling, x[None], k)]
+            joins = jax.random.uniform(step_key) < drawn[0]
             grown = kors.join(kept, sampling, x, *drawn)
             return jax.tree.map(lambda a, b: jnp.where(joins, a, b), grown, kept), joins
 

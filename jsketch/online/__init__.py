@@ -2,7 +2,7 @@
 
 from jsketch.online.gradient import FOGD
 from jsketch.online.kernel_awv import KernelAWV
-from jsketch.online.nystrom_awv import NystromAWV
+from jsketch.online.nystrom_awv import ForgettingNystromAWV, NystromAWV
 from jsketch.online.ridge import PKAWV
 
-__all__ = ["FOGD", "PKAWV", "KernelAWV", "NystromAWV"]
+__all__ = ["FOGD", "PKAWV", "ForgettingNystromAWV", "KernelAWV", "NystromAWV"]

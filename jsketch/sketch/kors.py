@@ -15,14 +15,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch.linalg import matmul, pad_identity, put
-from jsketch.types import PRNGKey
 
 WEIGHTS = ("theory", "code")
 
@@ -61,21 +59,17 @@ def empty(x: Array, capacity: int) -> Kors:
 
 
 def cross(kors: Kors, kernel: Any, x: Array) -> Array:
-    """k_I(x), [M], zero past m."""
+    """k_I(x), [B, M] for x [B,d], zero past m."""
     in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
-    return jnp.where(in_use, kernel.gram(x[None], kors.points)[0], 0)
+    return jnp.where(in_use, kernel.gram(x, kors.points), 0)
 
 
-def draw(
-    kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array, key: PRNGKey
-) -> tuple[Array, Array, Array, Array]:
-    """(joins [] bool, p [], row [M] of L for x, r []) for an arriving x [d] with k = k_I(x)."""
-    row = matmul(kors.inverse, k)
-    rest = jnp.maximum(kernel.diag(x[None])[0] - jnp.square(row).sum(), 0)
-    score = (1 + sampling.eps) * rest / (sampling.mu + rest)
-    probability = jnp.clip(sampling.beta * score, 0, 1)
-    joins = jax.random.uniform(key, dtype=x.dtype) < probability
-    return joins, probability, row, rest
+def scores(kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array) -> tuple[Array, Array, Array]:
+    """(p [B], row [B,M] of L, r [B]) of points x [B,d] that might arrive next, with k = k_I(x) [B,M]."""
+    row = matmul(k, kors.inverse.T)
+    rest = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
+    tau = (1 + sampling.eps) * rest / (sampling.mu + rest)
+    return jnp.clip(sampling.beta * tau, 0, 1), row, rest
 
 
 def join(kors: Kors, sampling: Sampling, x: Array, probability: Array, row: Array, rest: Array) -> Kors:
