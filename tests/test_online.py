@@ -28,8 +28,13 @@ CASES = {
     "forgetting": online.ForgettingNystromAWV(
         kernels.Gaussian(0.4), LAM, sampling=Sampling(0.3, 2.0), capacity=64
     ),
+    "pros_n_kons": online.ProsNKONS(
+        kernels.Gaussian(0.8), bound=0.3, sampling=Sampling(1.0, 0.5), capacity=64
+    ),
     "kernel_awv": online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=64),
     "kernel_ridge": online.KernelAWV(kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64),
+    "sketched_kons": online.SketchedKONS(kernels.Gaussian(0.8), bound=0.3, capacity=64),
+    "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
 }
 IN_BLOCKS = [
@@ -211,6 +216,77 @@ def test_room_grows_and_changes_nothing():
     large, _ = loops.prequential(online.NystromAWV(**options, capacity=64, memory=4096), xs, ys, KEY)
     np.testing.assert_allclose(small.prediction, large.prediction, rtol=1e-9, atol=1e-10)
     assert 16 < int(state.dictionary.used) <= 64 and state.inputs.shape[0] == 4096
+
+
+def test_newton_steps_are_the_papers():
+    """Against the listing, dense, in an eigenbasis of the dictionary (theory.md A11, without the lag of C-P10)."""
+    xs, ys = examples(10)
+    ys, bound, alpha = 2 * ys, 0.7, 0.8
+    kernel = kernels.Gaussian(0.5)
+    forecaster = online.ProsNKONS(kernel, alpha, bound, Sampling(1.0, 0.3), capacity=64)
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
+    clipped, points = 0, np.zeros((0, 2))
+    for t in range(N):
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
+        if len(points) < int(state.dictionary.used):
+            points = np.asarray(state.dictionary.points[: int(state.dictionary.used)])
+            values, vectors = np.linalg.eigh(kernel.gram(points, points))
+            a, w, g = alpha * np.eye(len(points)), np.zeros(len(points)), np.zeros(len(points))
+        if not len(points):
+            assert prediction == 0
+            continue
+        z = np.asarray(kernel.gram(xs[t : t + 1], points))[0] @ vectors / np.sqrt(values)
+        v = w - np.linalg.solve(a, g)
+        excess = np.sign(z @ v) * max(abs(z @ v) - bound, 0)
+        clipped += excess != 0
+        w = v - excess / (z @ np.linalg.solve(a, z)) * np.linalg.solve(a, z)
+        assert float(prediction) == pytest.approx(z @ w, abs=1e-10)
+        g = 2 * (z @ w - ys[t]) * z
+        a = a + np.outer(g, g) / (16 * bound**2)
+    assert 3 < len(points) < 30 and clipped > 3
+
+
+def test_sketched_newton_steps():
+    """Against the steps in explicit features of all examples; which examples enter A is read off the state."""
+    xs, ys = examples(11)
+    ys, bound, alpha = 2 * ys, 0.7, 0.8
+    kernel = kernels.Gaussian(0.5)
+    features = np.linalg.cholesky(kernel.gram(xs, xs))
+    forecaster = online.SketchedKONS(kernel, alpha, bound, 0.2, 0.5, capacity=64)
+    state, step = forecaster.init(xs[0], KEY), jax.jit(forecaster.step)
+    a, u, clipped = alpha * np.eye(N), np.zeros(N), 0
+    for t, z in enumerate(features):
+        before = int(state.sketch.used)
+        state, prediction, info = step(state, xs[t], ys[t], KEY)
+        output = z @ u
+        clipped += abs(output) > bound
+        w = u - (output - np.clip(output, -bound, bound)) / (z @ np.linalg.solve(a, z)) * np.linalg.solve(
+            a, z
+        )
+        assert float(prediction) == pytest.approx(z @ w, abs=1e-10)
+        g = 2 * (z @ w - ys[t]) * z
+        a = a + (int(info.dictionary_size) > before) * np.outer(g, g) / (16 * bound**2)
+        u = w - np.linalg.solve(a, g)
+    assert 10 < int(state.sketch.used) < 50 and clipped > 3
+
+
+def test_gradient_steps_in_the_span_of_the_first_points():
+    """NOGD: steps in the kernel's own space while points join, then their projections."""
+    xs, ys = examples(12)
+    kernel, count, eta = kernels.Gaussian(0.5), 15, 0.2
+    gram = np.asarray(kernel.gram(xs, xs))
+    inside = gram[:, :count] @ np.linalg.solve(gram[:count, :count], gram[:count])  # <z(x_s), z(x_t)>
+    predictions, errors = [], []
+    for t in range(N):
+        predictions.append(-2 * eta * np.dot(errors, inside[t, :t]))
+        errors.append(predictions[-1] - float(ys[t]))
+    forecasts, _ = loops.prequential(online.NOGD(kernel, eta, count), xs, ys, KEY)
+    np.testing.assert_allclose(forecasts.prediction, predictions, atol=1e-10)
 
 
 def bound_holds(gram, kept, mu, n, delta):

@@ -17,16 +17,14 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.online.ridge import damped, learn_block
-from jsketch.sketch import kors
+from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 1024  # past examples read together
-# of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a coordinate
-LEAST_RESIDUAL = 1e-10
 
 
 @struct.dataclass
@@ -61,11 +59,9 @@ class NystromAWV:
 
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
-        sampling = self.sampling
-        checks.positive(regularization=self.regularization, mu=sampling.mu, beta=sampling.beta)
-        checks.nonnegative(eps=sampling.eps)
+        checks.positive(regularization=self.regularization)
+        kors.check(self.sampling)
         checks.capacity(capacity=self.capacity, memory=self.memory)
-        checks.choice(kors.WEIGHTS, weights=sampling.weights)
         checks.a_kernel(self.kernel)
         x = checks.example(x)
         rows = -(-self.memory // CHUNK) * CHUNK if self.remember else 0
@@ -103,14 +99,12 @@ class NystromAWV:
         count = len(y)
         slots = jnp.arange(count, dtype=jnp.int32)
         no_memory = jnp.asarray(self.remember) & (state.received + count > state.inputs.shape[0])
-        draws = self._draws(state, count)
+        draws = kors.draws(state.key, state.received, count, x.dtype)
         state, full = self._receive(state, x[0], draws[0], no_memory)
 
         k = kors.cross(state.dictionary, self.kernel, x)
-        probability, _, _ = kors.scores(state.dictionary, self.kernel, self.sampling, x, k)
-        joins = (draws < probability) & (slots > 0)  # the first one has had its draw
-        until = jnp.minimum(jnp.where(joins, slots, count).min(), jnp.asarray(limit, jnp.int32))
-        done = jnp.where(full, 0, until)
+        until = kors.next_join(state.dictionary, self.kernel, self.sampling, x, k, draws)
+        done = jnp.where(full, 0, jnp.minimum(until, jnp.asarray(limit, jnp.int32)))
 
         learn = (slots < done) & jnp.isfinite(y)
         z = matmul(k, state.basis.T)
@@ -141,14 +135,6 @@ class NystromAWV:
             labels=jnp.pad(state.labels, (0, extra_rows)),
         )
 
-    def _draws(self, state: NystromState, count: int) -> Array:
-        """The uniform numbers [count] of the next examples, each from its number in the stream."""
-        key = jax.random.wrap_key_data(state.key)
-        numbers = state.received + jnp.arange(count, dtype=jnp.int32)
-        return jax.vmap(lambda t: jax.random.uniform(jax.random.fold_in(key, t), dtype=state.basis.dtype))(
-            numbers
-        )
-
     def _receive(
         self, state: NystromState, x: Array, draw: Array, no_memory: Array
     ) -> tuple[NystromState, Array]:
@@ -170,10 +156,9 @@ class NystromAWV:
         A past example gets the coordinate (k(x_i, x) - z_i^T z) / pivot, and z_i^T z = k_I(x_i)^T (basis^T z) takes O(m).
         """
         slot = state.dictionary.used
-        own = self.kernel.diag(x[None])[0]
-        residual = own - jnp.square(z).sum()
-        new = residual > LEAST_RESIDUAL * own
-        pivot = jnp.sqrt(jnp.where(new, residual, 1))
+        basis, coordinate = newton.join(state.basis, slot, z, self.kernel.diag(x[None])[0])
+        new = coordinate > 0
+        pivot = jnp.where(new, coordinate, 1)
         mixed, square, moment = self._look_back(state, x, matmul(z, state.basis), pivot)
         mixed = matmul(state.basis, mixed)
         solved = put(matmul(state.inverse, mixed), slot, -jnp.ones((), z.dtype))
@@ -181,9 +166,8 @@ class NystromAWV:
         inverse = put(state.inverse, slot, jnp.zeros_like(z)).at[:, slot].set(0)
         inverse = inverse + solved[:, None] * (solved / schur)
         weights = state.weights - solved * ((moment - matmul(mixed, state.weights)) / schur)
-        row = put(-matmul(z, state.basis), slot, jnp.ones((), z.dtype)) / pivot
         return state.replace(
-            basis=jnp.where(new, put(state.basis, slot, row), state.basis),
+            basis=basis,
             inverse=jnp.where(new, inverse, state.inverse),
             weights=jnp.where(new, weights, state.weights),
         )

@@ -15,11 +15,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
 
 WEIGHTS = ("theory", "code")
@@ -49,6 +51,13 @@ class Sampling:
     weights: str = struct.field(pytree_node=False, default="theory")  # or "code"
 
 
+def check(sampling: Sampling) -> None:
+    """Raises ValueError when a number of KORS is out of its range."""
+    checks.positive(mu=sampling.mu, beta=sampling.beta)
+    checks.nonnegative(eps=sampling.eps)
+    checks.choice(WEIGHTS, weights=sampling.weights)
+
+
 def empty(x: Array, capacity: int) -> Kors:
     """No points yet, room for M = `capacity`; x [d] is one example."""
     return Kors(
@@ -70,6 +79,20 @@ def scores(kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array) -> t
     rest = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
     tau = (1 + sampling.eps) * rest / (sampling.mu + rest)
     return jnp.clip(sampling.beta * tau, 0, 1), row, rest
+
+
+def draws(key: Array, first: Array, count: int, dtype: Any) -> Array:
+    """The uniform numbers [count] of the examples from the `first`-th on, each from its own number; `key` is key data."""
+    root = jax.random.wrap_key_data(key)
+    numbers = first + jnp.arange(count, dtype=jnp.int32)
+    return jax.vmap(lambda t: jax.random.uniform(jax.random.fold_in(root, t), dtype=dtype))(numbers)
+
+
+def next_join(kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array, draws: Array) -> Array:
+    """The position [] of the first of x [B,d] that joins, B if there is none; x[0] has had its draw already."""
+    slots = jnp.arange(len(draws), dtype=jnp.int32)
+    joins = (draws < scores(kors, kernel, sampling, x, k)[0]) & (slots > 0)
+    return jnp.where(joins, slots, len(draws)).min()
 
 
 def join(kors: Kors, sampling: Sampling, x: Array, probability: Array, row: Array, rest: Array) -> Kors:
