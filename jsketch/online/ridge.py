@@ -15,7 +15,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.factor import cholesky_inverse
+from jsketch.factor import gram_inverse
 from jsketch.linalg import matmul
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -31,21 +31,20 @@ def learn_block(
     """(A^-1 [r,r], weights [r], g [B], h [B]) after the rows of z [B,r], y [B] that are to be learned, in order; g and h of
     every row are as they were before it. All in matrix products (design, section 5).
 
-    With S = I + Z A^-1 Z^T = L L^T over the rows to learn, row t of L^-1 Z A^-1 is the direction of step t.
+    With S = I + Z A^-1 Z^T = L L^T, the pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) the innovations (y_t - g_t) / L_tt.
     """
-    directions = matmul(z, inverse)  # [B, r]
-    cross = matmul(directions, z.T)  # [B, B]
+    directions = matmul(inverse, z.T)  # [r, B]; products with the long side first are the faster ones
+    lower = gram_inverse(z.T, directions, learn)
+    root = 1 / jnp.diagonal(lower)
     start = matmul(z, weights)
-    identity = jnp.eye(len(y), dtype=z.dtype)
-    lower = cholesky_inverse(identity + jnp.where(learn[:, None] & learn, cross, 0)).inverse
-    lower = jnp.where(learn[:, None], lower, 0)
-    solved = matmul(lower, directions)  # [B, r]
-    innovations = matmul(lower, jnp.where(learn, y - start, 0))
-    # column t: how the learned steps before t enter the prediction at t, learned itself or not
-    before = jnp.triu(matmul(lower, cross), 1)
-    ridge = start + matmul(innovations, before)
-    leverage = jnp.diagonal(cross) - jnp.square(before).sum(0)
-    return inverse - matmul(solved.T, solved), weights + matmul(innovations, solved), ridge, leverage
+    surprise = jnp.where(learn, y, 0) - start
+    before = matmul(jnp.tril(lower, -1), surprise)
+    ridge = start - root * before  # the label itself is not in it, not even as rounding
+    innovations = surprise / root + before
+    solved = matmul(directions, jnp.where(learn[:, None], lower, 0).T)  # [r, B], the direction of each step
+    inverse = inverse - matmul(solved, solved.T)
+    weights = weights + matmul(solved, jnp.where(learn, innovations, 0))
+    return inverse, weights, ridge, jnp.square(root) - 1
 
 
 @struct.dataclass
