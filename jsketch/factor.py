@@ -57,8 +57,10 @@ def cholesky_inverse(matrix: Array, active: Array | None = None) -> Factor:
 
 
 def gram_inverse(z: Array, directions: Array, active: Array) -> Array:
-    """L^-1 [B,B] of I + z^T directions, symmetric, for z and directions [r,B]. As `cholesky_inverse`, but what lies above the
-    diagonal is never formed."""
+    """L^-1 [B,B] of I + z^T directions, symmetric, for z and directions [r,B].
+
+    As `cholesky_inverse`, but what lies above the diagonal is never formed.
+    """
     size = z.shape[1]
     identity = jnp.eye(size, dtype=z.dtype)
     half = size if size <= BLOCK else -(-size // (2 * BLOCK)) * BLOCK
