@@ -6,6 +6,7 @@ public source. What comes back is always the real data or an error, never made-u
 Shapes: A rows (the candidate arms), d columns.
 """
 
+import bz2
 import hashlib
 import io
 import os
@@ -23,12 +24,15 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Source:
-    """A public file: its local name, the sha256 of its content with LF line ends, and where it comes from."""
+    """A public file: its local name, the sha256 of its content (decompressed, LF line ends), and where it comes from."""
 
-    filename: str
+    filename: str  # one that ends in .bz2 is kept compressed
     sha256: str
     url: str
-    member: str  # the file's name inside the archive at `url`
+    member: str = ""  # the file's name inside the archive at `url`; "" when `url` is the file itself
+    header: str = (
+        ""  # its first line as counted in sha256, where public copies write that line in different ways
+    )
 
 
 SOURCES = {
@@ -67,21 +71,30 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     if name not in SOURCES:
         raise ValueError(f"There is no data set called '{name}'; choose one of: {', '.join(SOURCES)}.")
     source = SOURCES[name]
-    path = find_folder(data_dir) / source.filename
-    if not path.exists():
-        download(source, path)
-    content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != source.sha256:
-        raise ValueError(
-            f"{path.name} in {path.parent} is not the published file: its sha256 is {found}, expected "
-            f"{source.sha256}. Delete it to download it again from {source.url}, or name another folder with "
-            "--data-dir or JSKETCH_DATA."
-        )
+    content = read(source, find_folder(data_dir))
     code_field = _code_sex if name == "abalone" else None
     table = np.loadtxt(io.BytesIO(content), delimiter=",", converters=code_field, encoding="utf-8")
     described = f"{source.filename} from {source.url}, sha256 {source.sha256} checked"
     return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=described)
+
+
+def read(source: Source, folder: Path) -> bytes:
+    """The content of `source`, decompressed and with its checksum checked; downloaded when the folder lacks it.
+
+    Raises ValueError (wrong checksum) or OSError (failed download).
+    """
+    path = folder / source.filename
+    if not path.exists():
+        download(source, path)
+    content = _canonical(_decompressed(path.read_bytes()), source)
+    found = hashlib.sha256(content).hexdigest()
+    if found != source.sha256:
+        raise ValueError(
+            f"{path.name} in {path.parent} is not the published file: the sha256 of its content is {found}, expected "
+            f"{source.sha256}. Delete it to download it again from {source.url}, or name another folder with "
+            "--data-dir or JSKETCH_DATA."
+        )
+    return content
 
 
 def find_folder(data_dir: str | Path | None = None) -> Path:
@@ -108,7 +121,7 @@ def download(source: Source, path: Path) -> None:
     Raises OSError when it cannot be fetched or written, ValueError when the content is not the published one.
     """
     remedy = (
-        f"Download {source.url} yourself and put {source.member} as {path.name} into {path.parent}, "
+        f"Download {source.url} yourself and put {source.member or 'it'} as {path.name} into {path.parent}, "
         "or name a folder that has it with --data-dir or JSKETCH_DATA."
     )
     print(f"{path.name} is not in {path.parent}: downloading it from {source.url}", flush=True)
@@ -117,20 +130,20 @@ def download(source: Source, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
             # The archive's own bytes may change; the checksum that counts is the one of its content.
-            archive = pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch)
-            content = _read_member(Path(archive), source.member)
-    except (OSError, KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
+            fetched = Path(pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch))
+            raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
+            content = _canonical(_decompressed(raw), source)
+    except (OSError, EOFError, KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
         raise OSError(f"Could not get {path.name} into {path.parent} ({error}). {remedy}") from error
-    content = content.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
         raise ValueError(
-            f"What {source.url} serves as {source.member} has sha256 {found}, expected {source.sha256}; "
+            f"What {source.url} serves as {source.member or path.name} has sha256 {found}, expected {source.sha256}; "
             f"nothing was written. {remedy}"
         )
     part = path.with_suffix(".tmp")
     try:
-        part.write_bytes(content)
+        part.write_bytes(bz2.compress(content) if path.suffix == ".bz2" else content)
         part.replace(path)
     except OSError as error:
         raise OSError(f"Could not write {path.name} into {path.parent} ({error}). {remedy}") from error
@@ -151,6 +164,18 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"The target of '{dataset.name}' is constant ({low}): there is nothing to optimize.")
     features = (dataset.features - dataset.features.mean(axis=0)) / dataset.features.std(axis=0)
     return features, (dataset.target - low) / (high - low)
+
+
+def _decompressed(content: bytes) -> bytes:
+    return bz2.decompress(content) if content.startswith(b"BZh") else content
+
+
+def _canonical(content: bytes, source: Source) -> bytes:
+    """LF line ends, one at the end, and the header that the checksum was made with."""
+    content = content.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
+    if source.header:
+        content = source.header.encode() + b"\n" + content.partition(b"\n")[2]
+    return content
 
 
 def _read_member(archive: Path, member: str) -> bytes:

@@ -96,6 +96,7 @@ class Forecaster(Protocol):
     predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)      a block, exactly as one by one
     advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much of a block as can be done at once
     step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing their work
+    learn(state, x [n,d], y [n]) -> state                               many examples at once, without predictions
     grow(state) -> state                                               more room, after an overflow
     """
 

@@ -327,6 +327,26 @@ def test_kors_bounds_the_projection_error_and_the_size():
     assert 5 < joined.sum(1).mean() < 0.9 * n
 
 
+@pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
+def test_a_stream_in_segments_gives_the_same_predictions(lam, cut):
+    """Also when it goes on after some examples; some labels are missing, and the segments are not of one length."""
+    xs, ys = examples(13, 5000)
+    ys = ys.at[::7].set(jnp.nan)
+    forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
+    whole, last = loops.prequential(forecaster, xs, ys, KEY, segments=1)
+    state = None
+    if cut:
+        _, state = loops.prequential(forecaster, xs[:cut], ys[:cut], KEY)
+    parts, end = loops.prequential(
+        forecaster, xs[cut:], ys[cut:], KEY, state=state, first=cut or 0, segments=3
+    )
+    np.testing.assert_allclose(parts.prediction, whole.prediction[cut:], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
+    assert parts.loss.shape == (5000 - (cut or 0),)
+    with pytest.raises(FloatingPointError, match="infinite"):
+        loops.prequential(forecaster, xs, ys.at[4].set(jnp.inf), KEY, segments=2)
+
+
 @pytest.mark.parametrize("awv", [True, False])
 def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
     xs, ys = examples(2)

@@ -12,9 +12,10 @@ for the problem: all algorithms meet the same noise under the same key, and a ru
 """
 
 from jsketch.loops.drive import Driven, drive
-from jsketch.loops.prequential import Forecasts, prequential, prequential_chunks, stream
+from jsketch.loops.prequential import prequential, prequential_chunks
 from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
 from jsketch.loops.run import Run, compiled_programs, next_capacity, run, run_seeds
+from jsketch.loops.stream import Forecasts, stream
 
 __all__ = [
     "Driven",

@@ -1,0 +1,93 @@
+"""Runs a checkout of the first PKAWV author's NumPy implementation (Remjez/kernel-online-learning) beside ours.
+
+Nothing of it is part of this project: give `scripts/bench-online --reference DIR` a folder that holds its `forecaster.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FREQUENCIES = 1000  # of FOGD
+
+
+class ReferenceRun(NamedTuple):
+    """The first examples of a stream, as many as there was time for."""
+
+    prediction: np.ndarray
+    seconds: float
+
+
+def load(folder: Path) -> Any:
+    """The author's module. Raises FileNotFoundError when the folder holds no forecaster.py."""
+    if not (folder / "forecaster.py").exists():
+        raise FileNotFoundError(
+            f"{folder} holds no forecaster.py: --reference takes a checkout of Remjez/kernel-online-learning, the author's"
+            " code."
+        )
+    sys.path.insert(0, str(folder.resolve()))
+    if not _has_choldate():
+        # only the Nystrom forecasters call it, but the module imports it
+        absent = types.ModuleType("choldate")
+        absent.cholupdate = absent.choldowndate = None  # type: ignore[attr-defined]
+        sys.modules["choldate"] = absent
+    return importlib.import_module("forecaster")
+
+
+def can_run(method: str) -> bool:
+    """Whether the author has the method and the package that it needs; says so when it is missing."""
+    if method == "nystrom" and not _has_choldate():
+        print(f"{'':23s} author: not run, its Nystrom forecaster needs the package choldate", flush=True)
+        return False
+    return method != "nystrom_theory"
+
+
+def _has_choldate() -> bool:
+    found = sys.modules.get("choldate")
+    return found.cholupdate is not None if found else importlib.util.find_spec("choldate") is not None
+
+
+def make(folder: Path, method: str, degree: int, lengthscale: float, inputs: int, count: int) -> Any:
+    """Their forecaster with the settings of their notebook: projected ridge regression, lam = 1."""
+    library = load(folder)
+
+    def kernel(a: np.ndarray, b: np.ndarray) -> float:
+        return math.exp(-float(np.sum((a - b) ** 2)) / (2 * lengthscale**2))
+
+    if method == "taylor":
+        size = sum(inputs**k for k in range(degree + 1))
+        return library.Ridge_reg(size, 1.0, lambda x: library.compute_taylor_features(x, degree, lengthscale))
+    if method == "fogd":
+        return library.Fourier_online_GD_reg(inputs, FREQUENCIES, lengthscale, 1 / math.sqrt(count))
+    if method == "pros_n_kons":
+        return library.Pros_n_kons(inputs, 1.0, kernel)
+    return library.Nystrom_chol_kernel_ridge_reg(inputs, kernel)
+
+
+def run(
+    folder: Path,
+    method: str,
+    degree: int,
+    lengthscale: float,
+    xs: np.ndarray,
+    ys: np.ndarray,
+    limit_seconds: float,
+) -> ReferenceRun:
+    """Predicts and learns xs [n,d], ys [n] one by one until the time is up; at least two examples."""
+    forecaster = make(folder, method, degree, lengthscale, xs.shape[1], len(ys))
+    predictions: list[float] = []
+    began = time.perf_counter()
+    for x, y in zip(xs, ys, strict=True):
+        predictions.append(float(forecaster.predict(x)))
+        forecaster.update(x, y)
+        if len(predictions) >= 2 and time.perf_counter() - began > limit_seconds:
+            break
+    return ReferenceRun(np.array(predictions), time.perf_counter() - began)
