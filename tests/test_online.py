@@ -37,6 +37,15 @@ CASES = {
     "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
 }
+LAMS = jnp.geomspace(0.01, 10.0, 4)
+CASES |= {
+    "mixture_taylor": online.over_regularizations(CASES["taylor_awv"], LAMS, bound=1.0),
+    "mixture_vovk": online.over_regularizations(CASES["taylor_ridge"], LAMS, 1.0, rule="vovk"),
+    "mixture_kernels": online.Mixture(
+        CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
+    ),
+    "mixture_kors": online.over_regularizations(CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True),
+}
 IN_BLOCKS = [
     name for name in CASES if hasattr(CASES[name], "predict_update") or hasattr(CASES[name], "advance")
 ]
