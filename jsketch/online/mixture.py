@@ -24,6 +24,7 @@ from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike
 
 from jsketch import checks
+from jsketch.online.step import step as one_step
 from jsketch.types import ForecastInfo, PRNGKey, is_traced
 
 RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guarantee
@@ -90,15 +91,9 @@ class Mixture:
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, Array, ForecastInfo]:
         """`predict` and `update` in one: (state, y^, info)."""
-
-        def one(expert: Any, own: Any) -> tuple[Any, Array, ForecastInfo]:
-            if hasattr(expert, "step"):
-                return expert.step(own, x, y, key)
-            prediction = expert.predict(own, x)
-            new, info = expert.update(own, x, y, key)
-            return new, prediction, info
-
-        experts, predictions, infos = self._each(one, state, x.dtype)
+        experts, predictions, infos = self._each(
+            lambda expert, own: one_step(expert, own, x, y, key), state, x.dtype
+        )
         predictions = self._clipped(predictions)
         info = _together(infos)
         new = MixtureState(experts, _normalized(state.log_weights - self._penalties(predictions, y)))
