@@ -13,6 +13,7 @@ import pytest
 
 from jsketch import kernels, loops, online
 from jsketch.loops import live as live_streams
+from jsketch.loops import saved
 from jsketch.loops.describe import describe
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
@@ -73,6 +74,34 @@ def test_predicting_changes_nothing_and_learning_is_predict_learn(name):
     assert apart.received == both.received == 12
 
 
+@each
+def test_many_at_once_are_one_at_a_time(name):
+    """Batches of any length between single examples; predictions of rows come from one state."""
+    xs, ys = examples()
+    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    single, many = loops.Live(CASES[name], 2, KEY), loops.Live(CASES[name], 2, KEY)
+    run(single, xs[:31], ys[:31])
+    parts = [many.learn_many(xs[:13], ys[:13]).prediction]
+    parts.append([many.predict_learn(xs[13], ys[13])])
+    parts.append(many.learn_many(xs[14:31], ys[14:31]).prediction)
+    np.testing.assert_allclose(np.concatenate(parts), forecasts.prediction[:31], rtol=1e-9, atol=1e-9)
+    one_by_one = [single.predict(x) for x in xs]
+    np.testing.assert_allclose(many.predict_many(xs), one_by_one, rtol=1e-9, atol=1e-9)
+    assert many.received == 31
+
+
+def test_rows_beyond_a_block_and_few_programs(monkeypatch):
+    monkeypatch.setattr(live_streams, "ROWS", 8)
+    xs, ys = examples()
+    stream = loops.Live(TAYLOR.replace(features=Taylor(2, 5, 0.8)), 2, KEY)
+    stream.learn_many(xs, ys)
+    before = live_streams.compiled_programs()
+    for rows in (1, 3, 4, 5, 8, 9, 21, 40):
+        alone = [stream.predict(x) for x in xs[:rows]]
+        np.testing.assert_allclose(stream.predict_many(xs[:rows]), alone, atol=1e-12)
+    assert live_streams.compiled_programs() - before == 1 + 3  # `predict`, and rows of 1, 4 and 8
+
+
 def test_nothing_is_compiled_again_for_an_example():
     xs, ys = examples()
     stream = loops.Live(TAYLOR, 2, KEY)
@@ -83,6 +112,7 @@ def test_nothing_is_compiled_again_for_an_example():
     other.predict(list(xs[0])), other.learn(jnp.asarray(xs[0]), 1)
     assert live_streams.compiled_programs() == before
     growing = loops.Live(online.KernelAWV(GAUSSIAN, 0.5, capacity=18), 2, KEY)
+    before = live_streams.compiled_programs()
     run(growing, xs, ys)
     assert live_streams.compiled_programs() - before == 3  # room for 18, 27 and 41
     assert growing.state.points.shape[0] == 41
@@ -125,7 +155,7 @@ def test_a_file_is_whole_or_the_old_one(tmp_path, monkeypatch):
     def fail(descriptor):
         raise OSError("disk full")
 
-    monkeypatch.setattr(live_streams.os, "fsync", fail)
+    monkeypatch.setattr(saved.os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
         stream.save(tmp_path / "stream")
     assert loops.Live.load(tmp_path / "stream", TAYLOR).received == 0
@@ -184,6 +214,13 @@ def test_descriptions_are_the_same_in_every_process():
         (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
         (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
         (lambda s: s.learn([0.0, 1.0], "high"), "a label is a number"),
+        (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
+        (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
+        (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
+        (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
+        (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
+        (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
+        (lambda s: s.learn_many([["a", "b"]], [1.0]), "could not convert"),
         (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs counts"),
         (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
         (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),

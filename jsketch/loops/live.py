@@ -6,10 +6,8 @@ The one mutable object of the package, for the edge where examples arrive one at
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,15 +15,20 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization
 
+from jsketch.loops import saved
 from jsketch.loops.describe import describe, differences
-from jsketch.loops.inputs import check_keys
-from jsketch.online.step import look, step
+from jsketch.loops.inputs import check_keys, check_stream
+from jsketch.loops.prequential import Forecasts, prequential
+from jsketch.online.step import look, look_at_all, step
 from jsketch.types import ForecastInfo, PRNGKey
 
-FORMAT, VERSION = "jsketch live stream", 1
+ROWS = 1024  # predicted together
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 _look = jax.jit(lambda forecaster, state, x, key, t: look(forecaster, state, x, jax.random.fold_in(key, t)))
+_look_at_all = jax.jit(
+    lambda forecaster, state, xs, key, t: look_at_all(forecaster, state, xs, jax.random.fold_in(key, t))
+)
 # the state's memory is taken over: copying a large one costs ten times the update
 _step = jax.jit(
     lambda forecaster, state, x, y, key, t: step(forecaster, state, x, y, jax.random.fold_in(key, t)),
@@ -34,8 +37,8 @@ _step = jax.jit(
 
 
 def compiled_programs() -> int:
-    """Programs that live streams have compiled in this process: two a forecaster, and two whenever its capacity grows."""
-    return _look._cache_size() + _step._cache_size()
+    """Programs that live streams have compiled in this process: one for each of their methods, and for each capacity."""
+    return sum(f._cache_size() for f in (_start, _look, _look_at_all, _step))
 
 
 class Live:
@@ -75,35 +78,39 @@ class Live:
         """`predict`, then `learn`, in one program: for streams whose label is at hand."""
         return self._advance(self._example(x), self._label(y))[0]
 
+    def predict_many(self, xs: Any) -> np.ndarray:
+        """`predict` at every row of xs [n,d], all from the present state: [n]."""
+        xs = self._examples(xs, np.zeros(np.shape(xs)[:1]))[0]
+        predictions = [self._predict_rows(xs[begin : begin + ROWS]) for begin in range(0, len(xs), ROWS)]
+        return np.concatenate(predictions)
+
+    def learn_many(self, xs: Any, ys: Any) -> Forecasts:
+        """Learns ys [n] at xs [n,d] in order, in exact blocks where the forecaster has them. Returns what happened: the
+        predictions are made one by one, each before its label. Compiled once for every n."""
+        xs, ys = self._examples(xs, ys)
+        forecasts, self.state = prequential(
+            self.forecaster, xs, ys, self._key, state=self.state, first=self.received
+        )
+        self.received += len(xs)
+        return forecasts
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one file, whole or not at all: a line of JSON that says what it is, then the numbers."""
-        body = serialization.to_bytes(self.state)
         header = dict(
-            format=FORMAT,
-            version=VERSION,
             forecaster=describe(self.forecaster),
             inputs=self.inputs,
             dtype=self.dtype.name,
             received=self.received,
             key=np.asarray(jax.random.key_data(self._key)).tolist(),
             key_kind=str(jax.random.key_impl(self._key)),
-            sha256=hashlib.sha256(body).hexdigest(),
         )
-        part = Path(f"{os.fspath(path)}.part")
-        with part.open("wb") as file:
-            file.write(json.dumps(header).encode() + b"\n" + body)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        saved.write(path, header, serialization.to_bytes(self.state))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], forecaster: Any) -> Live:
         """The stream of a file, to go on with. Raises ValueError, naming every difference, when it was saved with another
         forecaster, and for a file that is damaged or something else."""
-        first, _, body = Path(path).read_bytes().partition(b"\n")
-        header = _header(path, first)
-        if hashlib.sha256(body).hexdigest() != header["sha256"]:
-            raise ValueError(f"{path} is damaged: its numbers are not those that were saved.")
+        header, body = saved.read(path)
         changed = differences(header["forecaster"], json.loads(json.dumps(describe(forecaster))))
         if changed:
             raise ValueError(f"{path} was saved with another forecaster: {'; '.join(changed)}.")
@@ -134,6 +141,30 @@ class Live:
             )
         self.received += 1
         return float(prediction), info
+
+    def _predict_rows(self, xs: np.ndarray) -> np.ndarray:
+        # rows are filled up to a power of two, so that few numbers of rows are ever compiled
+        filled = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
+        while True:
+            predictions, overflow = _look_at_all(
+                self.forecaster, self.state, filled, self._stream_key, self.received
+            )
+            if not overflow:
+                return np.asarray(predictions)[: len(xs)]
+            self.state = self.forecaster.grow(self.state)
+
+    def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
+        try:
+            xs, ys = check_stream(np.asarray(xs, self.dtype), np.asarray(ys, self.dtype))
+        except TypeError as error:
+            raise ValueError(f"examples and labels must be numbers: {error}") from error
+        if np.isinf(ys).any():
+            raise ValueError(f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing one.")
+        if xs.shape[1] != self.inputs:
+            raise ValueError(
+                f"an example of this stream is a vector of {self.inputs} numbers; these have {xs.shape[1]}."
+            )
+        return np.asarray(xs), np.asarray(ys)
 
     def _example(self, x: Any) -> np.ndarray:
         try:
@@ -169,14 +200,3 @@ def _floating(dtype: Any) -> np.dtype:
             f'a stream of {wanted.name} numbers needs jax.config.update("jax_enable_x64", True) before anything else.'
         )
     return wanted
-
-
-def _header(path: Any, line: bytes) -> dict[str, Any]:
-    try:
-        header = json.loads(line)
-        kind, version = header["format"], header["version"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is not a saved live stream.") from error
-    if (kind, version) != (FORMAT, VERSION):
-        raise ValueError(f"{path} is a {kind}, version {version}; this is {FORMAT}, version {VERSION}.")
-    return header

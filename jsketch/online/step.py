@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -23,3 +24,15 @@ def look(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> tuple[Array, Ar
     """(the prediction y^ [] that `step` would make at x [d], whether the state has to grow first [])."""
     _, prediction, info = step(forecaster, state, x, jnp.full((), jnp.nan, x.dtype), key)
     return prediction, info.overflow
+
+
+def look_at_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[Array, Array]:
+    """`look` at every row of xs [n,d] from the same state: predictions [n], and whether the state has to grow for any []."""
+
+    def one(x: Array) -> tuple[Array, Array]:
+        return look(forecaster, state, x, key)
+
+    # a step of its own branches on the example, and under vmap would pay for both sides at every row
+    branches = callable(getattr(forecaster, "step", None)) and not hasattr(forecaster, "predict_update")
+    predictions, overflow = lax.map(one, xs) if branches else jax.vmap(one)(xs)
+    return predictions, overflow.any()
