@@ -268,3 +268,27 @@ def test_chunks_of_memory_mapped_files(tmp_path):
     parts = [f.prediction for f, _ in loops.prequential_chunks(TAYLOR, loops.chunks(*mapped, 10), KEY)]
     whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
     np.testing.assert_allclose(np.concatenate(parts), whole.prediction, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_stream(tmp_path):
+    """600,000 examples, 91 MB if they were kept, in a process of their own; 5,000,000 took 590 MB in all."""
+    out = tmp_path / "numbers.json"
+    root = Path(__file__).parents[1]
+    command = [
+        "-m",
+        "experiments.stream_memory",
+        "--examples",
+        "600000",
+        "--chunk",
+        "20000",
+        "--out",
+        str(out),
+    ]
+    subprocess.run(
+        [sys.executable, *command], cwd=root, env=dict(os.environ, PYTHONPATH=str(root)), check=True
+    )
+    numbers = json.loads(out.read_text())["stream"]
+    assert numbers["peak_mb"] < 1000
+    assert numbers["peak_mb"] - numbers["peak_mb_after_two_chunks"] < 60
+    assert numbers["average_loss"] < 0.7
