@@ -48,8 +48,8 @@ class Mixture:
     forecaster such as {"kernel": Gaussian([G])}. What the experts share is computed once (PKAWV's features, unless they are
     in the grid); the rest costs G times one forecaster. All get the same key, so they draw the same.
 
-    in_turn: the experts one after the other instead of in one vmapped computation. For NystromAWV, which looks at the past
-    only when a point joins: under vmap it would at every example, at O(G n m^2) each.
+    in_turn: the experts one after the other, each on its own, instead of in one vmapped computation. For NystromAWV, which
+    looks at the past only when a point joins: under vmap it would at every example, at O(G n m^2) each.
 
     Predictions are clipped to [-B, B]. A label outside is learned as it is and counts as -B or B in the weights, and so
     in the guarantee.
