@@ -37,6 +37,15 @@ CASES = {
     "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
 }
+LAMS = jnp.geomspace(0.01, 10.0, 4)
+CASES |= {
+    "mixture_taylor": online.over_regularizations(CASES["taylor_awv"], LAMS, bound=1.0),
+    "mixture_vovk": online.over_regularizations(CASES["taylor_ridge"], LAMS, 1.0, rule="vovk"),
+    "mixture_kernels": online.Mixture(
+        CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
+    ),
+    "mixture_kors": online.over_regularizations(CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True),
+}
 IN_BLOCKS = [
     name for name in CASES if hasattr(CASES[name], "predict_update") or hasattr(CASES[name], "advance")
 ]
@@ -459,7 +468,20 @@ def test_theorems_3_and_4_never_fail():
         ),
         (lambda x, y: nystrom_with(x, y, mu=0.0), "mu must be"),
         (lambda x, y: nystrom_with(x, y, weights="other"), "weights must be one of"),
-        (lambda x, y: loops.prequential(online.FOGD(kernels.Gaussian(1.0), 0.0), x, y, KEY), "step must be"),
+        (
+            lambda x, y: loops.prequential(online.FOGD(kernels.Gaussian(1.0), 0.0), x, y, KEY),
+            "step_size must be",
+        ),
+        (lambda x, y: loops.prequential(online.NOGD(kernels.Linear(), -1.0), x, y, KEY), "step_size must be"),
+        (lambda x, y: newton_with(x, y, bound=0.0), "bound must be"),
+        (lambda x, y: newton_with(x, y, regularization=-1.0), "regularization must be"),
+        (lambda x, y: newton_with(x, y, sampling=Sampling(beta=0.0)), "beta must be"),
+        (
+            lambda x, y: loops.prequential(
+                online.SketchedKONS(kernels.Gaussian(1.0), minimum_probability=1.5), x, y, KEY
+            ),
+            "minimum_probability must lie between 0 and 1",
+        ),
         (
             lambda x, y: loops.prequential(online.FOGD(kernels.Linear(), 0.1), x, y, KEY),
             "Gaussian and Matern",
@@ -475,6 +497,10 @@ def nystrom_with(x, y, **options):
     return loops.prequential(
         online.NystromAWV(kernels.Gaussian(1.0), sampling=Sampling(**options)), x, y, KEY
     )
+
+
+def newton_with(x, y, **options):
+    return loops.prequential(online.ProsNKONS(kernels.Gaussian(1.0), **options), x, y, KEY)
 
 
 def run(x, y, **options):

@@ -5,13 +5,17 @@
     run_seeds   the same over seeds: vmapped on an accelerator, spread over the cores of a CPU
     drive       the same rounds for an objective that no tracer can enter; resumable
     prequential a forecaster meets a stream: every prediction before its label
+    chunks      a stream in a file, for `prequential_chunks`
+    Live        a stream that arrives one example at a time, saved and gone on with in another process
 
 The unit is a round: ask, observe a batch, tell. The horizon counts evaluations, traces live on the evaluation axis [T], and
 the last batch is cut at T. Keys are folded in by evaluation number from two separate roots, one for the algorithm and one
 for the problem: all algorithms meet the same noise under the same key, and a run continues at any point.
 """
 
+from jsketch.loops.chunks import chunks
 from jsketch.loops.drive import Driven, drive
+from jsketch.loops.live import Live
 from jsketch.loops.prequential import prequential, prequential_chunks
 from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
 from jsketch.loops.run import Run, compiled_programs, next_capacity, run, run_seeds
@@ -20,9 +24,11 @@ from jsketch.loops.stream import Forecasts, stream
 __all__ = [
     "Driven",
     "Forecasts",
+    "Live",
     "Progress",
     "Run",
     "Trace",
+    "chunks",
     "compiled_programs",
     "drive",
     "next_capacity",

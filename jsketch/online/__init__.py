@@ -2,6 +2,7 @@
 
 from jsketch.online.gradient import FOGD
 from jsketch.online.kernel_awv import KernelAWV
+from jsketch.online.mixture import Mixture, over_regularizations
 from jsketch.online.nogd import NOGD
 from jsketch.online.nystrom_awv import ForgettingNystromAWV, NystromAWV
 from jsketch.online.pros_n_kons import ProsNKONS
@@ -14,7 +15,9 @@ __all__ = [
     "PKAWV",
     "ForgettingNystromAWV",
     "KernelAWV",
+    "Mixture",
     "NystromAWV",
     "ProsNKONS",
     "SketchedKONS",
+    "over_regularizations",
 ]

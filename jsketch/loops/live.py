@@ -1,0 +1,203 @@
+"""A live stream on the host: one example in, one prediction out, and a file that goes on in another process.
+
+The one mutable object of the package, for the edge where examples arrive one at a time. The numbers are those of
+`prequential` with the same key on the same examples.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import serialization
+
+from jsketch.loops import saved
+from jsketch.loops.describe import describe, differences
+from jsketch.loops.inputs import check_keys, check_stream
+from jsketch.loops.prequential import prequential
+from jsketch.loops.stream import Forecasts
+from jsketch.online.step import look, look_at_all, step
+from jsketch.types import ForecastInfo, PRNGKey
+
+ROWS = 1024  # predicted together
+
+_start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
+_look = jax.jit(lambda forecaster, state, x, key, t: look(forecaster, state, x, jax.random.fold_in(key, t)))
+_look_at_all = jax.jit(
+    lambda forecaster, state, xs, key, t: look_at_all(forecaster, state, xs, jax.random.fold_in(key, t))
+)
+# the state's memory is taken over: copying a large one costs ten times the update
+_step = jax.jit(
+    lambda forecaster, state, x, y, key, t: step(forecaster, state, x, y, jax.random.fold_in(key, t)),
+    donate_argnums=1,
+)
+
+
+def compiled_programs() -> int:
+    """Programs that live streams have compiled in this process: one for each of their methods, and for each capacity."""
+    return sum(f._cache_size() for f in (_start, _look, _look_at_all, _step))
+
+
+class Live:
+    """A forecaster and all that it has learned from `received` examples of d = `inputs` numbers.
+
+    `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep. Methods raise ValueError,
+    and change nothing, for an example of another shape, a missing or infinite input, or an infinite label.
+    """
+
+    def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: Any = float):
+        """Nothing seen. Raises ValueError on static mistakes, and for float64 numbers where jax has none."""
+        if isinstance(inputs, bool) or not isinstance(inputs, int | np.integer) or inputs < 1:
+            raise ValueError(f"inputs counts the numbers of an example, at least 1; {inputs!r} was given.")
+        self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
+        self.dtype = _floating(dtype)
+        self._key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
+        init_key, self._stream_key = jax.random.split(self._key)
+        example = jnp.zeros(self.inputs, self.dtype)
+        forecaster.init(example, init_key)  # static mistakes are said outside of jit
+        self.state = _start(forecaster, example, init_key)
+
+    def predict(self, x: Any) -> float:
+        """The prediction at x [d]. Nothing is learned; a state without room for x grows, as it would to learn it."""
+        x = self._example(x)
+        while True:
+            prediction, overflow = _look(self.forecaster, self.state, x, self._stream_key, self.received)
+            if not overflow:
+                return float(prediction)
+            self.state = self.forecaster.grow(self.state)
+
+    def learn(self, x: Any, y: float) -> ForecastInfo:
+        """Learns label y at x [d]. NaN for a missing label: the example counts, nothing is learned. Raises
+        FloatingPointError when the state is no longer finite."""
+        return self._advance(self._example(x), self._label(y))[1]
+
+    def predict_learn(self, x: Any, y: float) -> float:
+        """`predict`, then `learn`, in one program: for streams whose label is at hand."""
+        return self._advance(self._example(x), self._label(y))[0]
+
+    def predict_many(self, xs: Any) -> np.ndarray:
+        """`predict` at every row of xs [n,d], all from the present state: [n]."""
+        xs = self._examples(xs, np.zeros(np.shape(xs)[:1]))[0]
+        predictions = [self._predict_rows(xs[begin : begin + ROWS]) for begin in range(0, len(xs), ROWS)]
+        return np.concatenate(predictions)
+
+    def learn_many(self, xs: Any, ys: Any) -> Forecasts:
+        """Learns ys [n] at xs [n,d] in order, in exact blocks where the forecaster has them. Returns what happened: the
+        predictions are made one by one, each before its label. Compiled once for every n."""
+        xs, ys = self._examples(xs, ys)
+        forecasts, self.state = prequential(
+            self.forecaster, xs, ys, self._key, state=self.state, first=self.received
+        )
+        self.received += len(xs)
+        return forecasts
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything to one file, whole or not at all: a line of JSON that says what it is, then the numbers."""
+        header = dict(
+            forecaster=describe(self.forecaster),
+            inputs=self.inputs,
+            dtype=self.dtype.name,
+            received=self.received,
+            key=np.asarray(jax.random.key_data(self._key)).tolist(),
+            key_kind=str(jax.random.key_impl(self._key)),
+        )
+        saved.write(path, header, serialization.to_bytes(self.state))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], forecaster: Any) -> Live:
+        """The stream of a file, to go on with. Raises ValueError, naming every difference, when it was saved with another
+        forecaster, and for a file that is damaged or something else."""
+        header, body = saved.read(path)
+        changed = differences(header["forecaster"], json.loads(json.dumps(describe(forecaster))))
+        if changed:
+            raise ValueError(f"{path} was saved with another forecaster: {'; '.join(changed)}.")
+        key = jax.random.wrap_key_data(jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"])
+        live = cls(forecaster, header["inputs"], key, header["dtype"])
+        try:
+            state = serialization.from_bytes(live.state, body)
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"{path} holds the state of another version of this forecaster: {error}"
+            ) from error
+        live.state = jax.tree.map(jnp.asarray, state)
+        live.received = header["received"]
+        return live
+
+    def _advance(self, x: np.ndarray, y: np.ndarray) -> tuple[float, ForecastInfo]:
+        while True:
+            self.state, prediction, info = _step(
+                self.forecaster, self.state, x, y, self._stream_key, self.received
+            )
+            if not info.overflow:
+                break
+            self.state = self.forecaster.grow(self.state)
+        if info.nonfinite:
+            raise FloatingPointError(
+                f"the state is no longer finite after example {self.received}: go on from a saved file, in float64 or with a"
+                " larger regularization."
+            )
+        self.received += 1
+        return float(prediction), info
+
+    def _predict_rows(self, xs: np.ndarray) -> np.ndarray:
+        # rows are filled up to a power of two, so that few numbers of rows are ever compiled
+        filled = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
+        while True:
+            predictions, overflow = _look_at_all(
+                self.forecaster, self.state, filled, self._stream_key, self.received
+            )
+            if not overflow:
+                return np.asarray(predictions)[: len(xs)]
+            self.state = self.forecaster.grow(self.state)
+
+    def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
+        try:
+            xs, ys = check_stream(np.asarray(xs, self.dtype), np.asarray(ys, self.dtype))
+        except TypeError as error:
+            raise ValueError(f"examples and labels must be numbers: {error}") from error
+        if np.isinf(ys).any():
+            raise ValueError(f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing one.")
+        if xs.shape[1] != self.inputs:
+            raise ValueError(
+                f"an example of this stream is a vector of {self.inputs} numbers; these have {xs.shape[1]}."
+            )
+        return np.asarray(xs), np.asarray(ys)
+
+    def _example(self, x: Any) -> np.ndarray:
+        try:
+            numbers = np.asarray(x, self.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"an example must hold {self.inputs} numbers; {x!r} was given.") from error
+        if numbers.shape != (self.inputs,):
+            raise ValueError(
+                f"an example of this stream is a vector of {self.inputs} numbers; its shape is {numbers.shape}."
+            )
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not: {x!r}."
+            )
+        return numbers
+
+    def _label(self, y: Any) -> np.ndarray:
+        try:
+            label = np.asarray(y, self.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"a label is a number, NaN for a missing one; {y!r} was given.") from error
+        if label.shape != () or np.isinf(label):
+            raise ValueError(f"a label is one finite number, or NaN for a missing one; {y!r} was given.")
+        return label
+
+
+def _floating(dtype: Any) -> np.dtype:
+    wanted = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
+    if not jnp.issubdtype(wanted, jnp.floating):
+        raise ValueError(f"dtype must be a floating point type; {dtype!r} was given.")
+    if jax.dtypes.canonicalize_dtype(wanted) != wanted:
+        raise ValueError(
+            f'a stream of {wanted.name} numbers needs jax.config.update("jax_enable_x64", True) before anything else.'
+        )
+    return wanted

@@ -1,0 +1,224 @@
+"""Tuning without a validation set: the exponentially weighted average of forecasters that differ in some numbers.
+
+The remark after Theorem 4 and Corollary 7 of Jezequel, Gaillard, Rudi (NeurIPS 2019), with the expert advice of Cesa-Bianchi
+and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to 3.6. While |y| <= B, the mixture of G experts has
+
+    loss of the mixture <= min_g loss of expert g + log(G) / eta
+
+on every stream, however chosen: for the average of the predictions (`rule="average"`) at eta <= 1/(8 B^2), where the squared
+loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta <= 1/(2 B^2), where it is mixable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array, lax
+from jax.scipy.special import logsumexp
+from jax.typing import ArrayLike
+
+from jsketch import checks
+from jsketch.online.step import step as one_step
+from jsketch.types import ForecastInfo, PRNGKey, is_traced
+
+RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guarantee
+
+
+@struct.dataclass
+class MixtureState:
+    """What each expert believes, and how much it is believed."""
+
+    experts: Any  # the state of the forecaster, every leaf with a leading axis G
+    log_weights: (
+        Array  # [G], of weights that sum to one; the largest is that of the expert with the least loss
+    )
+
+
+@struct.dataclass
+class Mixture:
+    """G copies of `forecaster` that differ in the fields named in `grid`, weighted by exp(-eta * their losses).
+
+    grid: the values of each field, every leaf with a leading axis G: {"regularization": [G]}, or a whole part of the
+    forecaster such as {"kernel": Gaussian([G])}. What the experts share is computed once (PKAWV's features, unless they are
+    in the grid); the rest costs G times one forecaster. All get the same key, so they draw the same.
+
+    in_turn: the experts one after the other, each on its own, instead of in one vmapped computation. For NystromAWV, which
+    looks at the past only when a point joins: under vmap it would at every example, at O(G n m) each.
+
+    Predictions are clipped to [-B, B]. A label outside is learned as it is and counts as -B or B in the weights, and so
+    in the guarantee.
+    """
+
+    forecaster: Any
+    grid: dict[str, Any]
+    bound: ArrayLike  # B
+    learning_rate: ArrayLike | None = None  # eta; None: the largest with the guarantee
+    rule: str = struct.field(pytree_node=False, default="average")
+    in_turn: bool = struct.field(pytree_node=False, default=False)
+
+    def init(self, x: Array, key: PRNGKey) -> MixtureState:
+        """Equal weights; x [d] is one example. Raises ValueError on static mistakes of the grid and of each expert."""
+        checks.choice(tuple(RATES), rule=self.rule)
+        checks.positive(bound=self.bound)
+        if self.learning_rate is not None:
+            checks.positive(learning_rate=self.learning_rate)
+        x, count = checks.example(x), self._count()
+        if not is_traced(self.forecaster, self.grid):
+            for g in range(count):  # under vmap their numbers would go unchecked
+                self._expert(g, x.dtype).init(x, key)
+        experts = jax.vmap(lambda values: self.forecaster.replace(**values).init(x, key))(self._grid(x.dtype))
+        return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
+
+    def predict(self, state: MixtureState, x: Array) -> Array:
+        """y^ [] for x [d]."""
+        predictions = self._each(lambda expert, own: expert.predict(own, x), state, x.dtype)
+        return self._combined(state.log_weights, self._clipped(predictions))
+
+    def update(
+        self, state: MixtureState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[MixtureState, ForecastInfo]:
+        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
+        state, _, info = self.step(state, x, y, key)
+        return state, info
+
+    def step(
+        self, state: MixtureState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[MixtureState, Array, ForecastInfo]:
+        """`predict` and `update` in one: (state, y^, info)."""
+        experts, predictions, infos = self._each(
+            lambda expert, own: one_step(expert, own, x, y, key), state, x.dtype
+        )
+        predictions = self._clipped(predictions)
+        info = _together(infos)
+        new = MixtureState(experts, _normalized(state.log_weights - self._penalties(predictions, y)))
+        if hasattr(self.forecaster, "grow"):  # one expert without room stops all
+            new = jax.tree.map(lambda old, updated: jnp.where(info.overflow, old, updated), state, new)
+        return new, self._combined(state.log_weights, predictions), info
+
+    @property
+    def predict_update(
+        self,
+    ) -> Callable[[MixtureState, Array, Array], tuple[MixtureState, Array, ForecastInfo]]:
+        """As `step` for x [B,d] and y [B], exactly. Absent where the forecaster has none: loops then take single steps."""
+        if not hasattr(self.forecaster, "predict_update"):
+            raise AttributeError(f"{type(self.forecaster).__name__} is not exact in blocks")
+        return self._block
+
+    def _block(self, state: MixtureState, x: Array, y: Array) -> tuple[MixtureState, Array, ForecastInfo]:
+        experts, predictions, infos = self._each(
+            lambda expert, own: expert.predict_update(own, x, y), state, x.dtype
+        )
+        predictions = self._clipped(predictions)  # [G, B]
+        after = state.log_weights[:, None] - jnp.cumsum(self._penalties(predictions, y), axis=1)
+        before = jnp.concatenate([state.log_weights[:, None], after[:, :-1]], axis=1)
+        state = MixtureState(experts, _normalized(after[:, -1]))
+        return state, self._combined(before, predictions), _together(infos)
+
+    def grow(self, state: MixtureState) -> MixtureState:
+        """The same state with more room for every expert. Raises ValueError when they come to differ in size."""
+        dtype = state.log_weights.dtype
+        grown = [
+            self._expert(g, dtype).grow(jax.tree.map(lambda leaf, g=g: leaf[g], state.experts))
+            for g in range(len(state.log_weights))
+        ]
+        if len({tuple(leaf.shape for leaf in jax.tree.leaves(expert)) for expert in grown}) > 1:
+            raise ValueError(
+                f"the experts of this grid over {sorted(self.grid)} need different capacities, which one mixture cannot"
+                " hold: give the forecaster a larger capacity from the start."
+            )
+        return state.replace(experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown))
+
+    def _each(self, call: Callable[[Any, Any], Any], state: MixtureState, dtype: Any) -> Any:
+        """call(expert, its state) for all G, stacked."""
+
+        def one(values: dict[str, Any], own: Any) -> Any:
+            return call(self.forecaster.replace(**values), own)
+
+        if self.in_turn:
+            return lax.map(lambda pair: one(*pair), (self._grid(dtype), state.experts))
+        return jax.vmap(one)(self._grid(dtype), state.experts)
+
+    def _expert(self, g: int, dtype: Any) -> Any:
+        return self.forecaster.replace(**jax.tree.map(lambda leaf: leaf[g], self._grid(dtype)))
+
+    def _grid(self, dtype: Any) -> dict[str, Any]:
+        """The grid in the floating type of the examples."""
+
+        def cast(leaf: Any) -> Array:
+            return jnp.asarray(leaf, dtype if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None)
+
+        return jax.tree.map(cast, self.grid)
+
+    def _count(self) -> int:
+        """G. Raises ValueError for a grid that does not fit the forecaster."""
+        numbers = [f.name for f in dataclasses.fields(self.forecaster) if f.metadata.get("pytree_node", True)]
+        for name in self.grid:
+            if name not in numbers:
+                raise ValueError(
+                    f"the grid names {name!r}; the numbers of a {type(self.forecaster).__name__} are {numbers}."
+                )
+        shapes = [np.shape(leaf) for leaf in jax.tree.leaves(self.grid)]
+        lengths = {shape[:1] for shape in shapes}
+        if len(lengths) != 1 or lengths & {(), (0,)}:
+            raise ValueError(
+                "every number in the grid needs a leading axis with one entry for each of the G >= 1 experts; their shapes"
+                f" are {shapes}."
+            )
+        return shapes[0][0]
+
+    def _rate(self, dtype: Any) -> Array:
+        bound = jnp.asarray(self.bound, dtype)
+        largest = RATES[self.rule] / jnp.square(bound)
+        return largest if self.learning_rate is None else jnp.asarray(self.learning_rate, dtype)
+
+    def _clipped(self, values: Array) -> Array:
+        bound = jnp.asarray(self.bound, values.dtype)
+        return jnp.clip(values, -bound, bound)
+
+    def _penalties(self, predictions: Array, y: Array) -> Array:
+        """eta (y^_g - y)^2 [G, ...]; zero where there is no label."""
+        losses = jnp.where(jnp.isfinite(y), jnp.square(predictions - self._clipped(y)), 0)
+        return self._rate(predictions.dtype) * losses
+
+    def _combined(self, log_weights: Array, predictions: Array) -> Array:
+        """y^ [...] of the experts' predictions and log weights [G, ...] before the label."""
+        if self.rule == "average":
+            return (jax.nn.softmax(log_weights, axis=0) * predictions).sum(0)
+        rate, bound = self._rate(predictions.dtype), jnp.asarray(self.bound, predictions.dtype)
+        # the experts' pooled losses if the label were -B or B: y^ balances its own losses against them
+        low = logsumexp(log_weights - rate * jnp.square(predictions + bound), axis=0)
+        high = logsumexp(log_weights - rate * jnp.square(predictions - bound), axis=0)
+        return (high - low) / (4 * rate * bound)
+
+
+def over_regularizations(forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any) -> Mixture:
+    """The mixture of `forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`.
+
+    Raises ValueError unless they are a vector of finite numbers above 0 and the forecaster has a regularization.
+    """
+    values = np.asarray(regularizations)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(
+            f"regularizations must be a vector of at least one number, such as np.geomspace(0.01, 100, 9); its shape is"
+            f" {values.shape}."
+        )
+    checks.positive(regularizations=values)
+    mixture = Mixture(forecaster, {"regularization": jnp.asarray(values, float)}, bound, **options)
+    mixture._count()
+    return mixture
+
+
+def _normalized(log_weights: Array) -> Array:
+    # at every step: cumulative losses would outgrow the precision of their differences
+    return log_weights - logsumexp(log_weights)
+
+
+def _together(infos: ForecastInfo) -> ForecastInfo:
+    """One report of G: the largest dictionary, and any flag."""
+    return ForecastInfo(infos.dictionary_size.max(), infos.overflow.any(), infos.nonfinite.any())

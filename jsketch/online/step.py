@@ -1,0 +1,42 @@
+"""One example through a forecaster, whichever methods it has: what hosts of live streams call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jsketch.types import ForecastInfo, PRNGKey
+
+
+def step(forecaster: Any, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, ForecastInfo]:
+    """(state after y [] at x [d], the prediction y^ [] made before, info), in one call where the forecaster shares work."""
+    if callable(getattr(forecaster, "step", None)):  # a number of that name is the step of a gradient method
+        return forecaster.step(state, x, y, key)
+    if hasattr(forecaster, "advance"):
+        state, predictions, _, info = forecaster.advance(state, x[None], y[None], 1)
+        return state, predictions[0], info
+    prediction = forecaster.predict(state, x)
+    state, info = forecaster.update(state, x, y, key)
+    return state, prediction, info
+
+
+def look(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> tuple[Array, Array]:
+    """(the prediction y^ [] that `step` would make at x [d], whether the state has to grow first [])."""
+    _, prediction, info = step(forecaster, state, x, jnp.full((), jnp.nan, x.dtype), key)
+    return prediction, info.overflow
+
+
+def look_at_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[Array, Array]:
+    """`look` at every row of xs [n,d] from the same state: predictions [n], and whether the state has to grow for any []."""
+
+    def one(x: Array) -> tuple[Array, Array]:
+        return look(forecaster, state, x, key)
+
+    # it branches on the example, and under vmap would pay for both sides at every row
+    branches = callable(getattr(forecaster, "step", None)) or hasattr(forecaster, "advance")
+    branches = branches and not hasattr(forecaster, "predict_update")
+    predictions, overflow = lax.map(one, xs) if branches else jax.vmap(one)(xs)
+    return predictions, overflow.any()

@@ -1,0 +1,196 @@
+"""Mixtures of forecasters: the forecaster's own definition in NumPy, and the guarantee, which must never fail."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jsketch import kernels, loops, online
+from jsketch.online.mixture import RATES, Mixture, over_regularizations
+from jsketch.sketch.kors import Sampling
+from jsketch.sketch.taylor import Taylor
+
+KEY = jax.random.key(0)
+LAMS = np.array([1e-3, 0.1, 10.0, 1e3])
+RIDGE = online.PKAWV(Taylor(1, 3, 0.5))
+rules = pytest.mark.parametrize("rule", RATES)
+
+
+def examples(seed=0, n=80, noise=0.3):
+    random = np.random.default_rng(seed)
+    x = random.uniform(-1, 1, (n, 1))
+    return jnp.asarray(x), jnp.asarray(
+        np.clip(np.sin(4 * x[:, 0]) + noise * random.standard_normal(n), -1, 1)
+    )
+
+
+def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
+    """[G, n], each expert alone."""
+    experts = [forecaster.replace(regularization=lam) for lam in lams]
+    return np.stack([loops.prequential(expert, xs, ys, KEY)[0].prediction for expert in experts])
+
+
+def pooled(predictions, weights, y, eta):
+    """What the experts are charged together: over a stream the best one's losses and at most log(G) / eta."""
+    return -np.log(np.sum(weights * np.exp(-eta * (predictions - y) ** 2), axis=0)) / eta
+
+
+@rules
+def test_a_mixture_is_its_definition(rule):
+    """The experts run alone, their weights from sums of their losses; one label is missing."""
+    xs, ys = examples()
+    ys, bound = ys.at[20].set(jnp.nan), 0.8
+    mixture = over_regularizations(RIDGE, LAMS, bound, rule=rule)
+    forecasts, state = loops.prequential(mixture, xs, ys, KEY, block=16)
+    alone = np.clip(expert_predictions(xs, ys), -bound, bound)
+    eta = RATES[rule] / bound**2
+    losses = np.nan_to_num((alone - np.clip(ys, -bound, bound)) ** 2)
+    for t in range(len(ys)):
+        weights = np.exp(-eta * losses[:, :t].sum(1))[:, None] / np.exp(-eta * losses[:, :t].sum(1)).sum()
+        if rule == "average":
+            prediction = weights[:, 0] @ alone[:, t]
+        else:
+            below, above = (pooled(alone[:, [t]], weights, end, eta)[0] for end in (-bound, bound))
+            prediction = (below - above) / (4 * bound)
+        assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
+    np.testing.assert_allclose(np.exp(state.log_weights).sum(), 1)
+    ratios = -eta * (losses.sum(1) - losses.sum(1).min())
+    np.testing.assert_allclose(state.log_weights - state.log_weights.max(), ratios, atol=1e-8)
+
+
+@rules
+def test_a_prediction_never_costs_more_than_the_pooled_losses(rule):
+    """Exp-concavity and mixability, at every label in [-B, B]; twice the rate has no such guarantee."""
+    random = np.random.default_rng(1)
+    bound, labels = 1.7, np.linspace(-1.7, 1.7, 101)
+    predictions = bound * np.concatenate(
+        [random.uniform(-1, 1, (4, 300)), np.sign(random.normal(size=(4, 300)))], 1
+    )
+    weights = random.dirichlet(np.full(4, 0.3), 600).T
+    worst = {}
+    for factor in (1, 2):
+        eta = factor * RATES[rule] / bound**2
+        mixture = Mixture(RIDGE, {"regularization": LAMS}, bound, eta, rule=rule)
+        mixed = np.asarray(mixture._combined(jnp.log(jnp.asarray(weights)), jnp.asarray(predictions)))
+        worst[factor] = max(((mixed - y) ** 2 - pooled(predictions, weights, y, eta)).max() for y in labels)
+    assert worst[1] <= 1e-9
+    assert worst[2] > 1e-3
+
+
+def adversarial_streams(mixture, seeds, n=150):
+    """Labels by adversaries who see the prediction, one a stream: against its sign, in favour of the leading expert, or at
+    random. (xs [S,n,1], predictions [S,n], ys [S,n])"""
+
+    def one(key):
+        x_key, label_key, kind_key = jax.random.split(key, 3)
+        xs = jax.random.uniform(x_key, (n, 1), minval=-1, maxval=1)
+        noise = jax.random.uniform(label_key, (n,), minval=-1, maxval=1)
+        kind = jax.random.randint(kind_key, (), 0, 3)
+
+        def step(state, example):
+            x, noise = example
+            prediction = mixture.predict(state, x)
+            alone = mixture._each(lambda expert, own: expert.predict(own, x), state, x.dtype)
+            against = jnp.where(prediction > 0, -1.0, 1.0)
+            favoured = jnp.where(alone[jnp.argmin(state.log_weights)] > prediction, 1.0, -1.0)
+            y = jnp.stack([against, favoured, noise])[kind]
+            return mixture.update(state, x, y, KEY)[0], (prediction, y)
+
+        state = mixture.init(xs[0], KEY)
+        return xs, *lax.scan(step, state, (xs, noise))[1]
+
+    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), seeds))
+
+
+@rules
+def test_the_loss_is_the_best_experts_and_the_price_of_choosing(rule):
+    mixture = over_regularizations(RIDGE, LAMS, 1.0, rule=rule)
+    price = np.log(len(LAMS)) / RATES[rule]
+    paid = []
+    for xs, predictions, ys in zip(*adversarial_streams(mixture, 24), strict=True):
+        best = np.square(expert_predictions(xs, ys) - np.asarray(ys)).sum(1).min()
+        paid.append(float(jnp.square(predictions - ys).sum()) - best)
+    assert max(paid) <= price + 1e-9
+    assert max(paid) > price / 2  # the adversaries try
+
+
+def test_one_expert_is_the_forecaster():
+    xs, ys = examples(2)
+    for rule in RATES:
+        single = over_regularizations(RIDGE, [0.1], 1.0, rule=rule)
+        forecasts, _ = loops.prequential(single, xs, ys, KEY)
+        alone = np.clip(expert_predictions(xs, ys, [0.1])[0], -1, 1)
+        np.testing.assert_allclose(forecasts.prediction, alone, atol=1e-9)
+
+
+def test_the_best_regularization_wins():
+    """A noisy stream: too little and too much of it both lose."""
+    xs, ys = examples(3, 300, noise=0.8)
+    forecaster = RIDGE.replace(features=Taylor(1, 12, 0.3))
+    forecasts, state = loops.prequential(over_regularizations(forecaster, LAMS, 1.0), xs, ys, KEY)
+    losses = np.square(expert_predictions(xs, ys, forecaster=forecaster) - np.asarray(ys)).sum(1)
+    assert int(state.log_weights.argmax()) == losses.argmin() in (1, 2)
+    assert float(forecasts.loss.sum()) <= losses.min() + 8 * np.log(4)
+
+
+@pytest.mark.parametrize(
+    "forecaster",
+    [
+        online.KernelAWV(kernels.Gaussian(0.5), capacity=8),
+        online.NystromAWV(kernels.Gaussian(0.5), sampling=Sampling(0.1, 2.0), capacity=4),
+    ],
+)
+def test_room_grows_for_all_experts(forecaster):
+    """And taking turns changes nothing."""
+    xs, ys = examples(4)
+    small, state = loops.prequential(over_regularizations(forecaster, LAMS[:3], 1.0), xs, ys, KEY)
+    roomy = over_regularizations(forecaster.replace(capacity=128), LAMS[:3], 1.0, in_turn=True)
+    np.testing.assert_allclose(
+        small.prediction, loops.prequential(roomy, xs, ys, KEY)[0].prediction, atol=1e-9
+    )
+    assert jax.tree.leaves(state.experts)[0].shape[0] == 3
+
+
+def test_experts_that_come_to_differ_in_size_are_refused():
+    xs, ys = examples(4)
+    forecaster = online.NystromAWV(kernels.Gaussian(0.5), capacity=4)
+    grid = {"sampling": Sampling(jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5]))}
+    with pytest.raises(ValueError, match="need different capacities"):
+        loops.prequential(Mixture(forecaster, grid, 1.0), xs, ys, KEY)
+
+
+def test_whole_parts_of_a_forecaster_may_vary():
+    xs, ys = examples(6)
+    lengthscales = jnp.array([0.3, 1.0, 3.0])
+    mixture = Mixture(RIDGE, {"features": Taylor(1, 3, lengthscales), "regularization": LAMS[:3]}, 1.0)
+    forecasts, _ = loops.prequential(mixture, xs, ys, KEY)
+    assert float(forecasts.average_loss[-1]) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: over_regularizations(RIDGE, 0.1, 1.0), "must be a vector"),
+        (lambda: over_regularizations(RIDGE, [], 1.0), "must be a vector"),
+        (lambda: over_regularizations(RIDGE, [0.1, 0.0], 1.0), "finite number above 0"),
+        (lambda: over_regularizations(online.FOGD(None, 0.1), [0.1], 1.0), "the grid names 'regularization'"),
+        (lambda: Mixture(RIDGE, {"penalize_current": jnp.ones(2)}, 1.0), "the grid names 'penalize_current'"),
+        (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
+        (lambda: Mixture(RIDGE, {"regularization": 0.1}, 1.0), "leading axis"),
+        (
+            lambda: Mixture(RIDGE, {"regularization": LAMS, "features": Taylor(1, 3, jnp.ones(3))}, 1.0),
+            "leading",
+        ),
+        (
+            lambda: Mixture(RIDGE, {"regularization": -LAMS}, 1.0),
+            "regularization must be a finite number above 0",
+        ),
+        (lambda: over_regularizations(RIDGE, LAMS, 0.0), "bound must be a finite number above 0"),
+        (lambda: over_regularizations(RIDGE, LAMS, 1.0, learning_rate=-1.0), "learning_rate must be"),
+        (lambda: over_regularizations(RIDGE, LAMS, 1.0, rule="hedge"), "rule must be one of"),
+    ],
+)
+def test_mistakes_are_explained(build, words):
+    with pytest.raises(ValueError, match=words):
+        loops.prequential(build(), *examples(), KEY)
