@@ -52,6 +52,35 @@ def test_picks_are_those_of_the_dense_posterior(pending):
         np.testing.assert_array_equal(state.sketch.mean, before)
 
 
+def test_no_arm_twice():
+    """`repeat=False`: the dense posterior's picks among arms that were neither evaluated nor are under way, until none is
+    left."""
+    p = Problem(1)
+    bandit, state = plate(p, repeat=False)
+    under_way = int(np.flatnonzero(np.asarray(p.counts) == 0)[0])
+    state = bandit.pend(state, Query(jnp.asarray([under_way], jnp.int32), jnp.ones(1, bool)))
+    free = np.asarray(p.counts) == 0
+    free[under_way] = False
+    full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
+    mean, width, pulls, picks = np.asarray(state.sketch.mean), bandit.confidence_width(state), [under_way], []
+    for _ in range(min(8, free.sum())):
+        c = full[:, pulls]
+        inner = np.linalg.inv(full[np.ix_(pulls, pulls)] + np.eye(len(pulls)))
+        variance = np.diag(full) - np.einsum("ij,jk,ik->i", c, inner, c)
+        scores = np.where(free, mean + float(width) * np.sqrt(np.maximum(variance, 0)), -np.inf)
+        picks.append(int(np.argmax(scores)))
+        pulls.append(picks[-1])
+        free[picks[-1]] = False
+    query = ASK(bandit, state)
+    np.testing.assert_array_equal(np.asarray(query.index)[: len(picks)], picks)
+    few = state.replace(sketch=state.sketch.replace(pull_counts=state.sketch.pull_counts.at[3:].set(1)))
+    few = few.replace(pending=few.pending.at[:].set(0))
+    left = int((few.sketch.pull_counts == 0).sum())
+    query = ASK(bandit, few)
+    assert left < 8 and int(query.size) == left
+    assert len(set(np.asarray(query.index)[:left].tolist())) == left
+
+
 def test_an_empty_history_spreads_out():
     """With nothing known the first plate holds different arms: the dictionary is empty, the covariance is the prior."""
     x = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))

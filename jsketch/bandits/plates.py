@@ -91,6 +91,8 @@ class FixedBKB:
     batch: int = struct.field(pytree_node=False, default=96)  # B, the plate
     max_pending: int = struct.field(pytree_node=False, default=0)  # P distinct arms under way at an `ask`
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
+    # False: no arm is asked for twice; a batch ends when none is left
+    repeat: bool = struct.field(pytree_node=False, default=True)
 
     def init(
         self,
@@ -172,6 +174,10 @@ class FixedBKB:
         nothing = (sketch.evidence.count == 0) & (state.pending.sum() == 0)
         begin = (state.pending > 0).sum(dtype=jnp.int32)
         scores = sketch.mean + width * jnp.sqrt(sketch.variance)
+        if not self.repeat:
+            taken = (sketch.pull_counts > 0) | (state.pending > 0)
+            scores = jnp.where(taken, -jnp.inf, scores)
+            limit = jnp.minimum(limit, (~taken).sum(dtype=jnp.int32))
 
         def pick(batch: _Batch) -> _Batch:
             arm, scores = self._top(state, batch, width)
@@ -186,6 +192,8 @@ class FixedBKB:
                 sketch.variance[arm],
                 jnp.ones_like(width),
             )
+            if not self.repeat:
+                scores = put(scores, arm, jnp.full_like(width, -jnp.inf))
             return _Batch(put(batch.arms, batch.size, arm), batch.size + 1, scores, pulls)
 
         zero = jnp.zeros((), jnp.int32)

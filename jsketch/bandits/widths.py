@@ -120,3 +120,8 @@ def certified(e: Evidence, c: Confidence) -> Array:
     upper_logdet = e.logdet + e.residual_sum / c.regularization
     bias = c.norm_bound * (jnp.sqrt(c.regularization) + _root(e.residual_sum))
     return jnp.sqrt(c.ratio) * (bias + c.noise_std * _root(upper_logdet + 2 * _log_inverse_delta(c)))
+
+
+def bayesian(evidence: Evidence, c: Confidence) -> Array:
+    """`norm_bound` standard deviations of the Bayesian posterior, as practitioners choose (2 is common); in no theorem."""
+    return _bias(c)

@@ -1,0 +1,107 @@
+"""Tables that people bring: candidates (an id and features) and evaluations (an id and a value), checked cell by cell.
+
+Every mistake is a ValueError that names the file, the row and the column as a spreadsheet counts them (the header is row 1).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+FIRST_ROW = 2  # of the values: the header is row 1
+
+
+class Candidates(NamedTuple):
+    """A library of A candidates with d numeric features."""
+
+    ids: np.ndarray  # [A] of str
+    features: np.ndarray  # [A, d]
+    names: list[str]  # of the features
+
+
+class Evaluations(NamedTuple):
+    """n measurements; an id may be repeated."""
+
+    arms: np.ndarray  # [n], rows of the candidates
+    values: np.ndarray  # [n]
+
+
+def _read(path: Path, needed: list[str]) -> pd.DataFrame:
+    """All cells as text. Raises ValueError for an empty file, a missing or repeated column."""
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+    except pd.errors.EmptyDataError as error:
+        raise ValueError(f"{path} is empty: it needs a header and at least one row.") from error
+    except (pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
+    for name in needed:
+        if name not in table.columns:
+            raise ValueError(f"{path} has no column '{name}'; its columns are: {', '.join(table.columns)}.")
+    if len(table) == 0:
+        raise ValueError(f"{path} has a header and no rows.")
+    return table
+
+
+def _numbers(path: Path, table: pd.DataFrame, column: str) -> np.ndarray:
+    """A column as finite floats. Raises ValueError at the first cell that is none."""
+    values = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        cell = table[column].iloc[bad[0]]
+        what = "is missing" if cell.strip() == "" else f"is '{cell}', not a finite number"
+        raise ValueError(f"{path}, row {bad[0] + FIRST_ROW}, column '{column}': the value {what}.")
+    return values
+
+
+def read_candidates(path: Path, id_column: str = "id") -> Candidates:
+    """Raises ValueError for missing values, ids that are empty or used twice, constant columns and fewer than two rows."""
+    table = _read(path, [id_column])
+    ids = table[id_column].str.strip()
+    empty = np.flatnonzero(ids == "")
+    if empty.size:
+        raise ValueError(f"{path}, row {empty[0] + FIRST_ROW}, column '{id_column}': the id is missing.")
+    twice = np.flatnonzero(ids.duplicated())
+    if twice.size:
+        first = int(np.flatnonzero(ids == ids.iloc[twice[0]])[0])
+        raise ValueError(
+            f"{path}, row {twice[0] + FIRST_ROW}, column '{id_column}': the id '{ids.iloc[twice[0]]}' is that of row"
+            f" {first + FIRST_ROW} already."
+        )
+    names = [name for name in table.columns if name != id_column]
+    if not names:
+        raise ValueError(f"{path} has no feature column beside '{id_column}'.")
+    features = np.stack([_numbers(path, table, name) for name in names], axis=1)
+    constant = [name for name, spread in zip(names, np.ptp(features, axis=0), strict=True) if spread == 0]
+    if constant:
+        raise ValueError(
+            f"{path}, column '{constant[0]}': every value is {features[0, names.index(constant[0])]:g}; a constant column"
+            " says nothing, remove it."
+        )
+    return Candidates(ids.to_numpy(str), features, names)
+
+
+def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.ndarray:
+    """The rows [n] of the candidates that a table names. Raises ValueError for unknown ids."""
+    return _rows(path, _read(path, [id_column]), candidates, id_column)
+
+
+def _rows(path: Path, table: pd.DataFrame, candidates: Candidates, id_column: str) -> np.ndarray:
+    rows = pd.Index(candidates.ids).get_indexer(table[id_column].str.strip())
+    unknown = np.flatnonzero(rows < 0)
+    if unknown.size:
+        raise ValueError(
+            f"{path}, row {unknown[0] + FIRST_ROW}, column '{id_column}': there is no candidate"
+            f" '{table[id_column].iloc[unknown[0]]}' ({unknown.size} such rows)."
+        )
+    return rows
+
+
+def read_evaluations(
+    path: Path, candidates: Candidates, id_column: str = "id", value_column: str = "value"
+) -> Evaluations:
+    """Raises ValueError for unknown ids and values that are missing or not finite."""
+    table = _read(path, [id_column, value_column])
+    return Evaluations(_rows(path, table, candidates, id_column), _numbers(path, table, value_column))

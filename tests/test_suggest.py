@@ -1,0 +1,140 @@
+"""`scripts/suggest`: the tables that people bring, what is wrong with them, and batches that find good candidates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import suggest, tables
+from jsketch import kernels
+from jsketch.posterior import evidence
+
+A = 60
+
+
+def library(seed=0, count=A):
+    random = np.random.default_rng(seed)
+    x = random.uniform(-1, 1, (count, 3))
+    frame = pd.DataFrame(x, columns=["size", "mass", "charge"])
+    frame.insert(0, "id", [f"c{i}" for i in range(count)])
+    return frame, np.cos(2 * x[:, 0]) + x[:, 1]
+
+
+def written(tmp_path, name, frame):
+    path = tmp_path / name
+    frame.to_csv(path, index=False)
+    return path
+
+
+def run(tmp_path, frame, done=None, *more):
+    arguments = [
+        "--candidates",
+        str(written(tmp_path, "library.csv", frame)),
+        "--out",
+        str(tmp_path / "next.csv"),
+    ]
+    if done is not None:
+        arguments += ["--observations", str(written(tmp_path, "done.csv", done))]
+    suggest.run(suggest.parse([*arguments, *more]))
+    return pd.read_csv(tmp_path / "next.csv")
+
+
+def test_rounds_of_suggestions_find_the_best(tmp_path):
+    """Ids may be repeated, evaluated and pending candidates are not suggested, and `--minimize` is the same upside down."""
+    frame, f = library()
+    done = pd.DataFrame({"id": ["c3", "c5", "c3"], "value": f[[3, 5, 3]]})
+    for _ in range(3):
+        batch = run(tmp_path, frame, done, "--batch", "6")
+        assert list(batch.columns) == [
+            "id",
+            "score",
+            "mean",
+            "standard_deviation",
+            "dictionary_size",
+            "width",
+        ]
+        assert len(set(batch["id"])) == 6 and not set(batch["id"]) & set(done["id"])
+        rows = batch["id"].str[1:].astype(int)
+        done = pd.concat([done, pd.DataFrame({"id": batch["id"], "value": f[rows]})])
+    assert done["value"].max() >= np.sort(f)[-2]
+    upside_down = done.assign(value=-done["value"])
+    pending = written(tmp_path, "pending.csv", frame[["id"]][:20])
+    options = ("--batch", "4", "--pending", str(pending))
+    up = run(tmp_path, frame, done, *options)
+    down = run(tmp_path, frame, upside_down, "--minimize", *options)
+    assert list(up["id"]) == list(down["id"]) and not set(up["id"]) & set(frame["id"][:20])
+    np.testing.assert_allclose(up["mean"], -down["mean"])
+    assert (up["score"] >= up["mean"]).all() and (down["score"] <= down["mean"]).all()
+
+
+def test_a_first_batch_without_observations(tmp_path):
+    frame, _ = library()
+    batch = run(tmp_path, frame, None, "--batch", "8", "--lengthscale", "1.5")
+    assert len(set(batch["id"])) == 8
+
+
+def test_the_evidence_of_all_points_is_the_likelihood():
+    """With every point inducing; with fewer the bound is below it, and best where the exact one is best."""
+    random = np.random.default_rng(1)
+    x = random.uniform(-1, 1, (40, 2))
+    y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
+    ratios = np.array([1e-3, 1e-2, 0.1])
+    exact = []
+    for length in (0.1, 0.5, 3.0):
+        kernel = kernels.Gaussian(length)
+        whole = evidence.log_evidence(kernel, x, y, x, ratios)
+        few = evidence.log_evidence(kernel, x, y, x[:15], ratios)
+        for r, ratio in enumerate(ratios):
+            gram = np.asarray(kernel.gram(x, x)) + ratio * np.eye(40)
+            scale = np.sqrt(y @ np.linalg.solve(gram, y) / 40)
+            dense = -0.5 * (40 * np.log(2 * np.pi * scale**2) + np.linalg.slogdet(gram)[1] + 40)
+            assert float(whole.log_likelihood[r]) == pytest.approx(dense, rel=1e-6)
+            assert float(whole.scale[r]) == pytest.approx(scale, rel=1e-6)
+            assert float(few.log_likelihood[r]) <= dense + 1e-6
+            exact.append(dense)
+    assert np.argmax(exact) // 3 == 1
+
+
+def change(column, row, value):
+    def changed(frame):
+        frame = frame.astype({column: object})
+        frame.loc[row, column] = value
+        return frame
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (change("mass", 4, None), "row 6, column 'mass': the value is missing"),
+        (change("mass", 4, "heavy"), "row 6, column 'mass': the value is 'heavy', not a finite number"),
+        (change("mass", 4, "inf"), "row 6, column 'mass': the value is 'inf'"),
+        (change("id", 7, ""), "row 9, column 'id': the id is missing"),
+        (change("id", 7, "c2"), "row 9, column 'id': the id 'c2' is that of row 4 already"),
+        (lambda t: t.assign(charge=1.5), "column 'charge': every value is 1.5"),
+        (lambda t: t[:0], "a header and no rows"),
+        (lambda t: t[["id"]], "no feature column"),
+        (
+            lambda t: t.rename(columns={"id": "name"}),
+            "has no column 'id'; its columns are: name, size, mass, charge",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_library(tmp_path, edit, words):
+    with pytest.raises(ValueError, match=words):
+        tables.read_candidates(written(tmp_path, "library.csv", edit(library()[0])))
+
+
+def test_what_is_wrong_with_evaluations(tmp_path):
+    frame, _ = library()
+    candidates = tables.read_candidates(written(tmp_path, "library.csv", frame))
+    done = pd.DataFrame({"id": ["c1", "c99", "c98"], "value": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match=r"row 3, column 'id': there is no candidate 'c99' \(2 such rows\)"):
+        tables.read_evaluations(written(tmp_path, "done.csv", done), candidates)
+    with pytest.raises(ValueError, match="row 2, column 'value': the value is missing"):
+        tables.read_evaluations(written(tmp_path, "done.csv", change("value", 0, None)(done[:1])), candidates)
+    (tmp_path / "nothing.csv").write_text("")
+    with pytest.raises(ValueError, match=r"nothing.csv is empty"):
+        tables.read_evaluations(tmp_path / "nothing.csv", candidates)
+    with pytest.raises(ValueError, match="--batch 59 is more than what is left: of 60 .* 2 were evaluated"):
+        run(tmp_path, frame, pd.DataFrame({"id": ["c1", "c2"], "value": [1.0, 2.0]}), "--batch", "59")
