@@ -30,9 +30,7 @@ class Source:
     sha256: str
     url: str
     member: str = ""  # the file's name inside the archive at `url`; "" when `url` is the file itself
-    header: str = (
-        ""  # its first line as counted in sha256, where public copies write that line in different ways
-    )
+    header: str = ""  # its first line as counted in sha256, where public copies differ in that line
 
 
 SOURCES = {
@@ -74,8 +72,12 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     content = read(source, find_folder(data_dir))
     code_field = _code_sex if name == "abalone" else None
     table = np.loadtxt(io.BytesIO(content), delimiter=",", converters=code_field, encoding="utf-8")
-    described = f"{source.filename} from {source.url}, sha256 {source.sha256} checked"
-    return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=described)
+    return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=describe(source))
+
+
+def describe(source: Source) -> str:
+    """Which file it is, for summaries; holds no path."""
+    return f"{source.filename} from {source.url}, sha256 {source.sha256} checked"
 
 
 def read(source: Source, folder: Path) -> bytes:
@@ -133,7 +135,7 @@ def download(source: Source, path: Path) -> None:
             fetched = Path(pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch))
             raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
             content = _canonical(_decompressed(raw), source)
-    except (OSError, EOFError, KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
         raise OSError(f"Could not get {path.name} into {path.parent} ({error}). {remedy}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
@@ -167,7 +169,11 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _decompressed(content: bytes) -> bytes:
-    return bz2.decompress(content) if content.startswith(b"BZh") else content
+    """What a bz2 file holds; anything else, and a damaged one, as it is: the checksum will tell."""
+    try:
+        return bz2.decompress(content) if content.startswith(b"BZh") else content
+    except (OSError, ValueError):
+        return content
 
 
 def _canonical(content: bytes, source: Source) -> bytes:

@@ -35,6 +35,18 @@ LOOKS = {
     "soful_paper": ("SOFUL, paper's width", "#F0E442", (0, (4, 1, 1, 1))),
     "soful_ts": ("SOFUL-TS", "#E69F00", (0, (5, 1.5))),
     "cbrap": ("CBRAP", "#CC79A7", (0, (6, 1))),
+    "taylor_2": ("PKAWV, Taylor M = 2", "#E69F00", (0, (5, 1.5))),
+    "taylor_3": ("PKAWV, Taylor M = 3", "#D55E00", "solid"),
+    "taylor_4": ("PKAWV, Taylor M = 4", "#8C564B", (0, (7, 2))),
+    "nystrom": ("PKAWV, Nyström (KORS)", "#CC79A7", (0, (6, 1))),
+    "nystrom_theory": ("PKAWV, Nyström, theory's KORS", "#7F3C8D", (0, (2, 1))),
+    "kernel_awv": ("Kernel-AWV", "#009E73", (0, (2, 1))),
+    "kernel_ridge": ("kernel ridge regression", "#56B4E9", (0, (4, 1, 1, 1))),
+    "fogd": ("FOGD", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),
+    "fogd_1000": ("FOGD, 1000 frequencies", "#F0E442", (0, (4, 1, 1, 1))),
+    "nogd": ("NOGD", "#7F7F7F", (0, (5, 1, 1, 1))),
+    "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
+    "sklearn": ("Nystroem(200) + SGD, scikit-learn", "#F0E442", "solid"),
 }
 
 STYLE: dict[Any, Any] = {
@@ -106,6 +118,24 @@ def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
         _log_axes(axes)
         seeds = "one seed" if side_by_side == 1 else f"{side_by_side} seeds side by side"
         axes.set_ylabel(f"run time of {seeds} (s)")
+        _finish(figure, axes, path, title)
+
+
+def streams(path: Path, curves: Curves, title: str, ylabel: str, xlabel: str, log: bool = False) -> None:
+    """Anything measured along a stream, against examples or seconds; a curve that stops early ends in a dot."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        _draw(axes, curves)
+        if log:
+            _log_axes(axes)
+        else:
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        last = max(x[-1] for x, _ in curves.values())
+        for name, (x, values) in curves.items():
+            if x[-1] < last and not log:
+                axes.plot(x[-1], values.mean(0)[-1], "o", color=LOOKS[name][1], markersize=4)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
         _finish(figure, axes, path, title)
 
 

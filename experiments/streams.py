@@ -84,12 +84,12 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
         return _susy(folder)
     if name == "casp":
         table = np.loadtxt(io.BytesIO(data.read(CASP, folder)), delimiter=",", skiprows=1)
-        return Dataset(name, table[:, 1:], table[:, 0], _described(CASP))
+        return Dataset(name, table[:, 1:], table[:, 0], data.describe(CASP))
     inputs, sources = SVMLIGHT[name]
     parts = [load_svmlight_file(io.BytesIO(data.read(s, folder)), n_features=inputs) for s in sources]
     features = np.concatenate([x.toarray() for x, _ in parts])
     target = np.concatenate([y for _, y in parts])
-    return Dataset(name, features, target, " and ".join(map(_described, sources)))
+    return Dataset(name, features, target, " and ".join(map(data.describe, sources)))
 
 
 def load_stream(
@@ -126,10 +126,6 @@ def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
         ys = 2 * ys - 1 if dataset.name in ("casp", "susy") else ys
         return xs, ys / ys.max()
     return np.where(span > 0, 2 * xs - 1, 0), 2 * (ys - ys.min()) / np.ptp(ys) - 1
-
-
-def _described(source: Source) -> str:
-    return f"{source.filename} from {source.url}, sha256 {source.sha256} checked"
 
 
 def _susy(folder: Path) -> Dataset:

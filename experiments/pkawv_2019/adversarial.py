@@ -1,0 +1,126 @@
+"""Figure 3 of PKAWV: regret against a greedy adversary, in [-1, 1]^5 x [-1, 1].
+
+python -m experiments.pkawv_2019.adversarial --out results/pkawv_2019/adversarial
+
+Every step plays the example that maximises the regret against kernel ridge regression on all examples (lam = 1), found by
+gradients through the forecaster from many starts. "fogd" has the notebook's 100 frequencies and step 1/sqrt(1000)
+(theory.md C-P9). Games under different seeds differ by the starts and the forecaster's own draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import plots, results
+from experiments.compile_cache import use_compile_cache
+from jsketch import kernels, online
+from jsketch.problems import adversary as adversaries
+from jsketch.sketch.kors import Sampling
+from jsketch.sketch.taylor import Taylor
+from jsketch.types import Box
+
+INPUTS, LENGTHSCALE, REGULARIZATION = 5, 1.0, 1.0
+NOTEBOOK_ROUNDS = 1000  # from which its FOGD takes the step
+
+
+def make_forecasters(rounds: int) -> dict[str, Any]:
+    """The methods of the figure, and those that it leaves out."""
+    kernel, sampling = kernels.Gaussian(LENGTHSCALE), Sampling(weights="code")
+    taylor = {
+        f"taylor_{degree}": online.PKAWV(Taylor(INPUTS, degree, LENGTHSCALE), REGULARIZATION)
+        for degree in (2, 3, 4)
+    }
+    return taylor | {
+        "kernel_awv": online.KernelAWV(kernel, REGULARIZATION, capacity=rounds),
+        "kernel_ridge": online.KernelAWV(kernel, REGULARIZATION, penalize_current=False, capacity=rounds),
+        "nystrom": online.NystromAWV(kernel, REGULARIZATION, sampling, capacity=rounds, memory=rounds),
+        "pros_n_kons": online.ProsNKONS(kernel, 1.0, 1.0, sampling, capacity=rounds),
+        "fogd": online.FOGD(kernel, NOTEBOOK_ROUNDS**-0.5, 100),
+        "fogd_1000": online.FOGD(kernel, rounds**-0.5, 1000),
+    }
+
+
+def make_adversary(options: argparse.Namespace) -> adversaries.Adversary:
+    """Appendix G's, with gradients."""
+    box = Box(-jnp.ones(INPUTS), jnp.ones(INPUTS))
+    return adversaries.Adversary(
+        kernels.Gaussian(LENGTHSCALE),
+        box,
+        regularization=REGULARIZATION,
+        comparator=options.comparator,
+        tried=options.tried,
+    )
+
+
+def main() -> None:
+    names = list(make_forecasters(1))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=80, help="n (default 80)")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--tried", type=int, default=256, help="random inputs that a step begins with")
+    parser.add_argument("--comparator", choices=adversaries.COMPARATORS, default="ridge")
+    parser.add_argument("--methods", nargs="+", choices=names, default=names)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    options = parser.parse_args()
+    for name in ("rounds", "seeds"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1; {getattr(options, name)} was given")
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    adversary, keys = make_adversary(options), jax.random.split(jax.random.key(0), options.seeds)
+    forecasters = make_forecasters(options.rounds)
+    curves, rows = {}, {}
+    for name in options.methods:
+        began = time.perf_counter()
+        try:
+            game = adversaries.play(adversary, forecasters[name], options.rounds, keys)
+        except ValueError as error:
+            raise SystemExit(f"error: {error}") from error
+        regret = np.asarray(game.regret)
+        seconds = time.perf_counter() - began
+        curves[name] = (np.arange(1, options.rounds + 1), regret)
+        half = options.rounds // 2
+        rows[name] = dict(
+            regret=results.describe(regret[:, -1], ci=True),
+            regret_half_way=results.describe(regret[:, half - 1], ci=True) if half else None,
+            dictionary_size=results.describe(np.asarray(game.dictionary_size)[:, -1]),
+            seconds=seconds,
+        )
+        print(
+            f"{name:13s} regret {regret[:, -1].mean():7.2f} +- {results.ci95(regret[:, -1]):5.2f} after {options.rounds},"
+            f" {regret[:, max(half, 1) - 1].mean():7.2f} after {max(half, 1)}   ({seconds:.1f} s with compilation)",
+            flush=True,
+        )
+    summary = dict(
+        config=dict(
+            inputs=INPUTS,
+            rounds=options.rounds,
+            lengthscale=LENGTHSCALE,
+            regularization=REGULARIZATION,
+            comparator=options.comparator,
+            tried=options.tried,
+            seeds=options.seeds,
+            chosen="starts and gradient steps of the adversary, lengthscale",
+        ),
+        data="generated by the adversary",
+        **results.environment(),
+        methods=rows,
+    )
+    results.write_json(options.out / "summary.json", summary)
+    results.write_npz(options.out / "traces.npz", {name: values for name, (_, values) in curves.items()})
+    title = f"greedy adversary, d = {INPUTS}, {options.seeds} games"
+    plots.streams(options.out / "regret.png", curves, title, "regret", "examples $t$")
+    print(f"summary.json, traces.npz and regret.png are in {options.out}")
+
+
+if __name__ == "__main__":
+    main()

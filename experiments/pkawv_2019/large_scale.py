@@ -1,0 +1,255 @@
+"""Figures 2 and 4 of PKAWV: loss and time of forecasters on casp, ijcnn1, cod-rna and SUSY.
+
+python -m experiments.pkawv_2019.large_scale --data casp --out results/pkawv_2019/casp
+
+Settings of the first author's notebook (theory.md D, C-P): lam = 1, lengthscale 1 (4 for SUSY), KORS with mu = 1, beta = 1,
+eps = 0.5 and that code's weights ("nystrom"; "nystrom_theory" has the theory's), FOGD with 1000 frequencies and step
+1/sqrt(n), and the prediction of projected kernel ridge regression; --awv takes PKAWV's own. Finished methods are kept in the
+folder and not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import plots, results, streams
+from experiments.compile_cache import use_compile_cache
+from jsketch import kernels, loops, online
+from jsketch.sketch.kors import Sampling
+from jsketch.sketch.taylor import Taylor, basis_size
+
+METHODS = (
+    "taylor_2",
+    "taylor_3",
+    "taylor_4",
+    "nystrom",
+    "nystrom_theory",
+    "fogd",
+    "nogd",
+    "pros_n_kons",
+    "kernel_ridge",
+    "sklearn",
+)
+LARGEST_BASIS = 5_000  # Taylor features; a larger degree is left out, and said
+CHUNK = 2_048  # examples between two looks at the clock
+POINTS = 200  # of a saved curve
+FREQUENCIES, NOGD_POINTS = 1_000, 200
+SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
+
+Config = dict[str, Any]
+
+
+def configure(name: str, options: argparse.Namespace) -> Config:
+    """Everything that the curve of a method depends on."""
+    return dict(
+        method=name,
+        data=options.data,
+        limit=options.limit,
+        scaling=options.scaling,
+        seed=options.seed,
+        lengthscale=4.0 if options.data == "susy" else 1.0,
+        regularization=1.0,
+        mu=1.0,
+        beta=1.0,
+        eps=0.5,
+        awv=options.awv,
+        time_limit=options.time_limit,
+    )
+
+
+def make_forecaster(config: Config, inputs: int, count: int) -> Any:
+    """The forecaster of a configuration for d = inputs and n = count."""
+    name, kernel = config["method"], kernels.Gaussian(config["lengthscale"])
+    weights = "theory" if name == "nystrom_theory" else "code"
+    sampling = Sampling(config["mu"], config["beta"], config["eps"], weights)
+    ridge: dict[str, Any] = dict(regularization=config["regularization"], penalize_current=config["awv"])
+    if name.startswith("taylor"):
+        return online.PKAWV(Taylor(inputs, int(name[-1]), config["lengthscale"]), **ridge)
+    if name.startswith("nystrom"):
+        return online.NystromAWV(kernel, sampling=sampling, memory=count + CHUNK, **ridge)
+    if name == "fogd":
+        return online.FOGD(kernel, count**-0.5, FREQUENCIES)
+    if name == "nogd":
+        return online.NOGD(kernel, count**-0.5, NOGD_POINTS)
+    if name == "pros_n_kons":
+        return online.ProsNKONS(kernel, config["regularization"], 1.0, sampling)
+    return online.KernelAWV(kernel, **ridge, capacity=512)
+
+
+def passes(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """(predictions, features or points) of consecutive chunks, each prediction made before its label."""
+    if config["method"] == "sklearn":
+        yield from _sklearn(config, xs, ys)
+        return
+    forecaster = make_forecaster(config, xs.shape[1], len(ys))
+    chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
+    for forecasts, _ in loops.prequential_chunks(forecaster, chunks, jax.random.key(config["seed"])):
+        yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
+
+
+def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """What people use today: Nystroem features of points among the first inputs (seen beforehand), and stochastic gradient
+    steps with scikit-learn's defaults; a block is predicted, then learned."""
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import SGDRegressor
+
+    size = min(SKLEARN_COMPONENTS, len(xs))
+    features = Nystroem(
+        gamma=0.5 / config["lengthscale"] ** 2, n_components=size, random_state=config["seed"]
+    )
+    features.fit(xs[:SKLEARN_SEEN])
+    model = SGDRegressor(random_state=config["seed"])
+    for begin in range(0, len(ys), SKLEARN_BLOCK):
+        z, y = features.transform(xs[begin : begin + SKLEARN_BLOCK]), ys[begin : begin + SKLEARN_BLOCK]
+        prediction = model.predict(z) if begin else np.zeros(len(y))
+        model.partial_fit(z, y)
+        yield prediction, size
+
+
+def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
+    """One pass, or what the time limit leaves of it: cumulative averages and seconds at the chunks' ends."""
+    predictions: list[np.ndarray] = []
+    seconds: list[float] = []
+    ends: list[int] = []
+    sizes: list[int] = []
+    began = time.perf_counter()
+    for prediction, size in passes(config, xs, ys):
+        predictions.append(prediction)
+        seconds.append(time.perf_counter() - began)
+        ends.append((ends[-1] if ends else 0) + len(prediction))
+        sizes.append(size)
+        if seconds[-1] > config["time_limit"]:
+            break
+    made = np.concatenate(predictions)
+    labels = ys[: len(made)]
+    wrong = np.where(made == 0, 0.5, np.sign(made) != np.sign(labels))  # a coin is flipped at zero
+    count = np.arange(1, len(made) + 1)
+    at = np.unique(np.round(np.geomspace(1, len(made), POINTS)).astype(int)) - 1
+    return dict(
+        n=count[at],
+        average_loss=(np.cumsum(np.square(made - labels)) / count)[at],
+        error_rate=(np.cumsum(wrong) / count)[at],
+        seconds=np.interp(count[at], [0, *ends], [0, *seconds]),
+        size=np.interp(count[at], ends, sizes),
+        finished=np.array(len(made) == len(ys)),
+    )
+
+
+def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
+    """A method's curve, from the folder when it is there; the first of two passes pays for compilation."""
+    name = config["method"]
+    results.claim(folder, name, config)
+    path = results.run_path(folder, name, config["seed"])
+    if not path.exists():
+        cold = run_once(config, stream.xs, stream.ys)
+        curve = run_once(config, stream.xs, stream.ys)
+        curve["compile_seconds"] = np.maximum(cold["seconds"][-1] - curve["seconds"][-1], 0)
+        results.write_npz(path, curve)
+    curve = results.read_run(folder, name, config["seed"])
+    error = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
+    stopped = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
+    print(
+        f"{name:15s} average loss {curve['average_loss'][-1]:.4f}{error}  {curve['seconds'][-1]:7.2f} s"
+        f"  compilation {float(curve['compile_seconds']):5.1f} s  size {curve['size'][-1]:.0f}{stopped}",
+        flush=True,
+    )
+    return curve
+
+
+def draw(folder: Path, curves: dict[str, dict[str, np.ndarray]], stream: streams.Stream, title: str) -> None:
+    """loss.png, time.png, loss_at_time.png, and error.png where labels are classes."""
+
+    def against(x: str, y: str, first: int = 0) -> plots.Curves:
+        return {name: (c[x][c["n"] > first], c[y][c["n"] > first][None]) for name, c in curves.items()}
+
+    skip = max(20, len(stream.ys) // 200)  # the first averages would flatten the rest
+    examples, seconds = "examples $n$", "seconds, without compilation"
+    plots.streams(
+        folder / "loss.png", against("n", "average_loss", skip), title, "average squared loss", examples
+    )
+    plots.streams(folder / "time.png", against("n", "seconds", skip), title, seconds, examples, log=True)
+    plots.streams(
+        folder / "loss_at_time.png",
+        against("seconds", "average_loss", skip),
+        title,
+        "average squared loss",
+        seconds,
+        log=True,
+    )
+    if stream.classes:
+        plots.streams(folder / "error.png", against("n", "error_rate", skip), title, "0/1 error", examples)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", choices=streams.NAMES, default="casp")
+    parser.add_argument("--limit", type=int, help="first examples of the shuffled stream; all without it")
+    parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--awv", action="store_true", help="PKAWV's prediction instead of ridge regression's")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds of a pass (default 60)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data-dir", help="folder of the data sets")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    options = parser.parse_args()
+    if options.limit is not None and options.limit < 1:
+        parser.error(f"--limit must be at least 1; {options.limit} was given")
+    if not options.time_limit > 0:
+        parser.error(f"--time-limit must be above 0; {options.time_limit} was given")
+    return options
+
+
+def main() -> None:
+    options = parse()
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    try:
+        stream = streams.load_stream(
+            options.data, options.scaling, options.data_dir, options.seed, options.limit
+        )
+        inputs = stream.xs.shape[1]
+        print(f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'")
+        curves = {}
+        for name in options.methods:
+            if name.startswith("taylor") and basis_size(inputs, int(name[-1])) > LARGEST_BASIS:
+                print(f"{name:15s} left out: {basis_size(inputs, int(name[-1])):,} features")
+                continue
+            curves[name] = run_method(configure(name, options), stream, options.out)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"error: {error}") from error
+    summary = dict(
+        config={name: configure(name, options) for name in curves},
+        data=stream.source,
+        examples=len(stream.ys),
+        inputs=inputs,
+        seconds="wall time of the second of two passes; compile_seconds: the first one's excess",
+        **results.environment(),
+        methods={
+            name: dict(
+                average_loss=float(c["average_loss"][-1]),
+                error_rate=float(c["error_rate"][-1]) if stream.classes else None,
+                seconds=float(c["seconds"][-1]),
+                compile_seconds=float(c["compile_seconds"]),
+                size=int(c["size"][-1]),
+                examples=int(c["n"][-1]),
+            )
+            for name, c in curves.items()
+        },
+    )
+    results.write_json(options.out / "summary.json", summary)
+    draw(options.out, curves, stream, f"{options.data}, n = {len(stream.ys):,}, scaling '{options.scaling}'")
+    print(f"summary.json and the figures are in {options.out}")
+
+
+if __name__ == "__main__":
+    main()

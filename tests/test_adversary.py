@@ -1,0 +1,101 @@
+"""The greedy adversary: its regrets are those of a dense recomputation, and it beats what it could have found by chance."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import kernels, online
+from jsketch.problems import adversary as adversaries
+from jsketch.sketch.kors import Sampling
+from jsketch.sketch.taylor import Taylor
+from jsketch.types import Box
+
+N, D = 12, 2
+KERNEL = kernels.Gaussian(0.7)
+KEYS = jax.random.split(jax.random.key(3), 2)
+FORECASTERS = {
+    "kernel_awv": online.KernelAWV(KERNEL, 0.5, capacity=N),
+    "taylor": online.PKAWV(Taylor(D, 3, 0.7), 0.5),
+    "nystrom": online.NystromAWV(KERNEL, 0.5, Sampling(0.5, 1.0), capacity=N, memory=N),
+}
+
+
+def adversary(**options):
+    box = Box(jnp.array([-1.0, -0.5]), jnp.array([1.0, 0.5]))
+    return adversaries.Adversary(
+        KERNEL, box, **{"bound": 0.8, "tried": 200, "refined": 8, "steps": 40} | options
+    )
+
+
+def dense_regret(game, t, x, y, prediction, lam, comparator):
+    """After step t, with (x, y) in place of what was played there."""
+    xs, ys = np.vstack([game.x[:t], x]), np.append(game.y[:t], y)
+    predictions = np.append(game.prediction[:t], prediction)
+    gram = np.asarray(KERNEL.gram(xs, xs))
+    alpha = np.linalg.solve(gram + lam * np.eye(t + 1), ys)
+    best = np.square(ys - gram @ alpha).sum()
+    if comparator == "regularized":
+        best = best + lam * alpha @ gram @ alpha
+    return np.square(ys - predictions).sum() - best
+
+
+@pytest.mark.parametrize("comparator", adversaries.COMPARATORS)
+@pytest.mark.parametrize("name", FORECASTERS)
+def test_the_game(name, comparator):
+    """Inside the box, labels at the ends, predictions those of the forecaster, regrets those of a dense solve; and every
+    move is better than the best of 200 random ones with either label."""
+    forecaster, foe = FORECASTERS[name], adversary(comparator=comparator, regularization=0.3)
+    games = adversaries.play(foe, forecaster, N, KEYS)
+    game = jax.tree.map(lambda leaf: np.asarray(leaf[1]), games)
+    assert (game.x >= foe.box.lower).all() and (game.x <= foe.box.upper).all()
+    np.testing.assert_allclose(np.abs(game.y), 0.8)
+    state, predict = forecaster.init(foe.box.lower, jax.random.split(KEYS[1])[0]), jax.jit(forecaster.predict)
+    many, random = jax.jit(jax.vmap(forecaster.predict, (None, 0))), np.random.default_rng(0)
+    update = jax.jit(forecaster.update)
+    for t in range(N):
+        x, y = game.x[t], game.y[t]
+        assert float(predict(state, x)) == pytest.approx(float(game.prediction[t]), abs=1e-10)
+        found = dense_regret(game, t, x, y, game.prediction[t], 0.3, comparator)
+        assert float(game.regret[t]) == pytest.approx(found, abs=1e-8)
+        if t % 4 == 3:
+            others = random.uniform(foe.box.lower, foe.box.upper, (200, D))
+            regrets = [
+                dense_regret(game, t, other, label, guess, 0.3, comparator)
+                for other, guess in zip(others, np.asarray(many(state, others)), strict=True)
+                for label in (-0.8, 0.8, 0.1)
+            ]
+            assert found >= max(regrets) - 1e-3
+        state, _ = update(state, x, y, KEYS[0])
+
+
+def test_games_are_apart():
+    """A game under one key is that of the vmapped ones, and other keys play otherwise."""
+    together = adversaries.play(adversary(), FORECASTERS["nystrom"], N, KEYS)
+    alone = adversaries.play(adversary(), FORECASTERS["nystrom"], N, KEYS[:1])
+    np.testing.assert_allclose(together.regret[0], alone.regret[0], atol=1e-8)
+    assert np.abs(np.asarray(together.x[0] - together.x[1])).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (dict(bound=0.0), "bound must be"),
+        (dict(regularization=-1.0), "regularization must be"),
+        (dict(comparator="best"), "comparator must be one of"),
+        (dict(refined=500), "refined must be at most tried"),
+        (dict(steps=0), "steps"),
+        (dict(box=Box(jnp.zeros(2), jnp.array([1.0, 0.0]))), "lower"),
+    ],
+)
+def test_mistakes(change, words):
+    with pytest.raises(ValueError, match=words):
+        adversaries.play(adversary().replace(**change), FORECASTERS["taylor"], N, KEYS)
+
+
+def test_a_game_needs_room():
+    small = online.KernelAWV(KERNEL, 0.5, capacity=N - 1)
+    with pytest.raises(ValueError, match="larger capacity .*step 12 of 12"):
+        adversaries.play(adversary(), small, N, KEYS)
+    with pytest.raises(ValueError, match="keys must be keys"):
+        adversaries.play(adversary(), small, N, jax.random.key(0))
