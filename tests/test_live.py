@@ -27,7 +27,7 @@ CASES = {
     "taylor": TAYLOR,
     "nystrom_features": online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID), 0.5),
     "kernel": online.KernelAWV(GAUSSIAN, 0.5, capacity=16),
-    "kors": online.NystromAWV(GAUSSIAN, 0.5, Sampling(0.3, 2.0), capacity=8),
+    "kors": online.NystromAWV(GAUSSIAN, 0.5, Sampling(0.3, 2.0), capacity=16),
     "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
     "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
 }
