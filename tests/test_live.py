@@ -27,7 +27,7 @@ CASES = {
     "taylor": TAYLOR,
     "nystrom_features": online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID), 0.5),
     "kernel": online.KernelAWV(GAUSSIAN, 0.5, capacity=16),
-    "kors": online.NystromAWV(GAUSSIAN, 0.5, Sampling(0.3, 2.0), capacity=8),
+    "kors": online.NystromAWV(GAUSSIAN, 0.5, Sampling(0.3, 2.0), capacity=16),
     "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
     "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
 }
@@ -272,7 +272,7 @@ def test_chunks_of_memory_mapped_files(tmp_path):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream(tmp_path):
-    """600,000 examples, 91 MB if they were kept, in a process of their own; 5,000,000 took 590 MB in all."""
+    """600,000 examples, 91 MB if they were kept, in a process of their own; 5,000,000 take 0.7 GB in all."""
     out = tmp_path / "numbers.json"
     root = Path(__file__).parents[1]
     command = [

@@ -137,19 +137,34 @@ def test_the_best_regularization_wins():
 @pytest.mark.parametrize(
     "forecaster",
     [
-        online.KernelAWV(kernels.Gaussian(0.5), capacity=8),
-        online.NystromAWV(kernels.Gaussian(0.5), sampling=Sampling(0.1, 2.0), capacity=4),
+        online.KernelAWV(kernels.Gaussian(0.5), capacity=32),
+        online.NystromAWV(kernels.Gaussian(0.5), sampling=Sampling(0.1, 2.0), capacity=16),
     ],
 )
 def test_room_grows_for_all_experts(forecaster):
     """And taking turns changes nothing."""
     xs, ys = examples(4)
-    small, state = loops.prequential(over_regularizations(forecaster, LAMS[:3], 1.0), xs, ys, KEY)
-    roomy = over_regularizations(forecaster.replace(capacity=128), LAMS[:3], 1.0, in_turn=True)
+    small, state = loops.prequential(over_regularizations(forecaster, LAMS[1:3], 1.0), xs, ys, KEY)
+    roomy = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], 1.0, in_turn=True)
     np.testing.assert_allclose(
         small.prediction, loops.prequential(roomy, xs, ys, KEY)[0].prediction, atol=1e-9
     )
-    assert jax.tree.leaves(state.experts)[0].shape[0] == 3
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}
+
+
+def test_blocks_of_dictionaries_that_differ():
+    """Experts whose points join at different examples: each is as it would be alone."""
+    xs, ys = examples(7)
+    forecaster = online.NystromAWV(kernels.Gaussian(0.5), 0.1, capacity=64)
+    grid = {"sampling": Sampling(jnp.array([0.05, 5.0]), jnp.array([2.0, 1.0]), jnp.array([0.5, 0.5]))}
+    _, state = loops.prequential(Mixture(forecaster, grid, 1.0, in_turn=True), xs, ys, KEY, block=16)
+    alone = [forecaster.replace(sampling=Sampling(mu, beta)) for mu, beta in ((0.05, 2.0), (5.0, 1.0))]
+    runs = [loops.prequential(expert, xs, ys, KEY) for expert in alone]
+    sizes = [int(last.dictionary.used) for _, last in runs]
+    assert list(state.experts.dictionary.used) == sizes and sizes[0] > 1.5 * sizes[1]
+    losses = [np.square(np.clip(forecasts.prediction, -1, 1) - ys).sum() for forecasts, _ in runs]
+    ratio = state.log_weights[1] - state.log_weights[0]
+    assert float(ratio) == pytest.approx((losses[0] - losses[1]) / 8, abs=1e-9)
 
 
 def test_experts_that_come_to_differ_in_size_are_refused():

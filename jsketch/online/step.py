@@ -13,10 +13,10 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 def step(forecaster: Any, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, ForecastInfo]:
     """(state after y [] at x [d], the prediction y^ [] made before, info), in one call where the forecaster shares work."""
-    if callable(getattr(forecaster, "step", None)):  # a number of that name is the step of a gradient method
+    if hasattr(forecaster, "step"):
         return forecaster.step(state, x, y, key)
     if hasattr(forecaster, "advance"):
-        state, predictions, _, info = forecaster.advance(state, x[None], y[None], 1)
+        state, predictions, _, info = forecaster.advance(state, x[None], jnp.asarray(y)[None], 1)
         return state, predictions[0], info
     prediction = forecaster.predict(state, x)
     state, info = forecaster.update(state, x, y, key)
@@ -35,8 +35,7 @@ def look_at_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
     def one(x: Array) -> tuple[Array, Array]:
         return look(forecaster, state, x, key)
 
-    # it branches on the example, and under vmap would pay for both sides at every row
-    branches = callable(getattr(forecaster, "step", None)) or hasattr(forecaster, "advance")
-    branches = branches and not hasattr(forecaster, "predict_update")
+    # where points join a dictionary, rows under vmap would all pay for one that does
+    branches = hasattr(forecaster, "advance")
     predictions, overflow = lax.map(one, xs) if branches else jax.vmap(one)(xs)
     return predictions, overflow.any()
