@@ -133,7 +133,7 @@ def streams(path: Path, curves: Curves, title: str, ylabel: str, xlabel: str, lo
         last = max(x[-1] for x, _ in curves.values())
         for name, (x, values) in curves.items():
             if x[-1] < last and not log:
-                axes.plot(x[-1], values.mean(0)[-1], "o", color=LOOKS[name][1], markersize=4)
+                axes.scatter(x[-1], values.mean(0)[-1], color=LOOKS[name][1], s=16)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
         _finish(figure, axes, path, title)

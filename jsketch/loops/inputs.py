@@ -54,3 +54,20 @@ def check_stream(xs: Any, ys: Any) -> tuple[Array, Array]:
     if not jnp.issubdtype(xs.dtype, jnp.floating):
         xs = xs.astype(float)
     return xs, jnp.asarray(ys).astype(xs.dtype)
+
+
+def check_counts(**values: Any) -> None:
+    """Raises ValueError unless every named value is an integer of at least 1."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1; {value!r} was given.")
+
+
+def in_dtype(forecaster: Any, dtype: Any) -> Any:
+    """The forecaster with its floating numbers in the dtype of the examples; those of Python have none of their own."""
+
+    def cast(leaf: Any) -> Any:
+        typed = isinstance(leaf, np.generic | np.ndarray | jax.Array)
+        return jnp.asarray(leaf, dtype) if typed and jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(cast, forecaster)

@@ -17,7 +17,7 @@ from flax import serialization
 
 from jsketch.loops import saved
 from jsketch.loops.describe import describe, differences
-from jsketch.loops.inputs import check_keys, check_stream
+from jsketch.loops.inputs import check_keys, check_stream, in_dtype
 from jsketch.loops.prequential import prequential
 from jsketch.loops.stream import Forecasts
 from jsketch.online.step import look, look_at_all, step
@@ -55,20 +55,21 @@ class Live:
             raise ValueError(f"inputs counts the numbers of an example, at least 1; {inputs!r} was given.")
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self.dtype = _floating(dtype)
+        self._typed = in_dtype(forecaster, self.dtype)
         self._key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
         forecaster.init(example, init_key)  # static mistakes are said outside of jit
-        self.state = _start(forecaster, example, init_key)
+        self.state = _start(self._typed, example, init_key)
 
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. Nothing is learned; a state without room for x grows, as it would to learn it."""
         x = self._example(x)
         while True:
-            prediction, overflow = _look(self.forecaster, self.state, x, self._stream_key, self.received)
+            prediction, overflow = _look(self._typed, self.state, x, self._stream_key, self.received)
             if not overflow:
                 return float(prediction)
-            self.state = self.forecaster.grow(self.state)
+            self.state = self._typed.grow(self.state)
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]. NaN for a missing label: the example counts, nothing is learned. Raises
@@ -130,11 +131,11 @@ class Live:
     def _advance(self, x: np.ndarray, y: np.ndarray) -> tuple[float, ForecastInfo]:
         while True:
             self.state, prediction, info = _step(
-                self.forecaster, self.state, x, y, self._stream_key, self.received
+                self._typed, self.state, x, y, self._stream_key, self.received
             )
             if not info.overflow:
                 break
-            self.state = self.forecaster.grow(self.state)
+            self.state = self._typed.grow(self.state)
         if info.nonfinite:
             raise FloatingPointError(
                 f"the state is no longer finite after example {self.received}: go on from a saved file, in float64 or with a"
@@ -148,11 +149,11 @@ class Live:
         filled = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
         while True:
             predictions, overflow = _look_at_all(
-                self.forecaster, self.state, filled, self._stream_key, self.received
+                self._typed, self.state, filled, self._stream_key, self.received
             )
             if not overflow:
                 return np.asarray(predictions)[: len(xs)]
-            self.state = self.forecaster.grow(self.state)
+            self.state = self._typed.grow(self.state)
 
     def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
         try:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch.loops.inputs import check_keys, check_stream
+from jsketch.loops.inputs import check_counts, check_keys, check_stream, in_dtype
 from jsketch.loops.stream import BLOCK, Forecasts, Pass, stream
 from jsketch.types import PRNGKey
 
@@ -51,13 +51,15 @@ def prequential(
     """
     xs, ys = check_stream(xs, ys)
     key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
+    check_counts(block=block, **({} if segments is None else {"segments": segments}))
+    forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)
     if state is None:
         forecaster.init(xs[0], init_key)  # static mistakes are said outside of jit
         state = _start(forecaster, xs[0], init_key)
     if segments is None:
         segments = _segments_that_pay(forecaster, len(ys))
-    if segments > 1:
+    if segments > 1 and hasattr(forecaster, "learn"):
         run = _in_segments(forecaster, state, xs, ys, stream_key, block, segments)
     else:
         run = _stream(forecaster, state, xs, ys, stream_key, first, block=block)

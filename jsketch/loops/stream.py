@@ -14,6 +14,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.linalg import put
+from jsketch.online.step import step as one_step
 from jsketch.types import PRNGKey
 
 BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190 to 715; design, section 5)
@@ -36,7 +37,7 @@ class Forecasts:
 
 @struct.dataclass
 class Pass:
-    """A pass up to example t. It stops early when a flag is raised."""
+    """A pass up to example t. It stops early when a flag is raised, but for blocks in fixed features."""
 
     state: Any
     forecasts: Forecasts  # valid up to t
@@ -75,11 +76,7 @@ def stream(
     def step(run: Pass) -> Pass:
         x, y, t = xs[run.t], ys[run.t], run.t
         step_key = jax.random.fold_in(key, first + t)
-        if hasattr(forecaster, "step"):
-            new, prediction, info = forecaster.step(run.state, x, y, step_key)
-        else:
-            prediction = forecaster.predict(run.state, x)
-            new, info = forecaster.update(run.state, x, y, step_key)
+        new, prediction, info = one_step(forecaster, run.state, x, y, step_key)
         trace = Forecasts(
             put(run.forecasts.prediction, t, prediction),
             put(run.forecasts.loss, t, _loss(prediction, y)),

@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.linalg import matmul, put
 from jsketch.online.gradient import descend
-from jsketch.sketch import newton
+from jsketch.sketch import kors, newton
 from jsketch.types import ForecastInfo, PRNGKey
 
 
@@ -80,7 +80,10 @@ class NOGD:
 
     def _features(self, state: NOGDState, x: Array) -> Array:
         in_use = jnp.arange(self.count, dtype=jnp.int32) < state.used
-        return matmul(jnp.where(in_use, self.kernel.gram(x, state.points), 0), state.basis.T)
+        return matmul(
+            jnp.where(in_use, self.kernel.gram(x, kors.filled(state.points, state.used, x[0])), 0),
+            state.basis.T,
+        )
 
     def _join(self, state: NOGDState, x: Array) -> NOGDState:
         z = self._features(state, x[None])[0]

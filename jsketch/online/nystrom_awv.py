@@ -60,10 +60,10 @@ class NystromAWV:
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization)
-        kors.check(self.sampling)
         checks.capacity(capacity=self.capacity, memory=self.memory)
         checks.a_kernel(self.kernel)
         x = checks.example(x)
+        kors.check(self.sampling, x.dtype)
         rows = -(-self.memory // CHUNK) * CHUNK if self.remember else 0
         return NystromState(
             dictionary=kors.empty(x, self.capacity),
@@ -77,7 +77,7 @@ class NystromAWV:
         )
 
     def predict(self, state: NystromState, x: Array) -> Array:
-        """y^ [] for x [d], with x in the dictionary if KORS draws it."""
+        """y^ [] for x [d], with x in the dictionary if KORS draws it and there is room (`update` says if there is none)."""
         _, prediction, _, _ = self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)
         return prediction[0]
 
@@ -98,6 +98,10 @@ class NystromAWV:
         """
         count = len(y)
         slots = jnp.arange(count, dtype=jnp.int32)
+        if self.remember and count > state.inputs.shape[0]:
+            raise ValueError(
+                f"a block of {count} examples does not fit a memory of {state.inputs.shape[0]}: raise `memory`."
+            )
         no_memory = jnp.asarray(self.remember) & (state.received + count > state.inputs.shape[0])
         draws = kors.draws(state.key, state.received, count, x.dtype)
         state, full = self._receive(state, x[0], draws[0], no_memory)
@@ -122,8 +126,9 @@ class NystromAWV:
         """The same state with more room, for points and for examples alike where they are full."""
         size, rows = state.basis.shape[0], state.inputs.shape[0]
         capacity = size if int(state.dictionary.used) < size else 2 * size
-        # a block that does not fit is refused whole, so that some rows may be free
-        memory = rows if not self.remember or int(state.received) + CHUNK <= rows else 4 * rows
+        # a block that does not fit is refused whole: when the points had room, it was the memory that had none
+        short = capacity == size or int(state.received) + CHUNK > rows
+        memory = 4 * rows if self.remember and short else rows
         extra, extra_rows = capacity - size, memory - rows
         lam = jnp.asarray(self.regularization, state.basis.dtype)
         return state.replace(
@@ -178,12 +183,14 @@ class NystromAWV:
         """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled past, with the new coordinates
         c_i = (k(x_i, x) - k_I(x_i)^T dual) / pivot."""
 
+        points = kors.filled(state.dictionary.points, state.dictionary.used, x)
+
         def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             past = lax.dynamic_slice_in_dim(state.inputs, i * CHUNK, CHUNK)
             labels = lax.dynamic_slice_in_dim(state.labels, i * CHUNK, CHUNK)
             known = (i * CHUNK + jnp.arange(CHUNK, dtype=jnp.int32) < state.received) & jnp.isfinite(labels)
             # `dual` and columns of the basis past m are zero, so what the unused points hold does not matter
-            k = self.kernel.gram(past, state.dictionary.points)
+            k = self.kernel.gram(past, points)
             coordinate = (self.kernel.gram(past, x[None])[:, 0] - matmul(k, dual)) / pivot
             coordinate = jnp.where(known, coordinate, 0)
             mixed, square, moment = sums

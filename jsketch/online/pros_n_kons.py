@@ -52,10 +52,10 @@ class ProsNKONS:
     def init(self, x: Array, key: PRNGKey) -> NewtonState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization, bound=self.bound)
-        kors.check(self.sampling)
         checks.capacity(capacity=self.capacity)
         checks.a_kernel(self.kernel)
         x = checks.example(x)
+        kors.check(self.sampling, x.dtype)
         return NewtonState(
             dictionary=kors.empty(x, self.capacity),
             basis=jnp.zeros((self.capacity, self.capacity), x.dtype),

@@ -66,7 +66,8 @@ class PKAWV:
     """
 
     features: Any
-    regularization: ArrayLike = 1.0  # lam
+    # lam; A^-1 is updated from I / lam, and predictions are exact to about eps / lam: 1e-9 needs float64 and lam >= 1e-5
+    regularization: ArrayLike = 1.0
     penalize_current: bool = struct.field(pytree_node=False, default=True)
 
     def init(self, x: Array, key: PRNGKey) -> RidgeState:

@@ -13,18 +13,22 @@ the point itself counts with weight one, which turns r into r / (1 + r / mu). Th
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.types import is_traced
 
 WEIGHTS = ("theory", "code")
+LEAST_MU_EPS = 1000  # mu below so many rounding errors of k(x,x) is not served
 
 
 def theory_beta(horizon: int, delta: float) -> float:
@@ -51,11 +55,20 @@ class Sampling:
     weights: str = struct.field(pytree_node=False, default="theory")  # or "code"
 
 
-def check(sampling: Sampling) -> None:
-    """Raises ValueError when a number of KORS is out of its range."""
+def check(sampling: Sampling, dtype: Any) -> None:
+    """Raises ValueError when a number of KORS is out of its range; warns where residuals are only rounding."""
     checks.positive(mu=sampling.mu, beta=sampling.beta)
     checks.nonnegative(eps=sampling.eps)
     checks.choice(WEIGHTS, weights=sampling.weights)
+    if is_traced(sampling.mu):
+        return
+    smallest, least = np.min(sampling.mu), LEAST_MU_EPS * float(jnp.finfo(dtype).eps)
+    if smallest < least:
+        warnings.warn(
+            f"mu = {smallest:g} is too small for {np.dtype(dtype).name}: below {least:.0e} rounding hides what the sketch"
+            " misses, and points that it needs are not drawn. Use float64 or a larger mu.",
+            stacklevel=3,
+        )
 
 
 def empty(x: Array, capacity: int) -> Kors:
@@ -70,7 +83,12 @@ def empty(x: Array, capacity: int) -> Kors:
 def cross(kors: Kors, kernel: Any, x: Array) -> Array:
     """k_I(x), [B, M] for x [B,d], zero past m."""
     in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
-    return jnp.where(in_use, kernel.gram(x, kors.points), 0)
+    return jnp.where(in_use, kernel.gram(x, filled(kors.points, kors.used, x[0])), 0)
+
+
+def filled(points: Array, used: Array, x: Array) -> Array:
+    """The points [M,d] with x [d] in unused rows: kernels centre what they are given, and zeros may be far from it all."""
+    return jnp.where(jnp.arange(points.shape[0], dtype=jnp.int32)[:, None] < used, points, x)
 
 
 def scores(kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array) -> tuple[Array, Array, Array]:

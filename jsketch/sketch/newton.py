@@ -12,7 +12,7 @@ from jax import Array
 from jsketch.linalg import matmul, put
 
 # of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a coordinate
-LEAST_RESIDUAL = 1e-10
+LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512  # the second in units of the machine's, which float32 needs
 
 
 def join(basis: Array, slot: Array, z: Array, own: Array) -> tuple[Array, Array]:
@@ -21,7 +21,8 @@ def join(basis: Array, slot: Array, z: Array, own: Array) -> tuple[Array, Array]
     A point in the span of the others gets a row of zeros and the coordinate zero.
     """
     residual = own - jnp.square(z).sum()
-    new = residual > LEAST_RESIDUAL * own
+    least = max(LEAST_RESIDUAL, LEAST_EPS * float(jnp.finfo(z.dtype).eps))
+    new = residual > least * own
     pivot = jnp.sqrt(jnp.where(new, residual, 1))
     row = put(-matmul(z, basis), slot, jnp.ones((), z.dtype)) / pivot
     return put(basis, slot, jnp.where(new, row, 0)), jnp.where(new, pivot, 0)
