@@ -27,6 +27,13 @@ from jsketch.types import ForecastInfo, PRNGKey
 CHUNK = 1024  # past examples read together
 
 
+LEAST_ROWS = 64  # a block of `prequential`
+
+
+def _whole_chunks(rows: int) -> int:
+    return max(rows, LEAST_ROWS) if rows <= CHUNK else -(-rows // CHUNK) * CHUNK
+
+
 @struct.dataclass
 class NystromState:
     """m points of at most M, and t examples of at most N."""
@@ -64,7 +71,7 @@ class NystromAWV:
         checks.a_kernel(self.kernel)
         x = checks.example(x)
         kors.check(self.sampling, x.dtype)
-        rows = -(-self.memory // CHUNK) * CHUNK if self.remember else 0
+        rows = _whole_chunks(self.memory) if self.remember else 0
         return NystromState(
             dictionary=kors.empty(x, self.capacity),
             basis=jnp.zeros((self.capacity, self.capacity), x.dtype),
@@ -127,8 +134,8 @@ class NystromAWV:
         size, rows = state.basis.shape[0], state.inputs.shape[0]
         capacity = size if int(state.dictionary.used) < size else 2 * size
         # a block that does not fit is refused whole: when the points had room, it was the memory that had none
-        short = capacity == size or int(state.received) + CHUNK > rows
-        memory = 4 * rows if self.remember and short else rows
+        short = capacity == size or int(state.received) + min(rows, CHUNK) > rows
+        memory = _whole_chunks(4 * rows) if self.remember and short else rows
         extra, extra_rows = capacity - size, memory - rows
         lam = jnp.asarray(self.regularization, state.basis.dtype)
         return state.replace(
@@ -184,11 +191,12 @@ class NystromAWV:
         c_i = (k(x_i, x) - k_I(x_i)^T dual) / pivot."""
 
         points = kors.filled(state.dictionary.points, state.dictionary.used, x)
+        size = min(CHUNK, state.inputs.shape[0])
 
         def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            past = lax.dynamic_slice_in_dim(state.inputs, i * CHUNK, CHUNK)
-            labels = lax.dynamic_slice_in_dim(state.labels, i * CHUNK, CHUNK)
-            known = (i * CHUNK + jnp.arange(CHUNK, dtype=jnp.int32) < state.received) & jnp.isfinite(labels)
+            past = lax.dynamic_slice_in_dim(state.inputs, i * size, size)
+            labels = lax.dynamic_slice_in_dim(state.labels, i * size, size)
+            known = (i * size + jnp.arange(size, dtype=jnp.int32) < state.received) & jnp.isfinite(labels)
             # `dual` and columns of the basis past m are zero, so what the unused points hold does not matter
             k = self.kernel.gram(past, points)
             coordinate = (self.kernel.gram(past, x[None])[:, 0] - matmul(k, dual)) / pivot
@@ -204,7 +212,7 @@ class NystromAWV:
         nothing = (jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return nothing
-        return lax.fori_loop(0, (state.received + CHUNK - 1) // CHUNK, read, nothing)
+        return lax.fori_loop(0, (state.received + size - 1) // size, read, nothing)
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] in its memory, zero past `done`; these rows will be written over."""

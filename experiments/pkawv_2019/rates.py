@@ -1,0 +1,200 @@
+"""Figure 1 of PKAWV: exponents b of the regret n^b against exponents a of the dictionary size n^a, and measured ones.
+
+python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
+
+Curves: the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, under d_eff(lambda) = (n / lambda)^gamma; a
+larger dictionary may always be used as a smaller one. Points: PKAWV in the first m = n^a of the features
+sqrt(2) i^(-1/(2 gamma)) cos(pi i x), for which the capacity condition holds, with that lambda (Corollary 8); regret against
+the function of norm 1 that made the labels, which is below the regret against the best one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from flax import struct
+from jax import Array
+
+from experiments import plots, results
+from jsketch import loops, online
+
+GAMMAS = (0.25, 2**0.5 - 1, 0.75)
+FEATURES = 512  # of the whole space, which is cut there
+NOISE_STD = 0.3
+SIZES = np.linspace(0, 1, 201)  # a
+MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+
+Line = tuple[float, float]  # (slope, intercept) in the exponent of lambda
+
+
+def minimax(lines: list[Line]) -> tuple[float, float]:
+    """(exponent l of lambda in [0, 1], value) of the smallest maximum of the lines."""
+    ends = [0.0, 1.0]
+    for (s, i), (t, j) in combinations(lines, 2):
+        if s != t:
+            ends.append((j - i) / (s - t))
+    values = [(max(s * at + i for s, i in lines), at) for at in ends if 0 <= at <= 1]
+    value, at = min(values)
+    return at, value
+
+
+def exponent(method: str, gamma: float, a: float) -> tuple[float, float]:
+    """(l, b) of a method at m = n^a by (8): lambda = n^l, regret n^b."""
+    mu = 1 - a / gamma
+    bias, dimension = (1.0, 0.0), (-gamma, gamma)  # lambda and d_eff(lambda)
+    if method == "pkawv":
+        return minimax([bias, dimension, (-1, 1 + a + mu)])
+    if method == "beforehand":
+        return minimax([bias, dimension, (-1, 1 + mu)])
+    if method == "sketched_kons":
+        return minimax([bias, (-gamma, gamma + 1 - a)])
+    return minimax([(1.0, a), (-gamma, gamma + a), (-1, 1 + mu)])  # Pros-N-KONS
+
+
+def curve(method: str, gamma: float) -> np.ndarray:
+    """b at SIZES: of the best dictionary that is not larger, and never above 1."""
+    return np.minimum(1, np.minimum.accumulate([exponent(method, gamma, a)[1] for a in SIZES]))
+
+
+@struct.dataclass
+class Cosines:
+    """Features sqrt(2) scale_i cos(pi i x) of x [n,1]; a scale of zero takes a feature out."""
+
+    scale: Array  # [R]
+
+    def features(self, x: Array) -> Array:
+        """[n, R]."""
+        number = jnp.arange(1, len(self.scale) + 1, dtype=x.dtype)
+        return jnp.sqrt(2.0) * self.scale * jnp.cos(jnp.pi * number * x)
+
+
+@partial(jax.jit, static_argnames="count")
+def regrets(keys: Array, gamma: Array, kept: Array, regularization: Array, count: int) -> Array:
+    """Regret [S] after n = count examples with the first `kept` features."""
+    number = jnp.arange(1.0, FEATURES + 1)
+    scale = number ** (-0.5 / gamma)
+    weights = number**-0.55
+    weights = weights / jnp.sqrt(
+        jnp.square(weights).sum()
+    )  # a function of norm 1, hardly smoother than it must be
+
+    def one(key: Array) -> Array:
+        x_key, sign_key, noise_key = jax.random.split(key, 3)
+        xs = jax.random.uniform(x_key, (count, 1))
+        signs = jax.random.rademacher(sign_key, (FEATURES,), xs.dtype)
+        mean = Cosines(scale).features(xs) @ (signs * weights)
+        ys = mean + NOISE_STD * jax.random.normal(noise_key, (count,))
+        forecaster = online.PKAWV(Cosines(jnp.where(number <= kept, scale, 0)), regularization)
+        state = forecaster.init(xs[0], key)
+        forecasts = loops.stream(forecaster, state, xs, ys, key).forecasts
+        return forecasts.loss.sum() - jnp.square(ys - mean).sum()
+
+    return jax.vmap(one)(keys)
+
+
+def measure(gamma: float, a: float, counts: list[int], seeds: int) -> tuple[float, float, list[float]]:
+    """(b, its standard error over seeds, mean regrets) from the slope of log regret on log n."""
+    level, _ = exponent("beforehand", gamma, a)
+    keys = jax.random.split(jax.random.key(0), seeds)
+    found = [
+        np.asarray(
+            regrets(keys, jnp.asarray(gamma), jnp.asarray(float(n**a)), jnp.asarray(float(n**level)), n)
+        )
+        for n in counts
+    ]
+    table = np.array(found)  # [N, S]
+    logs = np.log(counts)
+
+    def slope(rows: np.ndarray) -> float:
+        return float(np.polyfit(logs, np.log(np.maximum(rows.mean(1), 1e-9)), 1)[0])
+
+    halves = [slope(np.delete(table, s, axis=1)) for s in range(seeds)]  # jackknife
+    error = float(np.sqrt((seeds - 1) / seeds * np.square(np.array(halves) - np.mean(halves)).sum()))
+    return slope(table), error, table.mean(1).tolist()
+
+
+def draw(path: Path, measured: dict[str, dict[str, dict[str, float]]]) -> None:
+    """Three panels, a gamma each."""
+    looks = {
+        "pkawv": ("PKAWV", "#D55E00", "solid"),
+        "beforehand": ("PKAWV, features beforehand", "#CC79A7", (0, (6, 1))),
+        "sketched_kons": ("Sketched-KONS", "#0072B2", (0, (3, 1, 1, 1))),
+        "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
+    }
+    with plt.rc_context(plots.STYLE | {"figure.figsize": (9.0, 3.0)}):
+        figure, panels = plt.subplots(1, 3, sharey=True)
+        for axes, gamma in zip(panels, GAMMAS, strict=True):
+            for method, (label, colour, dashes) in looks.items():
+                axes.plot(SIZES, curve(method, gamma), color=colour, linestyle=dashes, label=label)
+            axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
+            rows = measured[f"{gamma:.3f}"]
+            a, b = [float(k) for k in rows], [row["exponent"] for row in rows.values()]
+            spread = [1.96 * row["standard_error"] for row in rows.values()]
+            axes.errorbar(a, b, spread, fmt="o", color="#CC79A7", markersize=4, label="measured, beforehand")
+            axes.set_title(f"$\\gamma$ = {gamma:.3f}", loc="left")
+            axes.set_xlabel("dictionary exponent $a$")
+        panels[0].set_ylabel("regret exponent $b$")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+        plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=16)
+    parser.add_argument("--counts", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096])
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    options = parser.parse_args()
+    if options.seeds < 2 or len(options.counts) < 2 or min(options.counts) < 2:
+        parser.error("a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples")
+    jax.config.update("jax_enable_x64", True)
+    measured: dict[str, dict[str, dict[str, float]]] = {}
+    for gamma in GAMMAS:
+        rows = measured[f"{gamma:.3f}"] = {}
+        for a in MEASURED_SIZES:
+            found, error, means = measure(gamma, a, options.counts, options.seeds)
+            bound = min(1.0, exponent("beforehand", gamma, a)[1])
+            rows[f"{a:g}"] = dict(exponent=found, standard_error=error, bound=bound, last_regret=means[-1])
+            print(
+                f"gamma {gamma:.3f}  a {a:.1f}  measured {found:.3f} +- {1.96 * error:.3f}  bound {bound:.3f}",
+                flush=True,
+            )
+        best = curve("pros_n_kons", gamma).min()
+        print(
+            f"gamma {gamma:.3f}: Pros-N-KONS at best {best:.3f} by (8), printed {4 * gamma / (1 + gamma) ** 2:.3f};"
+            f" PKAWV {curve('pkawv', gamma)[-1]:.3f}, optimal {gamma / (1 + gamma):.3f}"
+        )
+    theory = {
+        f"{gamma:.3f}": {
+            m: curve(m, gamma)[::20].tolist() for m in ("pkawv", "beforehand", "sketched_kons", "pros_n_kons")
+        }
+        for gamma in GAMMAS
+    }
+    summary = dict(
+        config=dict(counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD),
+        data="generated, capacity condition with equality",
+        **results.environment(),
+        measured=measured,
+        theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
+    )
+    results.write_json(options.out / "summary.json", summary)
+    draw(options.out / "rates.png", measured)
+    print(f"summary.json and rates.png are in {options.out}")
+
+
+if __name__ == "__main__":
+    main()

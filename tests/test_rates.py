@@ -1,0 +1,21 @@
+"""Exponents of PKAWV's Figure 1 against the closed forms that the paper prints, where these are right (theory.md C-P12)."""
+
+import pytest
+
+from experiments.pkawv_2019 import rates
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.25, 0.4])
+def test_exponents(gamma):
+    optimal, enough = gamma / (1 + gamma), 2 * gamma / (1 - gamma**2)
+    for a in (0.3 * enough, 0.8 * enough):  # Corollary 7, small dictionaries
+        assert rates.exponent("pkawv", gamma, a)[1] == pytest.approx(1 + a * (0.5 - 0.5 / gamma))
+    assert rates.exponent("pkawv", gamma, 1.01 * enough)[1] == pytest.approx(optimal)
+    before = 2 * gamma / (1 + gamma)  # Corollary 8
+    assert rates.exponent("beforehand", gamma, before)[1] == pytest.approx(optimal)
+    assert rates.exponent("beforehand", gamma, 0.9 * before)[1] > optimal + 1e-3
+    assert rates.exponent("sketched_kons", gamma, 1.0)[1] == pytest.approx(optimal)
+    # not 4 gamma / (1 + gamma)^2, as printed
+    best = gamma * (3 + gamma) / (1 + gamma) ** 2
+    assert rates.exponent("pros_n_kons", gamma, 2 * gamma / (1 + gamma) ** 2)[1] == pytest.approx(best)
+    assert rates.curve("pros_n_kons", gamma).min() >= best - 1e-12

@@ -1,0 +1,59 @@
+"""Bounds that hold with high probability for dictionaries that KORS draws (B35; PKAWV Proposition 5 and Theorem 6)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import kernels, loops, online
+from jsketch.sketch import kors
+from jsketch.sketch.kors import Sampling
+
+N, DELTA, SEEDS = 900, 0.1, 64
+
+
+def stream(seed):
+    """Clusters that come one after the other, and labels of either sign: what a dictionary has to follow."""
+    random = np.random.default_rng(seed)
+    centres = np.repeat(random.uniform(-1, 1, (6, 1)), N // 6, axis=0)
+    xs = centres + 0.15 * random.standard_normal((N, 1))
+    ys = np.sign(np.sin(7 * xs.sum(1)) + 0.3 * random.standard_normal(N))
+    return jnp.asarray(xs), jnp.asarray(ys)
+
+
+@pytest.mark.slow
+def test_proposition_5_and_theorem_6():
+    """With beta = 12 log(n / delta) and eps = 1/2: |(I - P_t) C_t (I - P_t)| <= mu at every 300th t, m at most
+    9 d_eff(mu) log(2n / delta)^2, and the regret against lam |f|^2 + losses at most
+    B^2 d_eff log(e + e n / lam) + 2 B^2 (m + 1) n mu / lam, in at least 1 - delta of 64 streams and draws."""
+    mu, lam, kernel = 1.0, 1.0, kernels.Gaussian(2.0)
+    sampling = Sampling(mu, kors.theory_beta(N, DELTA), 0.5)
+    forecaster = online.NystromAWV(kernel, lam, sampling, capacity=N, memory=N)
+    projections = sizes = regrets = 0
+    smaller = []
+    for seed in range(SEEDS):
+        xs, ys = stream(seed)
+        forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(seed))
+        gram = np.asarray(kernel.gram(xs, xs))
+        count = np.asarray(forecasts.dictionary_size)
+        joined = np.flatnonzero(np.diff(count, prepend=0))  # the examples in the dictionary, in order
+        held = True
+        for t in range(300, N + 1, 300):
+            inside = joined[joined < t]
+            cross = gram[:t, inside]
+            missed = (
+                gram[:t, :t]
+                - cross @ np.linalg.pinv(gram[np.ix_(inside, inside)], rcond=1e-12, hermitian=True) @ cross.T
+            )
+            held &= bool(np.linalg.eigvalsh(missed)[-1] <= mu)
+        projections += held
+        effective = np.trace(np.linalg.solve(gram + mu * np.eye(N), gram))
+        sizes += count[-1] <= 9 * effective * np.log(2 * N / DELTA) ** 2
+        own = np.trace(np.linalg.solve(gram + lam * np.eye(N), gram))
+        best = lam * float(ys @ np.linalg.solve(gram + lam * np.eye(N), np.asarray(ys)))
+        bound = own * np.log(np.e + np.e * N / lam) + 2 * (count[-1] + 1) * N * mu / lam
+        regrets += float(forecasts.loss.sum()) - best <= bound
+        smaller.append(count[-1] / N)
+    print(f"mu {mu}: m / n {np.mean(smaller):.2f}, held {projections}, {sizes}, {regrets} of {SEEDS}")
+    assert np.mean(smaller) < 0.9  # a dictionary of all points would hold for nothing
+    assert min(projections, sizes, regrets) >= (1 - DELTA) * SEEDS
