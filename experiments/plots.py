@@ -14,7 +14,7 @@ matplotlib.use("Agg")  # no display is needed, or looked for
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
@@ -129,6 +129,7 @@ def streams(path: Path, curves: Curves, title: str, ylabel: str, xlabel: str, lo
         if log:
             _log_axes(axes)
         else:
+            axes.xaxis.set_major_locator(MaxNLocator(4))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         last = max(x[-1] for x, _ in curves.values())
         for name, (x, values) in curves.items():
