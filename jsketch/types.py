@@ -130,9 +130,13 @@ class ForecastInfo:
 
 class Forecaster(Protocol):
     """The protocol of online regression. `predict` is pure and does not see the label; a label that is not finite is not
-    learned. A forecaster that is exact in blocks has predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info), one
-    that shares work between predict and update has step(state, x, y, key) -> (state, y^, info), and one whose state can
-    become too small has grow(state) -> state."""
+    learned. Where it has them, the loops use
+
+    predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)      a block, exactly as one by one
+    advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much of a block as can be done at once
+    step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing their work
+    grow(state) -> state                                               more room, after an overflow
+    """
 
     def init(self, x: Array, key: PRNGKey) -> Any: ...
 
