@@ -103,6 +103,19 @@ class BoxInfo:
     best: Array  # [] largest value so far, -inf before the first
 
 
+class PointQuery(Protocol):
+    """What loops and histories need of a box optimiser's query: `BoxQuery`, or an own class with more fields."""
+
+    @property
+    def x(self) -> Array: ...
+
+    @property
+    def mask(self) -> Array: ...
+
+    @property
+    def size(self) -> Array: ...
+
+
 class BoxOptimizer(Protocol):
     """The protocol of maximisation over a box (structural: nobody inherits).
 

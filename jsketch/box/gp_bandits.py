@@ -13,7 +13,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.box import acquisition as acquisitions
 from jsketch.box import gp, history
 from jsketch.box.fit import Bounds, default, fit
@@ -90,10 +90,13 @@ class GPBandit:
         """The initial points, then the maximum of the acquisition function."""
 
         def propose() -> Array:
-            posterior = self.posterior(state)
             best = history.to_unit(state.box, history.best(state.history)[0])
-            score = self.score(posterior)
-            u, _ = acquisitions.maximise(score, best, key, self.candidates, self.starts, self.steps)
+
+            def point(data: Data) -> Array:
+                score = self.score(gp.condition(self.kernel, state.numbers, data))
+                return acquisitions.maximise(score, best, key, self.candidates, self.starts, self.steps)[0]
+
+            u = gp.in_few_slots(unit_data(state.box, state.history), point)
             return history.from_unit(state.box, u)[None]
 
         return history.query(state.history, state.initial, propose)
@@ -101,10 +104,11 @@ class GPBandit:
     def tell(self, state: GPState, query: BoxQuery, y: Array, key: PRNGKey) -> tuple[GPState, GPInfo]:
         """Learns y [B] and refits the hyperparameters, from where the last fit ended."""
         after = history.add(state.history, query, y)
-        data = unit_data(state.box, after)
-        numbers, likelihood = fit(
-            self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps
-        )
+
+        def fitted(data: Data) -> tuple[Hyperparameters, Array]:
+            return fit(self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps)
+
+        numbers, likelihood = gp.in_few_slots(unit_data(state.box, after), fitted)
         news = history.info(state.history, after)
         info = GPInfo(news.observed, news.failed, news.best, likelihood)
         return state.replace(history=after, numbers=numbers), info

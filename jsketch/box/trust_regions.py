@@ -11,16 +11,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jax import Array, lax
+from jax import Array
+from jax.typing import ArrayLike
 
-from jsketch.box import gp
 from jsketch.box.fit import Bounds, default
 from jsketch.box.gp import Data, Hyperparameters
 from jsketch.box.sobol import sobol
-from jsketch.linalg import matmul
 from jsketch.types import PRNGKey
 
-FIRST_LENGTH, LEAST_LENGTH, MOST_LENGTH = 0.8, 2.0**-7, 1.6  # base sides, in sides of the box
+FIRST_LENGTH, MOST_LENGTH = 0.8, 1.6  # base sides, in sides of the box
 GROW_AFTER = 3  # rounds with a success in a row
 IMPROVEMENT = 1e-3  # of the best value's size: less is no success
 PERTURBED = 20  # inputs that a candidate changes on average, if there are so many
@@ -69,22 +68,9 @@ def candidates(data: Data, numbers: Hyperparameters, length: Array, key: PRNGKey
     return jnp.where(taken, points, best)
 
 
-def sample(kernel: Any, data: Data, numbers: Hyperparameters, u: Array, key: PRNGKey, draws: int) -> Array:
-    """Draws from the posterior of f jointly at u [q,d], in units of y, [draws,q].
-
-    A jitter of sqrt(eps) of the prior variance keeps the covariance of close points positive definite; should it not be (in
-    float32), the draw is the mean.
-    """
-    mean, covariance = gp.joint(gp.condition(kernel, numbers, data), u)
-    jitter = numbers.outputscale * jnp.sqrt(jnp.finfo(u.dtype).eps)
-    root = lax.linalg.cholesky(covariance + jitter * jnp.eye(u.shape[0], dtype=u.dtype))
-    moved = mean + matmul(jax.random.normal(key, (draws, u.shape[0]), u.dtype), root.T)
-    return data.centre + data.spread * jnp.where(jnp.isfinite(moved), moved, mean)
-
-
 def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -> Regions:
-    """Counters and lengths after a round that made evaluated [R] evaluations for each region, the best of them found [R]; the
-    best of the region before was best [R] (-inf: none). Points of a design are neither success nor failure."""
+    """Counters and lengths after a round of evaluated [R] evaluations for each region, the best of them found [R]; the best
+    of the region before was best [R] (-inf: none). Points of a design are neither success nor failure."""
     known = jnp.where(jnp.isfinite(best), best, 0)
     success = found > jnp.where(jnp.isfinite(best), known + IMPROVEMENT * jnp.abs(known), -jnp.inf)
     counts = (evaluated > 0) & (regions.design == 0)
@@ -102,9 +88,9 @@ def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -
     )
 
 
-def restarted(regions: Regions, fresh: Regions) -> tuple[Regions, Array]:
-    """(regions, too small [R]): those that became too small are taken from `fresh`."""
-    small = regions.length < LEAST_LENGTH
+def restarted(regions: Regions, fresh: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
+    """(regions, too small [R]): those with a side below `least_length` are taken from `fresh`."""
+    small = regions.length < least_length
 
     def choose(new: Array, old: Array) -> Array:
         return jnp.where(small.reshape(-1, *[1] * (old.ndim - 1)), new, old)

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
+from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.box import gp, history, trust_regions
 from jsketch.box.fit import Bounds, each, fit
 from jsketch.box.gp import Data
@@ -21,7 +22,7 @@ from jsketch.box.trust_regions import Regions
 from jsketch.kernels import Matern
 from jsketch.types import Box, PRNGKey
 
-MOST_CANDIDATES = 2000  # by default; their covariance is factored
+MOST_CANDIDATES = 5000  # by default
 
 
 @struct.dataclass
@@ -62,18 +63,21 @@ class TurboInfo:
 class Turbo:
     """TuRBO with `regions` trust regions, which share the `initial` points and compete for batches of `batch`.
 
-    `candidates` Thompson-sampled points a region and round: by default 100 for each input, at most 2000 (the authors: 5000).
+    `candidates` Thompson-sampled points a region and round: by default 100 for each input, at most 5000, are drawn in
+    `frequencies` random Fourier features.
     A region that has become too small starts anew, from as many uniform points as it had at first.
     """
 
     kernel: Any = Matern()
     bounds: Bounds = trust_regions.BOUNDS
+    least_length: ArrayLike = 2.0**-7  # of a region's base side, in sides of the box
     regions: int = struct.field(pytree_node=False, default=1)
     batch: int = struct.field(pytree_node=False, default=1)
     initial: int = struct.field(pytree_node=False, default=8)
     candidates: int | None = struct.field(pytree_node=False, default=None)
-    restarts: int = struct.field(pytree_node=False, default=1)  # fits from other points than the last fit
-    fit_steps: int = struct.field(pytree_node=False, default=25)  # L-BFGS steps of each
+    frequencies: int = struct.field(pytree_node=False, default=512)
+    restarts: int = struct.field(pytree_node=False, default=0)  # fits from other points than the last fit
+    fit_steps: int = struct.field(pytree_node=False, default=15)  # L-BFGS steps of each
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> TurboState:
         """Nothing evaluated yet. Raises ValueError on static mistakes."""
@@ -81,6 +85,7 @@ class Turbo:
         checks.capacity(candidates=self.batch if self.candidates is None else self.candidates)
         checks.a_kernel(self.kernel)
         checks.nonnegative(restarts=self.restarts)
+        checks.positive(least_length=self.least_length)
         self.bounds.check()
         box = history.checked_box(box)
         initial = history.initial_points(box, key, self.initial)
@@ -135,14 +140,17 @@ class Turbo:
         own = state.history.ok & self._mine(state)
         best = jnp.max(jnp.where(own, state.history.y, -jnp.inf), 1)
         regions = trust_regions.after_round(state.regions, best, found, of_region.sum(1, dtype=jnp.int32))
-        regions, small = trust_regions.restarted(regions, self._fresh(after.count, state.initial))
+        fresh = self._fresh(after.count, state.initial)
+        regions, small = trust_regions.restarted(regions, fresh, self.least_length)
 
         state = state.replace(history=after, owner=owner, regions=regions)
         keys = jax.random.split(key, self.regions)
 
         def refit(mine: Array, numbers: Any, key: PRNGKey) -> Any:
-            data = self._data(state, mine)
-            return fit(self.kernel, data, self.bounds, numbers, key, self.restarts, self.fit_steps)[0]
+            def numbers_of(data: Data) -> Any:
+                return fit(self.kernel, data, self.bounds, numbers, key, self.restarts, self.fit_steps)[0]
+
+            return gp.in_few_slots(self._data(state, mine), numbers_of)
 
         numbers = each(refit, self._mine(state), regions.numbers, keys)
         news = history.info(state.history, after)
@@ -212,7 +220,11 @@ class Turbo:
             data = self._data(state, mine)
             count = self._candidates(state.initial.shape[1])
             u = trust_regions.candidates(data, region.numbers, region.length, candidate_key, count)
-            draws = trust_regions.sample(self.kernel, data, region.numbers, u, sample_key, self.batch)
-            return u, draws
+
+            def draws(data: Data) -> Array:
+                posterior = gp.condition(self.kernel, region.numbers, data)
+                return gp.draw(posterior, u, sample_key, self.batch, self.frequencies)
+
+            return u, data.centre + data.spread * gp.in_few_slots(data, draws)
 
         return each(one, self._mine(state), state.regions, jax.random.split(key, self.regions))
