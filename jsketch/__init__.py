@@ -3,7 +3,7 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
-order is import order: `types, linalg, factor, kernels, sketch/, posterior/, bandits/, online/, problems/, loops`.
+order is import order: `types, linalg, factor, kernels, sketch/, posterior/, bandits/, box/, online/, problems/, loops`.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)            d inputs per arm                M sketch capacity (static)
@@ -16,7 +16,7 @@ the prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posteri
 The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
 """
 
-from jsketch import bandits, kernels, loops, online, posterior, problems, sketch
+from jsketch import bandits, box, kernels, loops, online, posterior, problems, sketch
 from jsketch.loops import drive, rollout, run, run_seeds
 from jsketch.types import Arms, Box, Info, Query
 
@@ -28,6 +28,7 @@ __all__ = [
     "Info",
     "Query",
     "bandits",
+    "box",
     "drive",
     "kernels",
     "loops",

@@ -4,6 +4,7 @@
     run         rollout on the host, growing the capacity when a dictionary would not fit
     run_seeds   the same over seeds: vmapped on an accelerator, spread over the cores of a CPU
     drive       the same rounds for an objective that no tracer can enter; resumable
+    run_box     a box optimiser meets an objective; `drive_box` for objectives that no tracer can enter
     prequential a forecaster meets a stream: every prediction before its label
     chunks      a stream in a file, for `prequential_chunks`
     Live        a stream that arrives one example at a time, saved and gone on with in another process
@@ -13,8 +14,10 @@ the last batch is cut at T. Keys are folded in by evaluation number from two sep
 for the problem: all algorithms meet the same noise under the same key, and a run continues at any point.
 """
 
+from jsketch.loops.box import BoxRun, rollout_box, run_box
 from jsketch.loops.chunks import chunks
 from jsketch.loops.drive import Driven, drive
+from jsketch.loops.drive_box import DrivenBox, drive_box
 from jsketch.loops.live import Live
 from jsketch.loops.prequential import prequential, prequential_chunks
 from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
@@ -22,7 +25,9 @@ from jsketch.loops.run import Run, compiled_programs, next_capacity, run, run_se
 from jsketch.loops.stream import Forecasts, stream
 
 __all__ = [
+    "BoxRun",
     "Driven",
+    "DrivenBox",
     "Forecasts",
     "Live",
     "Progress",
@@ -31,12 +36,15 @@ __all__ = [
     "chunks",
     "compiled_programs",
     "drive",
+    "drive_box",
     "next_capacity",
     "prequential",
     "prequential_chunks",
     "regret_ratio",
     "rollout",
+    "rollout_box",
     "run",
+    "run_box",
     "run_seeds",
     "split_roots",
     "stream",
