@@ -49,8 +49,25 @@ CASES |= {
 IN_BLOCKS = [
     name for name in CASES if hasattr(CASES[name], "predict_update") or hasattr(CASES[name], "advance")
 ]
-each = pytest.mark.parametrize("name", CASES)
-in_blocks = pytest.mark.parametrize("name", IN_BLOCKS)
+# variants of other rows, which share their code with them
+VARIANTS = {
+    "taylor_ridge",
+    "kors_ridge",
+    "forgetting",
+    "kernel_ridge",
+    "nystrom_awv",
+    "mixture_vovk",
+    "mixture_kernels",
+    "mixture_kors",
+}
+
+
+def rows(names):
+    return [pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS else n for n in names]
+
+
+each = pytest.mark.parametrize("name", rows(CASES))
+in_blocks = pytest.mark.parametrize("name", rows(IN_BLOCKS))
 
 
 def examples(seed=0, n=N, inputs=2):
@@ -167,7 +184,9 @@ def test_kernel_awv_is_the_closed_form(awv):
     assert int(state.used) == N and state.points.shape[0] >= N
 
 
-@pytest.mark.parametrize(("lam", "lengthscale"), [(0.5, 0.3), (0.05, 1.0)])
+@pytest.mark.parametrize(
+    ("lam", "lengthscale"), [(0.5, 0.3), pytest.param(0.05, 1.0, marks=pytest.mark.slow)]
+)
 def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale):
     """Every prediction against a solve from scratch on the dictionary of its time (Algorithm 2, corrected); the pass over
     the past when a point joins is what makes it exact."""
@@ -225,11 +244,12 @@ GROWING = {
         kernels.Gaussian(0.8), sampling=Sampling(1.0, 0.3), capacity=capacity
     ),
     "sketched_kons": lambda capacity: online.SketchedKONS(kernels.Gaussian(0.8), capacity=capacity),
-    "kernel_awv": lambda capacity: online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=capacity),
 }
 
 
-@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize(
+    "name", ["nystrom", "pros_n_kons", pytest.param("sketched_kons", marks=pytest.mark.slow)]
+)
 def test_room_grows_and_changes_nothing(name):
     """For points and for examples, in the middle of blocks (Nystrom keeps 1024 examples at least)."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)

@@ -42,8 +42,8 @@ def test_rounds_of_suggestions_find_the_best(tmp_path):
     """Ids may be repeated, evaluated and pending candidates are not suggested, and `--minimize` is the same upside down."""
     frame, f = library()
     done = pd.DataFrame({"id": ["c3", "c5", "c3"], "value": f[[3, 5, 3]]})
-    for _ in range(3):
-        batch = run(tmp_path, frame, done, "--batch", "6")
+    for _ in range(2):
+        batch = run(tmp_path, frame, done, "--batch", "9")
         assert list(batch.columns) == [
             "id",
             "score",
@@ -52,7 +52,7 @@ def test_rounds_of_suggestions_find_the_best(tmp_path):
             "dictionary_size",
             "width",
         ]
-        assert len(set(batch["id"])) == 6 and not set(batch["id"]) & set(done["id"])
+        assert len(set(batch["id"])) == 9 and not set(batch["id"]) & set(done["id"])
         rows = batch["id"].str[1:].astype(int)
         done = pd.concat([done, pd.DataFrame({"id": batch["id"], "value": f[rows]})])
     assert done["value"].max() >= np.sort(f)[-2]
