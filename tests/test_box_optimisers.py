@@ -106,7 +106,9 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     assert len(calls) == HORIZON + 2 and again.t == HORIZON
 
 
-@pytest.mark.parametrize("name", ["gp_log_ei", pytest.param("turbo_2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["uniform", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gp_log_ei", "turbo_2"))]
+)
 def test_seeds_together_are_seeds_one_by_one(name):
     keys = jax.random.split(KEY, 2)
     together = loops.run_box(CASES[name], FAILING, BOX, keys, HORIZON, strategy="vmap")
