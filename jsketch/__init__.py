@@ -16,7 +16,7 @@ the prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posteri
 The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
 """
 
-from jsketch import bandits, kernels, loops, online, posterior, problems, sketch
+from jsketch import bandits, box, kernels, loops, online, posterior, problems, sketch
 from jsketch.loops import drive, rollout, run, run_seeds
 from jsketch.types import Arms, Box, Info, Query
 
@@ -28,6 +28,7 @@ __all__ = [
     "Info",
     "Query",
     "bandits",
+    "box",
     "drive",
     "kernels",
     "loops",

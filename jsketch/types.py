@@ -1,4 +1,4 @@
-"""What the rooms of the package say to each other: domains, queries, infos and the bandit protocol.
+"""What the rooms of the package say to each other: domains, queries, infos and the protocols.
 
 Nobody inherits from anything here. An algorithm is a frozen pytree of hyperparameters (numbers are leaves, capacities
 and choices are static) with three pure methods:
@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
@@ -78,6 +79,44 @@ class Bandit(Protocol):
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
 
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]: ...
+
+
+@struct.dataclass
+class BoxQuery:
+    """The points of a box to evaluate next; the slots in use come first."""
+
+    x: Array  # [B, d]
+    mask: Array  # [B] bool, true for a slot that is to be evaluated
+
+    @property
+    def size(self) -> Array:
+        """Number of evaluations asked for, []."""
+        return self.mask.sum(dtype=jnp.int32)
+
+
+@struct.dataclass
+class BoxInfo:
+    """What every box optimiser logs about a round; one may log an own class with more fields."""
+
+    observed: Array  # [] int32, evaluations told with a finite value
+    failed: Array  # [] int32, evaluations told without one
+    best: Array  # [] largest value so far, -inf before the first
+
+
+class BoxOptimizer(Protocol):
+    """The protocol of maximisation over a box (structural: nobody inherits).
+
+    `horizon` (static) is the number N of evaluations for which the state has room and which the schedules plan for. The
+    first query holds all the `initial` uniform random points, the same for all optimisers under the same key
+    (`jsketch.box.history`); a query is never empty before N evaluations and is cut there. Asking twice gives the same query.
+    A value in `y` that is not finite is a failed evaluation: it is counted, never learned from, never the best.
+    """
+
+    def init(self, box: Box, key: PRNGKey, horizon: int) -> Any: ...
+
+    def ask(self, state: Any, key: PRNGKey) -> BoxQuery: ...
+
+    def tell(self, state: Any, query: BoxQuery, y: Array, key: PRNGKey) -> tuple[Any, Any]: ...
 
 
 @struct.dataclass

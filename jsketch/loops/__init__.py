@@ -4,6 +4,7 @@
     run         rollout on the host, growing the capacity when a dictionary would not fit
     run_seeds   the same over seeds: vmapped on an accelerator, spread over the cores of a CPU
     drive       the same rounds for an objective that no tracer can enter; resumable
+    run_box     a box optimiser meets an objective; `drive_box` for objectives that no tracer can enter
     prequential a forecaster meets a stream: every prediction before its label
 
 The unit is a round: ask, observe a batch, tell. The horizon counts evaluations, traces live on the evaluation axis [T], and
@@ -11,25 +12,31 @@ the last batch is cut at T. Keys are folded in by evaluation number from two sep
 for the problem: all algorithms meet the same noise under the same key, and a run continues at any point.
 """
 
+from jsketch.loops.box import BoxRun, DrivenBox, drive_box, rollout_box, run_box
 from jsketch.loops.drive import Driven, drive
 from jsketch.loops.prequential import Forecasts, prequential, prequential_chunks, stream
 from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
 from jsketch.loops.run import Run, compiled_programs, next_capacity, run, run_seeds
 
 __all__ = [
+    "BoxRun",
     "Driven",
+    "DrivenBox",
     "Forecasts",
     "Progress",
     "Run",
     "Trace",
     "compiled_programs",
     "drive",
+    "drive_box",
     "next_capacity",
     "prequential",
     "prequential_chunks",
     "regret_ratio",
     "rollout",
+    "rollout_box",
     "run",
+    "run_box",
     "run_seeds",
     "split_roots",
     "stream",

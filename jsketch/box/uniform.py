@@ -1,0 +1,43 @@
+"""Uniform random points of a box: the reference line of every regret plot."""
+
+from __future__ import annotations
+
+import jax
+from flax import struct
+from jax import Array
+
+from jsketch.box import history
+from jsketch.box.history import History
+from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
+
+
+@struct.dataclass
+class UniformState:
+    box: Box
+    initial: Array  # [n, d]
+    history: History
+
+
+@struct.dataclass
+class UniformBox:
+    """Every point uniform at random."""
+
+    initial: int = struct.field(pytree_node=False, default=1)
+
+    def init(self, box: Box, key: PRNGKey, horizon: int) -> UniformState:
+        """Nothing evaluated yet. Raises ValueError for a wrong box, initial < 1 and horizon < 1."""
+        box = history.checked_box(box)
+        return UniformState(box, history.initial_points(box, key, self.initial), history.empty(box, horizon))
+
+    def ask(self, state: UniformState, key: PRNGKey) -> BoxQuery:
+        def propose() -> Array:
+            unit = jax.random.uniform(key, (1, *state.box.lower.shape), state.box.lower.dtype)
+            return history.from_unit(state.box, unit)
+
+        return history.query(state.history, state.initial, propose)
+
+    def tell(
+        self, state: UniformState, query: BoxQuery, y: Array, key: PRNGKey
+    ) -> tuple[UniformState, BoxInfo]:
+        after = history.add(state.history, query, y)
+        return state.replace(history=after), history.info(state.history, after)
