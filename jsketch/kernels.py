@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
@@ -38,6 +39,7 @@ DIRECT_ENTRIES = 1 << 16
 DIRECT_DIMENSIONS = 32
 
 
+@jax.custom_jvp
 def _direct_squared_distances(x: Array, y: Array) -> Array:
     def add(i: Array | int, total: Array) -> Array:
         return total + jnp.square(x[:, i, None] - y[None, :, i])
@@ -48,6 +50,16 @@ def _direct_squared_distances(x: Array, y: Array) -> Array:
     for i in range(x.shape[1]):  # unrolled, so that the sums fuse
         total = add(i, total)
     return total
+
+
+@_direct_squared_distances.defjvp
+def _direct_squared_distances_jvp(
+    points: tuple[Array, Array], changes: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """In products: the derivative of the sum input by input writes a matrix for each input (20 times as slow at d = 20)."""
+    (x, y), (dx, dy) = points, changes
+    own = (x * dx).sum(1)[:, None] + (y * dy).sum(1)
+    return _direct_squared_distances(x, y), 2 * (own - matmul(x, dy.T) - matmul(dx, y.T))
 
 
 def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:

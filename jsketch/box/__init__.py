@@ -1,6 +1,7 @@
 """Maximisation over a box: who chooses the next point. One file per paper family, one history for all."""
 
-from jsketch.box import history
+from jsketch.box import acquisition, fit, gp, history
+from jsketch.box.gp_bandits import GPBandit
 from jsketch.box.uniform import UniformBox
 
-__all__ = ["UniformBox", "history"]
+__all__ = ["GPBandit", "UniformBox", "acquisition", "fit", "gp", "history"]

@@ -1,6 +1,18 @@
-"""Problems: what is optimised. A problem is a pytree with `arms`, `mean_reward` [A] and `sample(key, arm) -> reward`."""
+"""Problems: what is optimised. A problem is a pytree with `arms`, `mean_reward` [A] and `sample(key, arm) -> reward`;
+on a box (`boxes`), a callable pytree with `box` and `value(x)`."""
 
+from jsketch.problems import boxes
+from jsketch.problems.boxes import BoxProblem
 from jsketch.problems.draws import gp_draw, rkhs_draw
 from jsketch.problems.finite import GaussianArms, RecordedArms, finite_arms, recorded_arms
 
-__all__ = ["GaussianArms", "RecordedArms", "finite_arms", "gp_draw", "recorded_arms", "rkhs_draw"]
+__all__ = [
+    "BoxProblem",
+    "GaussianArms",
+    "RecordedArms",
+    "boxes",
+    "finite_arms",
+    "gp_draw",
+    "recorded_arms",
+    "rkhs_draw",
+]

@@ -1,0 +1,116 @@
+"""Exact GP regression on the unit cube at a fixed capacity: marginal likelihood, and posterior at new points.
+
+Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.25, 2.26, 2.30 and 5.9. Numbers are in
+the Bayesian convention (variances of the function, not in leverage units). Unused slots are exactly neutral: an identity
+block in the Gram matrix, zero in every product.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+
+from jsketch.factor import Factor, cholesky_inverse
+from jsketch.linalg import matmul
+
+
+@struct.dataclass
+class Hyperparameters:
+    """y = f(u) + noise, Cov f(u), f(v) = outputscale k(u / lengthscale, v / lengthscale)."""
+
+    lengthscale: Array  # [d], in sides of the box
+    outputscale: Array  # [], a variance
+    noise: Array  # [], a variance
+
+
+class Data(NamedTuple):
+    """Observations in the unit cube, y of mean 0 and standard deviation 1; N slots."""
+
+    u: Array  # [N, d]
+    y: Array  # [N], zero where the mask is false
+    mask: Array  # [N] bool
+    centre: Array  # [], y = centre + spread * standardized y
+    spread: Array  # []
+
+
+def standardized(u: Array, y: Array, mask: Array) -> Data:
+    """Data of points u [N,d] of the unit cube and values y [N]; equal values, or a single one, are only centred."""
+    count = jnp.maximum(mask.sum(dtype=y.dtype), 1)
+    centre = jnp.where(mask, y, 0).sum() / count
+    rest = jnp.where(mask, y - centre, 0)
+    spread = jnp.sqrt(jnp.square(rest).sum() / count)
+    varied = spread > 0
+    spread = jnp.where(varied, spread, 1)
+    return Data(u, rest / spread, mask, centre, spread)
+
+
+def _covariance(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
+    """Cov y, [N,N]; the identity in unused slots."""
+    scaled = data.u / numbers.lengthscale
+    both = data.mask[:, None] & data.mask
+    diagonal = jnp.where(data.mask, numbers.noise, 1)
+    return jnp.where(both, numbers.outputscale * kernel.gram(scaled, scaled), 0) + jnp.diag(diagonal)
+
+
+def _solve(factor: Factor, data: Data) -> Array:
+    """Cov^-1 y, [N]."""
+    return matmul(factor.inverse.T, matmul(factor.inverse, data.y))
+
+
+def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
+    """log p(y | u), [], of the standardized y: R&W eq. 2.30. Its gradient is eq. 5.9, out of products only."""
+    covariance = _covariance(kernel, numbers, data)
+    factor = cholesky_inverse(lax.stop_gradient(covariance))
+    weights = _solve(factor, data)
+    count = data.mask.sum(dtype=data.y.dtype)
+    value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
+    # d value = tr((w w^T - C^-1) dC) / 2, without a derivative of the factorization
+    slope = (weights[:, None] * weights - matmul(factor.inverse.T, factor.inverse)) / 2
+    change = covariance - lax.stop_gradient(covariance)  # zero, with the derivative of C
+    return value + jnp.sum(slope * change)
+
+
+@struct.dataclass
+class Posterior:
+    """What the data say of f, ready to be read at many points; in the units of the standardized y."""
+
+    kernel: Any
+    numbers: Hyperparameters
+    data: Data
+    inverse: Array  # [N, N], L^-1 of Cov y = L L^T
+    weights: Array  # [N], Cov^-1 y
+
+
+def condition(kernel: Any, numbers: Hyperparameters, data: Data) -> Posterior:
+    factor = cholesky_inverse(_covariance(kernel, numbers, data))
+    return Posterior(kernel, numbers, data, factor.inverse, _solve(factor, data))
+
+
+def _with_data(posterior: Posterior, u: Array) -> tuple[Array, Array]:
+    """(mean of f at u [q,d], [q]; L^-1 Cov(y, f(u)), [N,q])."""
+    numbers, data = posterior.numbers, posterior.data
+    gram = posterior.kernel.gram(data.u / numbers.lengthscale, u / numbers.lengthscale)
+    cross = jnp.where(data.mask[:, None], numbers.outputscale * gram, 0)
+    return matmul(posterior.weights, cross), matmul(posterior.inverse, cross)
+
+
+def predict(posterior: Posterior, u: Array) -> tuple[Array, Array]:
+    """(mean [q], variance [q]) of f at u [q,d]; the variance is floored at eps outputscale, so that its root has a
+    derivative."""
+    numbers = posterior.numbers
+    mean, half = _with_data(posterior, u)
+    prior = numbers.outputscale * posterior.kernel.diag(u / numbers.lengthscale)
+    floor = jnp.finfo(u.dtype).eps * numbers.outputscale
+    return mean, jnp.maximum(prior - jnp.square(half).sum(0), floor)
+
+
+def joint(posterior: Posterior, u: Array) -> tuple[Array, Array]:
+    """(mean [q], covariance [q,q]) of f at u [q,d]."""
+    numbers = posterior.numbers
+    mean, half = _with_data(posterior, u)
+    scaled = u / numbers.lengthscale
+    return mean, numbers.outputscale * posterior.kernel.gram(scaled, scaled) - matmul(half.T, half)

@@ -1,0 +1,173 @@
+"""Test functions on boxes, all to be maximised, with their exact maxima; optional Gaussian noise.
+
+A problem is a callable pytree: `problem(x, key) -> y` is what an optimiser observes, `problem.value(x)` is without noise,
+and `problem.box`, `problem.maximum`, `problem.maximiser` are what its run is measured against. The first three are those
+of GO-UCB's Figure 2 (theory.md C-G6), the others those of the optimisation literature, with the sign turned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch.bandits import checks
+from jsketch.linalg import matmul
+from jsketch.types import Box, PRNGKey
+
+
+@struct.dataclass
+class BoxProblem:
+    """y = function(x) + noise_std * standard normal, x in the box."""
+
+    box: Box
+    maximum: Array  # [], of the function on the box
+    maximiser: Array  # [d], a point where it is attained
+    noise_std: ArrayLike
+    function: Callable[[Array], Array] = struct.field(pytree_node=False)  # x [d] -> []
+
+    def value(self, x: Array) -> Array:
+        """The function [] at x [d], without noise."""
+        return self.function(x)
+
+    def __call__(self, x: Array, key: PRNGKey) -> Array:
+        return self.function(x) + self.noise_std * jax.random.normal(key, (), x.dtype)
+
+
+def _on_cube(
+    function: Callable[[Array], Array],
+    bounds: tuple[float, float],
+    d: int,
+    maximiser: float,
+    maximum: float,
+    noise_std: ArrayLike,
+) -> BoxProblem:
+    checks.capacity(d=d)
+    checks.nonnegative(noise_std=noise_std)
+    lower, upper = (jnp.full(d, float(bound)) for bound in bounds)
+    return BoxProblem(
+        Box(lower, upper), jnp.asarray(float(maximum)), jnp.full(d, float(maximiser)), noise_std, function
+    )
+
+
+def _all_ones_network(x: Array) -> Array:
+    return 25 * jax.nn.sigmoid(x.sum() + 1) + 1
+
+
+def all_ones_network(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
+    """f1 of GO-UCB: 25 hidden sigmoid units, all weights and biases 1, on [-5,5]^d. A plateau: in 20 dimensions 24% of all
+    points are within 1e-3 of the maximum."""
+    return _on_cube(_all_ones_network, (-5, 5), d, 5, 25 / (1 + math.exp(-5 * d - 1)) + 1, noise_std)
+
+
+def _styblinski_tang(x: Array) -> Array:
+    return -jnp.sum(x**4 - 16 * x**2 + 5 * x) / 2
+
+
+def styblinski_tang(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
+    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper prints it without the parentheses. One of 2^d local
+    maxima is global."""
+    root = -2.903534027771177  # the least root of 4 x^3 - 32 x + 5, the derivative
+    return _on_cube(
+        _styblinski_tang, (-5, 5), d, root, -d * (root**4 - 16 * root**2 + 5 * root) / 2, noise_std
+    )
+
+
+def _rastrigin(x: Array) -> Array:
+    return jnp.sum(10 * jnp.cos(2 * jnp.pi * x) - 10 - x**2)
+
+
+def rastrigin(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
+    """f3 of GO-UCB: -10 d + sum (10 cos(2 pi x) - x^2) on [-5,5]^d, a maximum near every integer point."""
+    return _on_cube(_rastrigin, (-5, 5), d, 0, 0, noise_std)
+
+
+def _ackley(x: Array) -> Array:
+    mean_square = jnp.mean(x**2)
+    positive = mean_square > 0  # the square root of an exact zero has no derivative: step around it
+    radius = jnp.where(positive, jnp.sqrt(jnp.where(positive, mean_square, 1)), 0)
+    # expm1, so that the maximum is zero to the last digit
+    return 20 * jnp.expm1(-radius / 5) + math.e * jnp.expm1(jnp.mean(jnp.cos(2 * jnp.pi * x)) - 1)
+
+
+def ackley(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
+    """Ackley's function on [-5,10]^d, the box of the TuRBO paper (not symmetric, so that the maximum is not its centre)."""
+    return _on_cube(_ackley, (-5, 10), d, 0, 0, noise_std)
+
+
+def _levy(x: Array) -> Array:
+    w = 1 + (x - 1) / 4
+    middle = jnp.square(w[:-1] - 1) * (1 + 10 * jnp.square(jnp.sin(jnp.pi * w[:-1] + 1)))
+    last = jnp.square(w[-1] - 1) * (1 + jnp.square(jnp.sin(2 * jnp.pi * w[-1])))
+    return -(jnp.square(jnp.sin(jnp.pi * w[0])) + middle.sum() + last)
+
+
+def levy(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
+    """Levy's function on [-10,10]^d."""
+    return _on_cube(_levy, (-10, 10), d, 1, 0, noise_std)
+
+
+def _rosenbrock(x: Array) -> Array:
+    return -jnp.sum(100 * jnp.square(x[1:] - x[:-1] ** 2) + jnp.square(1 - x[:-1]))
+
+
+def rosenbrock(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
+    """Rosenbrock's valley on [-5,10]^d, d >= 2."""
+    checks.capacity(d_minus_one=d - 1)
+    return _on_cube(_rosenbrock, (-5, 10), d, 1, 0, noise_std)
+
+
+def _branin(x: Array) -> Array:
+    valley = x[1] - 5.1 / (4 * jnp.pi**2) * x[0] ** 2 + 5 / jnp.pi * x[0] - 6
+    return -(jnp.square(valley) + 10 * (1 - 1 / (8 * jnp.pi)) * jnp.cos(x[0]) + 10)
+
+
+def branin(noise_std: ArrayLike = 0.0) -> BoxProblem:
+    """Branin's function on [-5,10] x [0,15], with three global maxima."""
+    checks.nonnegative(noise_std=noise_std)
+    box = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
+    # at x = pi the parabola of the valley and the cosine are both at their best
+    return BoxProblem(box, jnp.asarray(-10 / (8 * math.pi)), jnp.array([math.pi, 2.275]), noise_std, _branin)
+
+
+_HARTMANN_WEIGHTS = (1.0, 1.2, 3.0, 3.2)
+_HARTMANN_SCALES = (
+    (10.0, 3.0, 17.0, 3.5, 1.7, 8.0),
+    (0.05, 10.0, 17.0, 0.1, 8.0, 14.0),
+    (3.0, 3.5, 1.7, 10.0, 17.0, 8.0),
+    (17.0, 8.0, 0.05, 10.0, 0.1, 14.0),
+)
+_HARTMANN_CENTRES = (
+    (0.1312, 0.1696, 0.5569, 0.0124, 0.8283, 0.5886),
+    (0.2329, 0.4135, 0.8307, 0.3736, 0.1004, 0.9991),
+    (0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650),
+    (0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381),
+)
+
+
+def _hartmann6(x: Array) -> Array:
+    weights, scales, centres = (
+        jnp.asarray(table, x.dtype) for table in (_HARTMANN_WEIGHTS, _HARTMANN_SCALES, _HARTMANN_CENTRES)
+    )
+    return matmul(weights, jnp.exp(-jnp.sum(scales * jnp.square(x - centres), 1)))
+
+
+def hartmann6(noise_std: ArrayLike = 0.0) -> BoxProblem:
+    """Hartmann's function in six dimensions, on [0,1]^6."""
+    checks.nonnegative(noise_std=noise_std)
+    box = Box(jnp.zeros(6), jnp.ones(6))
+    # by Newton's method from the published digits
+    point = (
+        0.2016895110067,
+        0.1500106918234,
+        0.4768739742219,
+        0.2753324304940,
+        0.3116516166001,
+        0.6573005340657,
+    )
+    return BoxProblem(box, jnp.asarray(3.322368011415515), jnp.array(point), noise_std, _hartmann6)
