@@ -30,6 +30,8 @@ from jsketch.linalg import matmul, put
 from jsketch.sketch.tangent import Flat, flatten
 from jsketch.types import Box, BoxQuery, PRNGKey
 
+BALL_RATE = 0.5  # first step of the ascent over u, |u| <= 1; it falls as that over x does
+
 
 @struct.dataclass
 class Proposal:
@@ -92,8 +94,8 @@ class GOUCB:
     schedule: Any = OFUL()
     oracle: Any = LevenbergMarquardt()
     regularization: ArrayLike | None = 0.01  # lam; None is the printed sqrt(T) log^2 T
-    reach: ArrayLike = 1.0
-    rate: ArrayLike = 0.05  # of the ascent
+    reach: ArrayLike = 0.05
+    rate: ArrayLike = 0.05  # of the ascent over x; Adam's falls to zero along a cosine
     model: Any = struct.field(pytree_node=False, default=Network())
     acquisition: str = struct.field(pytree_node=False, default="ball")
     refit: bool = struct.field(pytree_node=False, default=False)
@@ -168,17 +170,31 @@ class GOUCB:
         z = self._candidates(state, key, lower, upper)
         bounds, u = jax.vmap(lambda z: search.first_order(model, ball, z))(z)
         top = lax.top_k(bounds.at[0].set(jnp.inf), self.starts)[1]  # the best observed point is always one
-        rule = {"adam": optax.adam, "gradient": optax.sgd}[self.rule](jnp.asarray(self.rate, z.dtype))
 
         def project(z: Array, p: Array) -> tuple[Array, Array]:
             return jnp.clip(z, lower, upper), chosen.project(p)
 
         p = jax.vmap(chosen.start)(u[top])
-        found = ascent.maximise(chosen.value, project, z[top], p, rule, self.steps)
+        found = ascent.maximise(chosen.value, project, z[top], p, self._rule(z.dtype), self.steps)
         distance = ball.sigma.squared_norm(chosen.move(found.x, found.u))
         values = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
         x = jnp.clip(state.scaling.points(found.x), state.box.lower, state.box.upper)
         return x, Proposal(ball.beta, distance, values[0], values[1])
+
+    def _rule(self, dtype: Any) -> optax.GradientTransformation:
+        rate = jnp.asarray(self.rate, dtype)
+        if self.rule == "gradient":
+            return optax.sgd(rate)
+
+        def falling(first: ArrayLike) -> optax.Schedule:
+            return lambda count: first * (1 + jnp.cos(jnp.pi * count.astype(dtype) / self.steps)) / 2
+
+        # Adam scales every coordinate by itself, which suits a box; on the surface of a ball that would not end where
+        # the gradient points along u, so u moves by its normalized gradient
+        along = optax.chain(
+            optax.normalize_by_update_norm(), optax.sgd(falling(jnp.asarray(BALL_RATE, dtype)))
+        )
+        return optax.partition({"x": optax.adam(falling(rate)), "u": along}, ("x", "u"))
 
     def _region(self, state: GOState) -> tuple[Array, Array]:
         """(lower [d], upper [d]) of the points within reach, in the model's units."""

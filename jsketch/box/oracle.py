@@ -1,11 +1,11 @@
 """Regression oracles of GO-UCB's phase I (eq. 2): parameters that fit n points by least squares, in a fixed number of
 steps.
 
-An oracle has refine(model, w, x, y, mask) -> Fit, which improves given parameters; `fit` runs it from several random
-draws of the model side by side and keeps the best. With fewer points than parameters, as in the paper, every good fit interpolates,
-and a step costs least in the n-dimensional dual. Measured at d_w = 551 (2 cores, float64, 4 restarts, Adam and SGD 2000
-steps): 8 points, Levenberg-Marquardt 5 ms and a loss of 1e-32, Adam 70 ms and 1e-31, SGD at rate 0.05 50 ms and 1e-14; 64
-points, 72 ms and 1e-31 against 400 ms and 1e-14 (SGD: 9e-2). Hence Levenberg-Marquardt is the default.
+An oracle has refine(model, w, x, y, mask) -> Fit, which improves given parameters; `fit` runs it from several random draws
+of the model side by side and keeps the best. With fewer points than parameters, as in the paper, every good fit
+interpolates, and a step costs least in the n-dimensional dual. Measured at d_w = 551 (2 cores, float64, 4 restarts; Adam
+and SGD 2000 steps): 8 points, Levenberg-Marquardt 5 ms and a loss of 1e-32, Adam 70 ms and 1e-31, SGD at rate 0.05 50 ms
+and 1e-14; 64 points, 72 ms and 1e-31 against 400 ms and 1e-14 (SGD: 9e-2). Hence Levenberg-Marquardt is the default.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ def mean_squared_error(model: Flat, w: Array, x: Array, y: Array, mask: Array) -
 
 
 def fit(oracle: Any, model: Flat, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
-    """The best of `oracle.restarts` fits to y [n] at x [n,d], those with mask [n], each from a random draw."""
+    """The best of `oracle.restarts` fits to y [n] at x [n,d], those with mask [n], each from a random draw; of fits that are
+    exact to rounding, the first."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
     fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
-    best = jnp.argmin(jnp.where(jnp.isfinite(fits.loss), fits.loss, jnp.inf))
+    # rounding must not choose among interpolating fits, which differ everywhere else
+    exact = jnp.finfo(y.dtype).eps * jnp.square(jnp.where(mask, y, 0)).mean()
+    best = jnp.argmin(jnp.where(jnp.isfinite(fits.loss), jnp.maximum(fits.loss, exact), jnp.inf))
     return Fit(fits.w[best], fits.loss[best])
 
 

@@ -33,7 +33,7 @@ class OFUL:
     """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a linear model
     (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; theory.md C-G2."""
 
-    norm_bound: ArrayLike = 0.1  # b, a bound on |w0 - w*|, for standardized values
+    norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
     noise_std: ArrayLike = 0.01  # sigma, in units of y
     delta: ArrayLike = 0.1
 

@@ -57,17 +57,12 @@ def linearized(model: Flat, ball: Ball) -> Search:
 
 
 def whitened(model: Flat, ball: Ball) -> Search:
-    """w = w_t + sqrt(beta) Sigma^-1/2 u with |u| <= 1. The position is sqrt(d_w) u: steps of one size suit x and p."""
-    root = float(model.size) ** 0.5
-
-    def move(x: Array, p: Array) -> Array:
-        return ball.move(p / root)
-
+    """w = w_t + sqrt(beta) Sigma^-1/2 u with |u| <= 1; the position is u."""
     return Search(
-        value=lambda x, p: model.value(ball.centre + move(x, p), x),
-        project=lambda p: p / jnp.maximum(1, jnp.sqrt(jnp.square(p).sum()) / root),
-        start=lambda u: u * root,
-        move=move,
+        value=lambda x, p: model.value(ball.centre + ball.move(p), x),
+        project=lambda p: p / jnp.maximum(1, jnp.sqrt(jnp.square(p).sum())),
+        start=lambda u: u,
+        move=lambda x, p: ball.move(p),
     )
 
 
