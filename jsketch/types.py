@@ -103,6 +103,19 @@ class BoxInfo:
     best: Array  # [] largest value so far, -inf before the first
 
 
+class PointQuery(Protocol):
+    """What loops and histories need of a box optimiser's query: `BoxQuery`, or an own class with more fields."""
+
+    @property
+    def x(self) -> Array: ...
+
+    @property
+    def mask(self) -> Array: ...
+
+    @property
+    def size(self) -> Array: ...
+
+
 class BoxOptimizer(Protocol):
     """The protocol of maximisation over a box (structural: nobody inherits).
 
@@ -130,9 +143,13 @@ class ForecastInfo:
 
 class Forecaster(Protocol):
     """The protocol of online regression. `predict` is pure and does not see the label; a label that is not finite is not
-    learned. A forecaster that is exact in blocks has predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info), one
-    that shares work between predict and update has step(state, x, y, key) -> (state, y^, info), and one whose state can
-    become too small has grow(state) -> state."""
+    learned. Where it has them, the loops use
+
+    predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)      a block, exactly as one by one
+    advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much of a block as can be done at once
+    step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing their work
+    grow(state) -> state                                               more room, after an overflow
+    """
 
     def init(self, x: Array, key: PRNGKey) -> Any: ...
 

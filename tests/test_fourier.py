@@ -14,6 +14,7 @@ from jsketch.loops.rollout import start
 from jsketch.posterior import exact, ridge
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
+from jsketch.sketch.sincos import cos_sin
 
 KEY = jax.random.key(0)
 HORIZON, LAM = 30, 0.05
@@ -159,3 +160,22 @@ def test_mistakes(bandit):
     ]:
         with pytest.raises(ValueError, match=words):
             bandit(**COMMON | wrong).init(problem().arms, KEY)
+
+
+def test_cosines_and_sines():
+    random = np.random.default_rng(0)
+    phase = np.concatenate(
+        [random.normal(scale=scale, size=20_000) for scale in (1e-9, 1, 10, 1e5)]
+        + [np.arange(-40, 41) * np.pi / 4, [0.0, -0.0]]
+    )
+    cos, sin = jax.jit(cos_sin)(phase)
+    np.testing.assert_allclose(cos, np.cos(phase), rtol=0, atol=2.3e-16)
+    np.testing.assert_allclose(sin, np.sin(phase), rtol=1e-15, atol=2.3e-16)
+    # the rounding of the phase is what is left of far ones; no digits are left of 1e18
+    far = random.uniform(1e7, 1e12, 1000)
+    np.testing.assert_allclose(cos_sin(jnp.asarray(far))[0], np.cos(far), atol=1e12 * 2.3e-16)
+    beyond = cos_sin(jnp.array([1e18, -1e300, np.inf, np.nan]))
+    assert np.abs(np.array(beyond)[:, :2]).max() <= 1 and np.isnan(np.array(beyond)[:, 2:]).all()
+    slope = jax.grad(lambda p: cos_sin(p)[0])(2.0)
+    assert slope == pytest.approx(-np.sin(2.0), abs=1e-14)
+    assert cos_sin(jnp.zeros(3, jnp.float32))[0].dtype == jnp.float32

@@ -25,11 +25,21 @@ CASES = {
     "kors_ridge": online.NystromAWV(
         kernels.Gaussian(0.8), LAM, Sampling(weights="code"), penalize_current=False, capacity=64
     ),
+    "forgetting": online.ForgettingNystromAWV(
+        kernels.Gaussian(0.4), LAM, sampling=Sampling(0.3, 2.0), capacity=64
+    ),
+    "pros_n_kons": online.ProsNKONS(
+        kernels.Gaussian(0.8), bound=0.3, sampling=Sampling(1.0, 0.5), capacity=64
+    ),
     "kernel_awv": online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=64),
     "kernel_ridge": online.KernelAWV(kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64),
+    "sketched_kons": online.SketchedKONS(kernels.Gaussian(0.8), bound=0.3, capacity=64),
+    "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
 }
-IN_BLOCKS = [name for name in CASES if hasattr(CASES[name], "predict_update")]
+IN_BLOCKS = [
+    name for name in CASES if hasattr(CASES[name], "predict_update") or hasattr(CASES[name], "advance")
+]
 each = pytest.mark.parametrize("name", CASES)
 in_blocks = pytest.mark.parametrize("name", IN_BLOCKS)
 
@@ -155,10 +165,15 @@ def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale
     xs, ys = examples(6)
     kernel = kernels.Gaussian(lengthscale)
     forecaster = online.NystromAWV(kernel, lam, Sampling(0.1, 2.0), capacity=64)
-    state, step = forecaster.init(xs[0], KEY), jax.jit(forecaster.step)
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
     sizes = set()
     for t in range(N):
-        state, prediction, _ = step(state, xs[t], ys[t], KEY)
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
         points = state.dictionary.points[: int(state.dictionary.used)]
         sizes.add(len(points))
         values, vectors = np.linalg.eigh(kernel.gram(points, points))
@@ -170,14 +185,108 @@ def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale
     assert len(sizes) > 5
 
 
+def test_what_the_forgetting_variant_forgets():
+    """Every example stays in the coordinates that it had when it came; later ones are zero."""
+    xs, ys = examples(9)
+    kernel = kernels.Gaussian(0.3)
+    forecaster = online.ForgettingNystromAWV(kernel, LAM, sampling=Sampling(0.5, 0.5), capacity=64)
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
+    z = np.zeros((N, N))
+    for t in range(N):
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
+        points = state.dictionary.points[: int(state.dictionary.used)]
+        lower = np.linalg.cholesky(kernel.gram(points, points))
+        z[t, : len(points)] = np.linalg.solve(lower, np.asarray(kernel.gram(points, xs[t : t + 1]))[:, 0])
+        seen = z[: t + 1]
+        oracle = z[t] @ np.linalg.solve(seen.T @ seen + LAM * np.eye(N), seen[:t].T @ np.asarray(ys[:t]))
+        assert float(prediction) == pytest.approx(oracle, abs=1e-9)
+    assert 10 < len(points) < 50 and state.inputs.size == 0
+
+
 def test_room_grows_and_changes_nothing():
     """For points and for examples, of which 1024 are the least."""
     xs, ys = examples(8, 1100)
     options = dict(kernel=kernels.Gaussian(0.8), regularization=LAM, sampling=Sampling(1.0, 0.3))
     small, state = loops.prequential(online.NystromAWV(**options, capacity=4, memory=1), xs, ys, KEY)
-    large, _ = loops.prequential(online.NystromAWV(**options, capacity=64, memory=2048), xs, ys, KEY)
+    large, _ = loops.prequential(online.NystromAWV(**options, capacity=64, memory=4096), xs, ys, KEY)
     np.testing.assert_allclose(small.prediction, large.prediction, rtol=1e-9, atol=1e-10)
-    assert 16 < int(state.dictionary.used) <= 64 and state.inputs.shape[0] == 2048
+    assert 16 < int(state.dictionary.used) <= 64 and state.inputs.shape[0] == 4096
+
+
+def test_newton_steps_are_the_papers():
+    """Against the listing, dense, in an eigenbasis of the dictionary (theory.md A11, without the lag of C-P10)."""
+    xs, ys = examples(10)
+    ys, bound, alpha = 2 * ys, 0.7, 0.8
+    kernel = kernels.Gaussian(0.5)
+    forecaster = online.ProsNKONS(kernel, alpha, bound, Sampling(1.0, 0.3), capacity=64)
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
+    clipped, points = 0, np.zeros((0, 2))
+    for t in range(N):
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
+        if len(points) < int(state.dictionary.used):
+            points = np.asarray(state.dictionary.points[: int(state.dictionary.used)])
+            values, vectors = np.linalg.eigh(kernel.gram(points, points))
+            a, w, g = alpha * np.eye(len(points)), np.zeros(len(points)), np.zeros(len(points))
+        if not len(points):
+            assert prediction == 0
+            continue
+        z = np.asarray(kernel.gram(xs[t : t + 1], points))[0] @ vectors / np.sqrt(values)
+        v = w - np.linalg.solve(a, g)
+        excess = np.sign(z @ v) * max(abs(z @ v) - bound, 0)
+        clipped += excess != 0
+        w = v - excess / (z @ np.linalg.solve(a, z)) * np.linalg.solve(a, z)
+        assert float(prediction) == pytest.approx(z @ w, abs=1e-10)
+        g = 2 * (z @ w - ys[t]) * z
+        a = a + np.outer(g, g) / (16 * bound**2)
+    assert 3 < len(points) < 30 and clipped > 3
+
+
+def test_sketched_newton_steps():
+    """Against the steps in explicit features of all examples; which examples enter A is read off the state."""
+    xs, ys = examples(11)
+    ys, bound, alpha = 2 * ys, 0.7, 0.8
+    kernel = kernels.Gaussian(0.5)
+    features = np.linalg.cholesky(kernel.gram(xs, xs))
+    forecaster = online.SketchedKONS(kernel, alpha, bound, 0.2, 0.5, capacity=64)
+    state, step = forecaster.init(xs[0], KEY), jax.jit(forecaster.step)
+    a, u, clipped = alpha * np.eye(N), np.zeros(N), 0
+    for t, z in enumerate(features):
+        before = int(state.sketch.used)
+        state, prediction, info = step(state, xs[t], ys[t], KEY)
+        output = z @ u
+        clipped += abs(output) > bound
+        w = u - (output - np.clip(output, -bound, bound)) / (z @ np.linalg.solve(a, z)) * np.linalg.solve(
+            a, z
+        )
+        assert float(prediction) == pytest.approx(z @ w, abs=1e-10)
+        g = 2 * (z @ w - ys[t]) * z
+        a = a + (int(info.dictionary_size) > before) * np.outer(g, g) / (16 * bound**2)
+        u = w - np.linalg.solve(a, g)
+    assert 10 < int(state.sketch.used) < 50 and clipped > 3
+
+
+def test_gradient_steps_in_the_span_of_the_first_points():
+    """NOGD: steps in the kernel's own space while points join, then their projections."""
+    xs, ys = examples(12)
+    kernel, count, eta = kernels.Gaussian(0.5), 15, 0.2
+    gram = np.asarray(kernel.gram(xs, xs))
+    inside = gram[:, :count] @ np.linalg.solve(gram[:count, :count], gram[:count])  # <z(x_s), z(x_t)>
+    predictions, errors = [], []
+    for t in range(N):
+        predictions.append(-2 * eta * np.dot(errors, inside[t, :t]))
+        errors.append(predictions[-1] - float(ys[t]))
+    forecasts, _ = loops.prequential(online.NOGD(kernel, eta, count), xs, ys, KEY)
+    np.testing.assert_allclose(forecasts.prediction, predictions, atol=1e-10)
 
 
 def bound_holds(gram, kept, mu, n, delta):
@@ -201,8 +310,9 @@ def test_kors_bounds_the_projection_error_and_the_size():
 
         def receive(kept, example):
             x, step_key = example
-            k = kors.cross(kept, kernel, x)
-            joins, *drawn = kors.draw(kept, kernel, sampling, x, k, step_key)
+            k = kors.cross(kept, kernel, x[None])
+            drawn = [value[0] for value in kors.scores(kept, kernel, sampling, x[None], k)]
+            joins = jax.random.uniform(step_key) < drawn[0]
             grown = kors.join(kept, sampling, x, *drawn)
             return jax.tree.map(lambda a, b: jnp.where(joins, a, b), grown, kept), joins
 

@@ -14,7 +14,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import batches, checks, history, sketched, widths
+from jsketch import checks
+from jsketch.bandits import batches, history, sketched, widths
 from jsketch.bandits.bkb import past
 from jsketch.bandits.sketched import SketchState
 from jsketch.types import Arms, Info, PRNGKey, Query

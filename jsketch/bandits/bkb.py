@@ -15,7 +15,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, history, sketched, widths
+from jsketch import checks
+from jsketch.bandits import history, sketched, widths
 from jsketch.bandits.sketched import SketchState
 from jsketch.sketch import bless
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced

@@ -15,7 +15,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, history
+from jsketch import checks
+from jsketch.bandits import history
 from jsketch.linalg import put
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 

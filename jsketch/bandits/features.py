@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
 
-from jsketch.bandits import checks, history, widths
+from jsketch import checks
+from jsketch.bandits import history, widths
 from jsketch.posterior import features as posteriors
 from jsketch.posterior.features import FeaturePosterior
 from jsketch.types import Arms, Info, PRNGKey, Query

@@ -15,7 +15,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, features, widths
+from jsketch import checks
+from jsketch.bandits import features, widths
 from jsketch.bandits.features import FeatureState
 from jsketch.posterior import features as posteriors
 from jsketch.sketch import fourier

@@ -13,7 +13,8 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, widths
+from jsketch import checks
+from jsketch.bandits import widths
 from jsketch.bandits.gp_ucb import ExactState, exact_evidence, learn, start
 from jsketch.linalg import put
 from jsketch.posterior import exact

@@ -13,7 +13,8 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, history, widths
+from jsketch import checks
+from jsketch.bandits import history, widths
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.types import Arms, Info, PRNGKey, Query

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.linalg import put
 from jsketch.types import Arms, Query
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact

@@ -12,8 +12,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import kernels
-from jsketch.bandits import checks, features, history, widths
+from jsketch import checks, kernels
+from jsketch.bandits import features, history, widths
 from jsketch.bandits.features import FeatureState
 from jsketch.linalg import matmul
 from jsketch.sketch import projection

@@ -15,7 +15,8 @@ from jax import Array
 from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, history, widths
+from jsketch import checks
+from jsketch.bandits import history, widths
 from jsketch.bandits.gp_ucb import ExactState, exact_evidence, exact_info, start
 from jsketch.posterior import exact
 from jsketch.types import Arms, Info, PRNGKey, Query

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.linalg import put
 from jsketch.types import Box
 

@@ -16,7 +16,8 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, history, sketched, widths
+from jsketch import checks
+from jsketch.bandits import history, sketched, widths
 from jsketch.bandits.bkb import past
 from jsketch.bandits.sketched import SketchState
 from jsketch.linalg import compact, matmul, put, running_count

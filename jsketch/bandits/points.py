@@ -16,7 +16,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, history, sketched, widths
+from jsketch import checks
+from jsketch.bandits import history, sketched, widths
 from jsketch.bandits.maximise import maximise
 from jsketch.bandits.sketched import SketchState
 from jsketch.linalg import matmul, put

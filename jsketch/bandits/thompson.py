@@ -15,7 +15,8 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks, history, sketched, widths
+from jsketch import checks
+from jsketch.bandits import history, sketched, widths
 from jsketch.bandits.gp_ucb import ExactState, exact_evidence, learn, start
 from jsketch.bandits.sketched import SketchState
 from jsketch.linalg import chunked, matmul

@@ -2,6 +2,7 @@
 
 from jsketch.box import acquisition, fit, gp, history
 from jsketch.box.gp_bandits import GPBandit
+from jsketch.box.turbo import Turbo
 from jsketch.box.uniform import UniformBox
 
-__all__ = ["GPBandit", "UniformBox", "acquisition", "fit", "gp", "history"]
+__all__ = ["GPBandit", "Turbo", "UniformBox", "acquisition", "fit", "gp", "history"]

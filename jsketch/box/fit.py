@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -83,17 +84,14 @@ def _from_free(free: Array, limits: _Range) -> Hyperparameters:
     return Hyperparameters(values[:-2], values[-2], values[-1])
 
 
-def default(bounds: Bounds, data: Data) -> Hyperparameters:
+def default(bounds: Bounds, d: int, dtype: Any) -> Hyperparameters:
     """Where a first fit starts: half a side of the box, the variance of y, 1% noise; or the bounds' nearest."""
-    dtype = data.u.dtype
 
     def near(value: float, bound: Interval) -> Array:
         return jnp.clip(jnp.asarray(value, dtype), jnp.asarray(bound[0], dtype), jnp.asarray(bound[1], dtype))
 
     lengthscale = near(0.5, bounds.lengthscale)
-    return Hyperparameters(
-        jnp.full(data.u.shape[1], lengthscale), near(1, bounds.outputscale), near(0.01, bounds.noise)
-    )
+    return Hyperparameters(jnp.full(d, lengthscale), near(1, bounds.outputscale), near(0.01, bounds.noise))
 
 
 def fit(
@@ -105,24 +103,29 @@ def fit(
     restarts: int,
     steps: int,
 ) -> tuple[Hyperparameters, Array]:
-    """(hyperparameters, log marginal likelihood []) after at most `steps` of L-BFGS from `start` (a warm start: the last fit)
+    """(hyperparameters, log marginal likelihood []) by at most `steps` of L-BFGS from `start` (a warm start: the last fit)
     and from `restarts` further points: the default, then random ones. Never worse than any of its starts."""
     limits = _range(bounds, data)
     random = jax.random.uniform(key, (restarts, data.u.shape[1] + 2), data.u.dtype, -1, 1) * (jnp.pi / 2)
-    first = jnp.stack([_to_free(start, limits), _to_free(default(bounds, data), limits)])
+    first = jnp.stack(
+        [_to_free(start, limits), _to_free(default(bounds, data.u.shape[1], data.u.dtype), limits)]
+    )
     starts = jnp.concatenate([first, random[1:]])[: restarts + 1]
 
     def loss(free: Array) -> Array:
         return -log_marginal_likelihood(kernel, _from_free(free, limits), data)
 
-    def search(free: Array) -> tuple[Array, Array]:
-        return minimise(loss, free, steps)
-
-    # batched products of small matrices are slow on a CPU: together, four starts took 60 times as long as one
-    cpu = jax.default_backend() == "cpu"
-    ends, losses = lax.map(search, starts) if cpu else jax.vmap(search)(starts)
+    ends, losses = each(lambda free: minimise(loss, free, steps), starts)
     winner = jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))
     return _from_free(ends[winner], limits), -losses[winner]
+
+
+def each(function: Callable[..., Any], *arguments: Any) -> Any:
+    """function over the leading axis of its arguments: vmapped on an accelerator, in turn on a CPU, where batched products
+    of small matrices are slow (four fits of 200 points together took 60 times as long as one)."""
+    if jax.default_backend() == "cpu":
+        return lax.map(lambda row: function(*row), arguments)
+    return jax.vmap(function)(*arguments)
 
 
 class _Search(NamedTuple):

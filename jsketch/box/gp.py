@@ -8,14 +8,20 @@ block in the Gram matrix, zero in every product.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
 
 from jsketch.factor import Factor, cholesky_inverse
-from jsketch.linalg import matmul
+from jsketch.linalg import compact, matmul, running_count
+from jsketch.sketch.fourier import RandomFourier, features
+from jsketch.types import PRNGKey
+
+SMALLEST = 64  # slots, below which fewer are not worth a program of their own
 
 
 @struct.dataclass
@@ -114,3 +120,45 @@ def joint(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     mean, half = _with_data(posterior, u)
     scaled = u / numbers.lengthscale
     return mean, numbers.outputscale * posterior.kernel.gram(scaled, scaled) - matmul(half.T, half)
+
+
+def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: int) -> Array:
+    """Functions drawn from the posterior, at u [q,d], [draws,q]: O(q) where a root of the joint covariance is O(q^3).
+
+    Matheron's rule: a draw of the prior less what the data make of its own noisy values. The prior is drawn in random
+    Fourier features (Wilson et al. Efficiently sampling functions from Gaussian process posteriors. ICML 2020): its
+    covariance is right on average over the frequencies, and all that the data say is exact. Raises ValueError for a kernel
+    that has none.
+    """
+    numbers, data = posterior.numbers, posterior.data
+    frequency_key, weight_key, noise_key = jax.random.split(key, 3)
+    drawn = RandomFourier(frequencies).draw(posterior.kernel, u.shape[1], frequency_key, u.dtype)
+    points = jnp.concatenate([data.u, u]) / numbers.lengthscale
+    normal = jax.random.normal(weight_key, (2 * frequencies, draws), u.dtype)
+    prior = jnp.sqrt(numbers.outputscale) * matmul(features(drawn, points), normal)
+    noise = jnp.sqrt(numbers.noise) * jax.random.normal(noise_key, (len(data.y), draws), u.dtype)
+    own, prior = prior[: len(data.y)] + noise, prior[len(data.y) :]
+    surprise = jnp.where(data.mask[:, None], data.y[:, None] - own, 0)
+    gram = posterior.kernel.gram(points[len(data.y) :], points[: len(data.y)])
+    cross = jnp.where(data.mask, numbers.outputscale * gram, 0)
+    return (prior + matmul(cross, matmul(posterior.inverse.T, matmul(posterior.inverse, surprise)))).T
+
+
+def in_few_slots(data: Data, function: Callable[[Data], Any]) -> Any:
+    """function(data), worked out at the least of a few capacities N, N/2, ... that holds the data: the cost is cubic in the
+    slots. What it returns may not depend on the capacity."""
+    sizes = [len(data.y)]
+    while sizes[-1] >= 2 * SMALLEST:
+        sizes.append(-(-sizes[-1] // 2))
+    running = running_count(data.mask)
+
+    def at(size: int) -> Callable[[], Any]:
+        def branch() -> Any:
+            index, valid = compact(running, 0, size)
+            y = jnp.where(valid, data.y[index], 0)
+            return function(Data(data.u[index], y, valid, data.centre, data.spread))
+
+        return branch
+
+    fits = jnp.asarray(sizes, jnp.int32) >= running[-1]
+    return lax.switch(fits.sum() - 1, [at(size) for size in sizes])

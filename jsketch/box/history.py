@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
 
-from jsketch.bandits import checks
-from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
+from jsketch import checks
+from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey
 
 
 @struct.dataclass
@@ -81,7 +81,7 @@ def write(old: Array, new: Array, start: Array, size: Array) -> Array:
     return jnp.where(fresh, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
 
 
-def values(query: BoxQuery, y: Any) -> Array:
+def values(query: PointQuery, y: Any) -> Array:
     """The values of a query as floating point numbers [B]. Raises ValueError unless there is one for each slot."""
     y = jnp.asarray(y)
     if y.shape != query.mask.shape:
@@ -92,7 +92,7 @@ def values(query: BoxQuery, y: Any) -> Array:
     return y.astype(query.x.dtype)
 
 
-def add(history: History, query: BoxQuery, y: Any) -> History:
+def add(history: History, query: PointQuery, y: Any) -> History:
     """The history after the values y [B] of a query; what is not finite counts as failed."""
     y = values(query, y)
     ok = jnp.isfinite(y)

@@ -49,6 +49,7 @@ class Pass:
     state: Any
     forecasts: Forecasts  # valid up to t
     t: Array  # [] int32, examples seen
+    count: Array  # [] int32, examples of the stream
     overflow: Array  # [] bool, the next example does not fit the capacity and was not learned
     nonfinite: Array  # [] bool, an infinite label or a state that is not finite
 
@@ -56,7 +57,7 @@ class Pass:
 def _empty(state: Any, ys: Array) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
     trace = Forecasts(zeros, zeros, jnp.zeros(ys.shape, jnp.int32))
-    return Pass(state, trace, jnp.zeros((), jnp.int32), false, false)
+    return Pass(state, trace, jnp.zeros((), jnp.int32), jnp.asarray(len(ys), jnp.int32), false, false)
 
 
 def stream(
@@ -71,10 +72,13 @@ def stream(
 ) -> Pass:
     """Predicts and learns examples xs [n,d], ys [n] in order; `first` is the number of the first one in the whole stream.
 
-    In blocks where the forecaster has `predict_update`, with the same predictions; else one by one, going on after `begin`.
+    In blocks where the forecaster has `predict_update` or `advance`, with the same predictions; else one by one. A pass that
+    overflowed goes on after `begin`.
     """
     if hasattr(forecaster, "predict_update"):
         return _blocks(forecaster, state, xs, ys, block)
+    if hasattr(forecaster, "advance"):
+        return _growing_blocks(forecaster, xs, ys, min(block, ys.shape[0]), begin or _empty(state, ys))
 
     def step(run: Pass) -> Pass:
         x, y, t = xs[run.t], ys[run.t], run.t
@@ -90,12 +94,13 @@ def stream(
             put(run.forecasts.dictionary_size, t, info.dictionary_size),
         )
         learned = (~info.overflow).astype(jnp.int32)
-        return Pass(new, trace, t + learned, info.overflow, run.nonfinite | info.nonfinite)
+        return Pass(new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite)
 
-    def go_on(run: Pass) -> Array:
-        return (run.t < ys.shape[0]) & ~run.overflow & ~run.nonfinite
+    return lax.while_loop(_goes_on, step, begin or _empty(state, ys))
 
-    return lax.while_loop(go_on, step, begin or _empty(state, ys))
+
+def _goes_on(run: Pass) -> Array:
+    return (run.t < run.count) & ~run.overflow & ~run.nonfinite
 
 
 def _loss(prediction: Array, y: Array) -> Array:
@@ -118,7 +123,29 @@ def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pa
     state, (prediction, size_after, nonfinite) = lax.scan(step, state, (padded, labels))
     prediction = prediction.reshape(-1)[:count]
     trace = Forecasts(prediction, _loss(prediction, ys), jnp.repeat(size_after, size)[:count])
-    return Pass(state, trace, jnp.asarray(count, jnp.int32), jnp.zeros((), bool), nonfinite.any())
+    end = jnp.asarray(count, jnp.int32)
+    return Pass(state, trace, end, end, jnp.zeros((), bool), nonfinite.any())
+
+
+def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, begin: Pass) -> Pass:
+    """The pass in blocks that end early where the forecaster's features change."""
+    inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
+    labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
+    trace = jax.tree.map(lambda values: jnp.pad(values, (0, block)), begin.forecasts)
+
+    def step(run: Pass) -> Pass:
+        x = lax.dynamic_slice_in_dim(inputs, run.t, block)
+        y = lax.dynamic_slice_in_dim(labels, run.t, block)
+        state, prediction, done, info = forecaster.advance(run.state, x, y, run.count - run.t)
+        new = Forecasts(prediction, _loss(prediction, y), jnp.broadcast_to(info.dictionary_size, (block,)))
+        # what is past `done` will be written over
+        trace = jax.tree.map(
+            lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0), run.forecasts, new
+        )
+        return Pass(state, trace, run.t + done, run.count, info.overflow, run.nonfinite | info.nonfinite)
+
+    run = lax.while_loop(_goes_on, step, begin.replace(forecasts=trace))
+    return run.replace(forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
 
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))

@@ -2,7 +2,19 @@
 
 from jsketch.online.gradient import FOGD
 from jsketch.online.kernel_awv import KernelAWV
-from jsketch.online.nystrom_awv import NystromAWV
+from jsketch.online.nogd import NOGD
+from jsketch.online.nystrom_awv import ForgettingNystromAWV, NystromAWV
+from jsketch.online.pros_n_kons import ProsNKONS
 from jsketch.online.ridge import PKAWV
+from jsketch.online.sketched_kons import SketchedKONS
 
-__all__ = ["FOGD", "PKAWV", "KernelAWV", "NystromAWV"]
+__all__ = [
+    "FOGD",
+    "NOGD",
+    "PKAWV",
+    "ForgettingNystromAWV",
+    "KernelAWV",
+    "NystromAWV",
+    "ProsNKONS",
+    "SketchedKONS",
+]

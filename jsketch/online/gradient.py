@@ -13,12 +13,27 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.factor import triangular_inverse
 from jsketch.linalg import matmul
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import Fourier, RandomFourier
 from jsketch.types import ForecastInfo, PRNGKey
+
+
+def descend(weights: Array, z: Array, y: Array, learn: Array, step_size: ArrayLike) -> tuple[Array, Array]:
+    """(weights [r], predictions [B]) of the gradient steps for the squared loss on those rows of z [B,r], y [B] that are to
+    be learned, one after the other.
+
+    Their errors e satisfy (I + 2 eta tril(Z Z^T, -1)) e = Z w - y, a unit triangular system.
+    """
+    labelled = jnp.where(learn[:, None], z, 0)
+    twice = 2 * jnp.asarray(step_size, z.dtype)
+    strict = twice * jnp.tril(matmul(z, labelled.T), -1)
+    start = matmul(z, weights)
+    identity = jnp.eye(len(y), dtype=z.dtype)
+    errors = matmul(triangular_inverse(identity + strict), jnp.where(learn, start - y, 0))
+    return weights - twice * matmul(errors, labelled), start - matmul(strict, errors)
 
 
 @struct.dataclass
@@ -34,12 +49,12 @@ class FOGD:
     """w <- w - 2 eta (w.z(x) - y) z(x), O(D d) an example."""
 
     kernel: Any
-    step: ArrayLike  # eta, 1/sqrt(n) for n examples
+    step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=1000)  # D frequencies
 
     def init(self, x: Array, key: PRNGKey) -> GradientState:
         """Draws the features; x [d] is one example. Raises ValueError on static mistakes."""
-        checks.positive(step=self.step)
+        checks.positive(step_size=self.step_size)
         x = checks.example(x)
         drawn = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
         return GradientState(drawn, jnp.zeros(2 * self.count, x.dtype))
@@ -54,26 +69,17 @@ class FOGD:
         """One gradient step on y [] at x [d]; a label that is not finite is not learned."""
         z = fourier.features(state.features, x[None])[0]
         error = jnp.where(jnp.isfinite(y), matmul(z, state.weights) - y, 0)
-        state = state.replace(weights=state.weights - 2 * self.step * error * z)
+        state = state.replace(weights=state.weights - 2 * self.step_size * error * z)
         return state, self._info(state, y)
 
     def predict_update(
         self, state: GradientState, x: Array, y: Array
     ) -> tuple[GradientState, Array, ForecastInfo]:
-        """Predictions [B] for x [B,d], each before its label y [B], and the state after the block; as step by step.
-
-        The errors e of a block satisfy (I + 2 eta tril(Z Z^T, -1)) e = Z w - y, a unit triangular system.
-        """
+        """Predictions [B] for x [B,d], each before its label y [B], and the state after the block; as step by step."""
         z = fourier.features(state.features, x)
-        seen = jnp.isfinite(y)
-        labelled = jnp.where(seen[:, None], z, 0)
-        step = 2 * jnp.asarray(self.step, z.dtype)
-        strict = step * jnp.tril(matmul(z, labelled.T), -1)
-        start = matmul(z, state.weights)
-        identity = jnp.eye(len(y), dtype=z.dtype)
-        errors = matmul(triangular_inverse(identity + strict), jnp.where(seen, start - y, 0))
-        state = state.replace(weights=state.weights - step * matmul(errors, labelled))
-        return state, start - matmul(strict, errors), self._info(state, y)
+        weights, prediction = descend(state.weights, z, y, jnp.isfinite(y), self.step_size)
+        state = state.replace(weights=weights)
+        return state, prediction, self._info(state, y)
 
     def _info(self, state: GradientState, y: Array) -> ForecastInfo:
         size = jnp.asarray(2 * self.count, jnp.int32)

@@ -13,7 +13,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.types import ForecastInfo, PRNGKey
 

@@ -1,9 +1,10 @@
 """PKAWV with Nystrom features on a KORS dictionary: exact ridge regression on the span of a dictionary that grows.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (theory.md A10). The paper keeps an n x m matrix; here
-the past inputs are kept, O(n d), and read once, O(n m^2), whenever a point joins. The posterior lives in the Newton
+the past inputs are kept, O(n d), and read once, O(n m), whenever a point joins. The posterior lives in the Newton
 coordinates z of the dictionary, A = lam I + sum_t z_t z_t^T: a point that joins adds one coordinate and changes none, so
-that A is bordered, and never nearly singular as the matrix in kernel coordinates is.
+that A is bordered, and never nearly singular as the matrix in kernel coordinates is. Between two points that join the
+features are fixed, and examples are learned in blocks of matrix products.
 """
 
 from __future__ import annotations
@@ -16,107 +17,113 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
-from jsketch.sketch import kors
+from jsketch.online.ridge import damped, learn_block
+from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 1024  # past examples read together
-# of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a coordinate
-LEAST_RESIDUAL = 1e-10
 
 
 @struct.dataclass
 class NystromState:
-    """m points of at most M, and t labelled examples of at most N."""
+    """m points of at most M, and t examples of at most N."""
 
     dictionary: Kors
     basis: Array  # [M, M], L^-1 of K_II = L L^T, lower triangular: z(x) = basis k_I(x); zero rows add no coordinate
     inverse: Array  # [M, M], A^-1
     weights: Array  # [M], A^-1 sum_t y_t z_t
     inputs: Array  # [N, d]
-    labels: Array  # [N]
-    learned: Array  # [] int32, t
-    received: Array  # [] int32, all examples, labelled or not
+    labels: Array  # [N], NaN where there is none
+    received: Array  # [] int32, t
     key: Array  # key data of the draws; `predict` and `update` make the same one
 
 
 @struct.dataclass
 class NystromAWV:
-    """PKAWV (or projected kernel ridge regression, without `penalize_current`) on a dictionary that KORS samples."""
+    """PKAWV (or projected kernel ridge regression, without `penalize_current`) on a dictionary that KORS samples.
+
+    Without `remember` (`ForgettingNystromAWV`) past inputs are not kept: the memory is O(M^2), independent of the stream,
+    and an example stays what it was in the span of its own time. That is not the paper's algorithm, nor in its theorems.
+    """
 
     kernel: Any
     regularization: ArrayLike = 1.0  # lam
     sampling: Sampling = struct.field(default_factory=Sampling)
     penalize_current: bool = struct.field(pytree_node=False, default=True)
     capacity: int = struct.field(pytree_node=False, default=64)  # M points at first
-    memory: int = struct.field(pytree_node=False, default=CHUNK)  # N examples at first
+    memory: int = struct.field(pytree_node=False, default=4 * CHUNK)  # N examples at first
+    remember: bool = struct.field(pytree_node=False, default=True)
 
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
-        sampling = self.sampling
-        checks.positive(regularization=self.regularization, mu=sampling.mu, beta=sampling.beta)
-        checks.nonnegative(eps=sampling.eps)
+        checks.positive(regularization=self.regularization)
+        kors.check(self.sampling)
         checks.capacity(capacity=self.capacity, memory=self.memory)
-        checks.choice(kors.WEIGHTS, weights=sampling.weights)
         checks.a_kernel(self.kernel)
         x = checks.example(x)
-        zero = jnp.zeros((), jnp.int32)
+        rows = -(-self.memory // CHUNK) * CHUNK if self.remember else 0
         return NystromState(
             dictionary=kors.empty(x, self.capacity),
             basis=jnp.zeros((self.capacity, self.capacity), x.dtype),
             inverse=jnp.eye(self.capacity, dtype=x.dtype) / self.regularization,
             weights=jnp.zeros(self.capacity, x.dtype),
-            inputs=jnp.zeros((-(-self.memory // CHUNK) * CHUNK, *x.shape), x.dtype),
-            labels=jnp.zeros(-(-self.memory // CHUNK) * CHUNK, x.dtype),
-            learned=zero,
-            received=zero,
+            inputs=jnp.zeros((rows, *x.shape), x.dtype),
+            labels=jnp.zeros(rows, x.dtype),
+            received=jnp.zeros((), jnp.int32),
             key=jax.random.key_data(key),
         )
 
     def predict(self, state: NystromState, x: Array) -> Array:
         """y^ [] for x [d], with x in the dictionary if KORS draws it."""
-        state, z, _ = self._receive(state, x)
-        return self._prediction(state, z)
+        _, prediction, _, _ = self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)
+        return prediction[0]
 
     def update(
         self, state: NystromState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[NystromState, ForecastInfo]:
         """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
-        state, _, info = self.step(state, x, y, key)
+        state, _, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
         return state, info
 
-    def step(
-        self, state: NystromState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[NystromState, Array, ForecastInfo]:
-        """`predict` and `update` in one: (state, y^, info)."""
-        seen = jnp.isfinite(y)
-        forgotten = seen & (state.learned >= state.inputs.shape[0])  # no room for the example itself
-        new, z, full = self._receive(state, x, forgotten)
-        prediction = self._prediction(new, z)
-        full = full | forgotten
-        learn = seen & ~full
-        direction = jnp.where(learn, matmul(new.inverse, z), 0)
-        pivot = 1 + matmul(z, direction)
-        surprise = jnp.where(learn, y - matmul(z, new.weights), 0)
-        slot = jnp.minimum(new.learned, new.inputs.shape[0] - 1)
-        new = new.replace(
-            inverse=new.inverse - direction[:, None] * (direction / pivot),
-            weights=new.weights + direction * (surprise / pivot),
-            inputs=put(new.inputs, slot, jnp.where(learn, x, new.inputs[slot])),
-            labels=put(new.labels, slot, jnp.where(learn, y, new.labels[slot])),
-            learned=new.learned + learn.astype(jnp.int32),
-            received=state.received + (~full).astype(jnp.int32),
-        )
-        nonfinite = jnp.isinf(y) | ~jnp.isfinite(new.weights).all()
-        return new, prediction, ForecastInfo(new.dictionary.used, full, nonfinite)
+    def advance(
+        self, state: NystromState, x: Array, y: Array, limit: ArrayLike
+    ) -> tuple[NystromState, Array, Array, ForecastInfo]:
+        """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that joins the dictionary and
+        at most `limit` >= 1 of them: (state, y^ [B] of which `done` count, done [] int32, info).
+
+        `done` is zero on overflow only. Under vmap the cost of a point that joins is paid in every block.
+        """
+        count = len(y)
+        slots = jnp.arange(count, dtype=jnp.int32)
+        no_memory = jnp.asarray(self.remember) & (state.received + count > state.inputs.shape[0])
+        draws = kors.draws(state.key, state.received, count, x.dtype)
+        state, full = self._receive(state, x[0], draws[0], no_memory)
+
+        k = kors.cross(state.dictionary, self.kernel, x)
+        until = kors.next_join(state.dictionary, self.kernel, self.sampling, x, k, draws)
+        done = jnp.where(full, 0, jnp.minimum(until, jnp.asarray(limit, jnp.int32)))
+
+        learn = (slots < done) & jnp.isfinite(y)
+        z = matmul(k, state.basis.T)
+        inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, learn)
+        state = state.replace(inverse=inverse, weights=weights, received=state.received + done)
+        if self.remember:
+            past = slots < done
+            labels = jnp.where(jnp.isfinite(y), y, jnp.nan)
+            state = self._keep(state, jnp.where(past[:, None], x, 0), jnp.where(past, labels, 0), done)
+        bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
+        info = ForecastInfo(state.dictionary.used, full, bad)
+        return state, damped(ridge, leverage, self.penalize_current), done, info
 
     def grow(self, state: NystromState) -> NystromState:
         """The same state with more room, for points and for examples alike where they are full."""
         size, rows = state.basis.shape[0], state.inputs.shape[0]
         capacity = size if int(state.dictionary.used) < size else 2 * size
-        memory = rows if int(state.learned) < rows else 2 * rows
+        # a block that does not fit is refused whole, so that some rows may be free
+        memory = rows if not self.remember or int(state.received) + CHUNK <= rows else 4 * rows
         extra, extra_rows = capacity - size, memory - rows
         lam = jnp.asarray(self.regularization, state.basis.dtype)
         return state.replace(
@@ -128,73 +135,83 @@ class NystromAWV:
             labels=jnp.pad(state.labels, (0, extra_rows)),
         )
 
-    def _prediction(self, state: NystromState, z: Array) -> Array:
-        ridge = matmul(z, state.weights)
-        if not self.penalize_current:
-            return ridge
-        return ridge / (1 + jnp.maximum(matmul(z, matmul(state.inverse, z)), 0))
-
     def _receive(
-        self, state: NystromState, x: Array, forgotten: ArrayLike = False
-    ) -> tuple[NystromState, Array, Array]:
-        """(state with x in the dictionary if it is drawn, z(x) [M], whether there was no room for it []).
+        self, state: NystromState, x: Array, draw: Array, no_memory: Array
+    ) -> tuple[NystromState, Array]:
+        """(state with x [d] in the dictionary if it is drawn, whether there was no room for it [])."""
+        k = kors.cross(state.dictionary, self.kernel, x[None])
+        drawn = kors.scores(state.dictionary, self.kernel, self.sampling, x[None], k)
+        joins = draw < drawn[0][0]
+        full = no_memory | (joins & (state.dictionary.used >= state.basis.shape[0]))
 
-        Under vmap both sides of the cond are paid for at every step: sweep short streams only.
+        def joined() -> NystromState:
+            dictionary = kors.join(state.dictionary, self.sampling, x, *(value[0] for value in drawn))
+            return self._border(state, x, matmul(state.basis, k[0])).replace(dictionary=dictionary)
+
+        return lax.cond(joins & ~full, joined, lambda: state), full
+
+    def _border(self, state: NystromState, x: Array, z: Array) -> NystromState:
+        """The posterior with x [d] as the next point, z [M] its coordinates so far, after one look at the past examples.
+
+        A past example gets the coordinate (k(x_i, x) - z_i^T z) / pivot, and z_i^T z = k_I(x_i)^T (basis^T z) takes O(m).
         """
-        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.received)
-        k = kors.cross(state.dictionary, self.kernel, x)
-        joins, *drawn = kors.draw(state.dictionary, self.kernel, self.sampling, x, k, key)
-        full = joins & (state.dictionary.used >= state.basis.shape[0])
-        z = matmul(state.basis, k)
-
-        def joined() -> tuple[Array, Array, Array, Array, Kors]:
-            dictionary = kors.join(state.dictionary, self.sampling, x, *drawn)
-            return *self._border(state, x, z), dictionary
-
-        def same() -> tuple[Array, Array, Array, Array, Kors]:
-            return state.basis, state.inverse, state.weights, z, state.dictionary
-
-        basis, inverse, weights, z, dictionary = lax.cond(
-            joins & ~full & ~jnp.asarray(forgotten), joined, same
-        )
-        state = state.replace(basis=basis, inverse=inverse, weights=weights, dictionary=dictionary)
-        return state, z, full
-
-    def _border(self, state: NystromState, x: Array, z: Array) -> tuple[Array, Array, Array, Array]:
-        """(basis, A^-1, weights, z(x)) with x as the next point, after one look at the past examples."""
         slot = state.dictionary.used
-        own = self.kernel.diag(x[None])[0]
-        residual = own - jnp.square(z).sum()
-        new = residual > LEAST_RESIDUAL * own
-        pivot = jnp.sqrt(jnp.where(new, residual, 1))
-
-        def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            past = lax.dynamic_slice_in_dim(state.inputs, i * CHUNK, CHUNK)
-            labels = lax.dynamic_slice_in_dim(state.labels, i * CHUNK, CHUNK)
-            known = i * CHUNK + jnp.arange(CHUNK, dtype=jnp.int32) < state.learned
-            # rows of the basis past m are zero, so what the unused points hold does not matter
-            old = matmul(self.kernel.gram(past, state.dictionary.points), state.basis.T)
-            coordinate = (self.kernel.gram(past, x[None])[:, 0] - matmul(old, z)) / pivot
-            coordinate = jnp.where(known, coordinate, 0)
-            mixed, square, moment = sums
-            return (
-                mixed + matmul(coordinate, old),
-                square + matmul(coordinate, coordinate),
-                moment + matmul(coordinate, labels),
-            )
-
-        zero = jnp.zeros((), z.dtype)
-        chunks = (state.learned + CHUNK - 1) // CHUNK
-        mixed, square, moment = lax.fori_loop(0, chunks, read, (jnp.zeros_like(z), zero, zero))
+        basis, coordinate = newton.join(state.basis, slot, z, self.kernel.diag(x[None])[0])
+        new = coordinate > 0
+        pivot = jnp.where(new, coordinate, 1)
+        mixed, square, moment = self._look_back(state, x, matmul(z, state.basis), pivot)
+        mixed = matmul(state.basis, mixed)
         solved = put(matmul(state.inverse, mixed), slot, -jnp.ones((), z.dtype))
         schur = self.regularization + square - matmul(mixed, matmul(state.inverse, mixed))
         inverse = put(state.inverse, slot, jnp.zeros_like(z)).at[:, slot].set(0)
         inverse = inverse + solved[:, None] * (solved / schur)
         weights = state.weights - solved * ((moment - matmul(mixed, state.weights)) / schur)
-        row = put(-matmul(z, state.basis), slot, jnp.ones((), z.dtype)) / pivot
-        return (
-            jnp.where(new, put(state.basis, slot, row), state.basis),
-            jnp.where(new, inverse, state.inverse),
-            jnp.where(new, weights, state.weights),
-            put(z, slot, jnp.where(new, pivot, 0)),
+        return state.replace(
+            basis=basis,
+            inverse=jnp.where(new, inverse, state.inverse),
+            weights=jnp.where(new, weights, state.weights),
         )
+
+    def _look_back(
+        self, state: NystromState, x: Array, dual: Array, pivot: Array
+    ) -> tuple[Array, Array, Array]:
+        """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled past, with the new coordinates
+        c_i = (k(x_i, x) - k_I(x_i)^T dual) / pivot."""
+
+        def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            past = lax.dynamic_slice_in_dim(state.inputs, i * CHUNK, CHUNK)
+            labels = lax.dynamic_slice_in_dim(state.labels, i * CHUNK, CHUNK)
+            known = (i * CHUNK + jnp.arange(CHUNK, dtype=jnp.int32) < state.received) & jnp.isfinite(labels)
+            # `dual` and columns of the basis past m are zero, so what the unused points hold does not matter
+            k = self.kernel.gram(past, state.dictionary.points)
+            coordinate = (self.kernel.gram(past, x[None])[:, 0] - matmul(k, dual)) / pivot
+            coordinate = jnp.where(known, coordinate, 0)
+            mixed, square, moment = sums
+            return (
+                mixed + matmul(coordinate, k),
+                square + matmul(coordinate, coordinate),
+                moment + matmul(coordinate, jnp.where(known, labels, 0)),
+            )
+
+        zero = jnp.zeros((), dual.dtype)
+        nothing = (jnp.zeros_like(dual), zero, zero)
+        if not self.remember:
+            return nothing
+        return lax.fori_loop(0, (state.received + CHUNK - 1) // CHUNK, read, nothing)
+
+    def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
+        """The state with the block x [B,d], y [B] in its memory, zero past `done`; these rows will be written over."""
+        start = state.received - done
+        rows = [
+            jnp.where(done > 0, new, lax.dynamic_slice_in_dim(old, start, len(new)))
+            for new, old in ((x, state.inputs), (y, state.labels))
+        ]
+        return state.replace(
+            inputs=lax.dynamic_update_slice_in_dim(state.inputs, rows[0], start, 0),
+            labels=lax.dynamic_update_slice_in_dim(state.labels, rows[1], start, 0),
+        )
+
+
+def ForgettingNystromAWV(kernel: Any, regularization: ArrayLike = 1.0, **options: Any) -> NystromAWV:
+    """`NystromAWV` that keeps no past inputs: see there what is lost."""
+    return NystromAWV(kernel, regularization, remember=False, **options)

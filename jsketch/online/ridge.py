@@ -14,10 +14,37 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
-from jsketch.factor import cholesky_inverse
+from jsketch import checks
+from jsketch.factor import gram_inverse
 from jsketch.linalg import matmul
 from jsketch.types import ForecastInfo, PRNGKey
+
+
+def damped(ridge: Array, leverage: Array, penalize_current: bool) -> Array:
+    """The prediction of Azoury, Warmuth and Vovk's forecaster, or ridge regression's own."""
+    return ridge / (1 + jnp.maximum(leverage, 0)) if penalize_current else ridge
+
+
+def learn_block(
+    inverse: Array, weights: Array, z: Array, y: Array, learn: Array
+) -> tuple[Array, Array, Array, Array]:
+    """(A^-1 [r,r], weights [r], g [B], h [B]) after the rows of z [B,r], y [B] that are to be learned, in order; g and h of
+    every row are as they were before it. All in matrix products (design, section 5).
+
+    With S = I + Z A^-1 Z^T = L L^T, the pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) the innovations (y_t - g_t) / L_tt.
+    """
+    directions = matmul(inverse, z.T)  # [r, B]; products with the long side first are the faster ones
+    lower = gram_inverse(z.T, directions, learn)
+    root = 1 / jnp.diagonal(lower)
+    start = matmul(z, weights)
+    surprise = jnp.where(learn, y, 0) - start
+    before = matmul(jnp.tril(lower, -1), surprise)
+    ridge = start - root * before  # the label itself is not in it, not even as rounding
+    innovations = surprise / root + before
+    solved = matmul(directions, jnp.where(learn[:, None], lower, 0).T)  # [r, B], the direction of each step
+    inverse = inverse - matmul(solved, solved.T)
+    weights = weights + matmul(solved, jnp.where(learn, innovations, 0))
+    return inverse, weights, ridge, jnp.square(root) - 1
 
 
 @struct.dataclass
@@ -50,7 +77,7 @@ class PKAWV:
     def predict(self, state: RidgeState, x: Array) -> Array:
         """y^ [] for x [d], before its label is known."""
         z = self.features.features(x[None])[0]
-        return self._damped(matmul(z, state.weights), matmul(z, matmul(state.inverse, z)))
+        return damped(matmul(z, state.weights), matmul(z, matmul(state.inverse, z)), self.penalize_current)
 
     def update(self, state: RidgeState, x: Array, y: Array, key: PRNGKey) -> tuple[RidgeState, ForecastInfo]:
         """Learns y [] at x [d]; a label that is not finite is not learned."""
@@ -67,32 +94,11 @@ class PKAWV:
 
     def predict_update(self, state: RidgeState, x: Array, y: Array) -> tuple[RidgeState, Array, ForecastInfo]:
         """Predictions [B] for x [B,d], each made before its label and after those of y [B] before it, and the state after
-        the block: what B calls of `predict` and `update` give, in matrix products (design, section 5).
-
-        With S = I + Z A^-1 Z^T = L L^T over the labelled rows, row t of L^-1 Z A^-1 is the direction of step t.
-        """
+        the block: what B calls of `predict` and `update` give."""
         z = self.features.features(x)
-        seen = jnp.isfinite(y)
-        directions = matmul(z, state.inverse)  # [B, r]
-        cross = matmul(directions, z.T)  # [B, B]
-        residual = y - matmul(z, state.weights)
-        identity = jnp.eye(len(y), dtype=z.dtype)
-        lower = cholesky_inverse(identity + jnp.where(seen[:, None] & seen, cross, 0)).inverse
-        lower = jnp.where(seen[:, None], lower, 0)
-        solved = matmul(lower, directions)  # [B, r]
-        innovations = matmul(lower, jnp.where(seen, residual, 0))
-        # column t: how the labelled steps before t enter the prediction at t, labelled itself or not
-        before = jnp.triu(matmul(lower, cross), 1)
-        ridge = matmul(z, state.weights) + matmul(innovations, before)
-        leverage = jnp.diagonal(cross) - jnp.square(before).sum(0)
-        state = RidgeState(
-            inverse=state.inverse - matmul(solved.T, solved),
-            weights=state.weights + matmul(innovations, solved),
-        )
-        return state, self._damped(ridge, leverage), self._info(state, y)
-
-    def _damped(self, ridge: Array, leverage: Array) -> Array:
-        return ridge / (1 + jnp.maximum(leverage, 0)) if self.penalize_current else ridge
+        inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, jnp.isfinite(y))
+        state = RidgeState(inverse, weights)
+        return state, damped(ridge, leverage, self.penalize_current), self._info(state, y)
 
     def _info(self, state: RidgeState, y: Array) -> ForecastInfo:
         false = jnp.zeros((), bool)

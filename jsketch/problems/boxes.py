@@ -16,7 +16,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.linalg import matmul
 from jsketch.types import Box, PRNGKey
 

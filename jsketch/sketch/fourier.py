@@ -24,6 +24,7 @@ from jax.typing import ArrayLike
 
 from jsketch.kernels import Gaussian, Matern
 from jsketch.linalg import matmul
+from jsketch.sketch.sincos import cos_sin
 from jsketch.types import PRNGKey
 
 LARGEST_GRID = 100_000  # frequencies
@@ -41,7 +42,8 @@ def features(fourier: Fourier, x: Array) -> Array:
     """z(x), [n,M], of x [n,d]; |z(x)| = 1."""
     phase = matmul(x, fourier.frequencies.T)
     root = jnp.sqrt(fourier.weights)
-    return jnp.concatenate([root * jnp.cos(phase), root * jnp.sin(phase)], axis=1)
+    cos, sin = cos_sin(phase)
+    return jnp.concatenate([root * cos, root * sin], axis=1)
 
 
 @struct.dataclass

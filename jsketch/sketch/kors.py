@@ -21,8 +21,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
-from jsketch.types import PRNGKey
 
 WEIGHTS = ("theory", "code")
 
@@ -51,6 +51,13 @@ class Sampling:
     weights: str = struct.field(pytree_node=False, default="theory")  # or "code"
 
 
+def check(sampling: Sampling) -> None:
+    """Raises ValueError when a number of KORS is out of its range."""
+    checks.positive(mu=sampling.mu, beta=sampling.beta)
+    checks.nonnegative(eps=sampling.eps)
+    checks.choice(WEIGHTS, weights=sampling.weights)
+
+
 def empty(x: Array, capacity: int) -> Kors:
     """No points yet, room for M = `capacity`; x [d] is one example."""
     return Kors(
@@ -61,21 +68,31 @@ def empty(x: Array, capacity: int) -> Kors:
 
 
 def cross(kors: Kors, kernel: Any, x: Array) -> Array:
-    """k_I(x), [M], zero past m."""
+    """k_I(x), [B, M] for x [B,d], zero past m."""
     in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
-    return jnp.where(in_use, kernel.gram(x[None], kors.points)[0], 0)
+    return jnp.where(in_use, kernel.gram(x, kors.points), 0)
 
 
-def draw(
-    kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array, key: PRNGKey
-) -> tuple[Array, Array, Array, Array]:
-    """(joins [] bool, p [], row [M] of L for x, r []) for an arriving x [d] with k = k_I(x)."""
-    row = matmul(kors.inverse, k)
-    rest = jnp.maximum(kernel.diag(x[None])[0] - jnp.square(row).sum(), 0)
-    score = (1 + sampling.eps) * rest / (sampling.mu + rest)
-    probability = jnp.clip(sampling.beta * score, 0, 1)
-    joins = jax.random.uniform(key, dtype=x.dtype) < probability
-    return joins, probability, row, rest
+def scores(kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array) -> tuple[Array, Array, Array]:
+    """(p [B], row [B,M] of L, r [B]) of points x [B,d] that might arrive next, with k = k_I(x) [B,M]."""
+    row = matmul(k, kors.inverse.T)
+    rest = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
+    tau = (1 + sampling.eps) * rest / (sampling.mu + rest)
+    return jnp.clip(sampling.beta * tau, 0, 1), row, rest
+
+
+def draws(key: Array, first: Array, count: int, dtype: Any) -> Array:
+    """The uniform numbers [count] of the examples from the `first`-th on, each from its own number; `key` is key data."""
+    root = jax.random.wrap_key_data(key)
+    numbers = first + jnp.arange(count, dtype=jnp.int32)
+    return jax.vmap(lambda t: jax.random.uniform(jax.random.fold_in(root, t), dtype=dtype))(numbers)
+
+
+def next_join(kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array, draws: Array) -> Array:
+    """The position [] of the first of x [B,d] that joins, B if there is none; x[0] has had its draw already."""
+    slots = jnp.arange(len(draws), dtype=jnp.int32)
+    joins = (draws < scores(kors, kernel, sampling, x, k)[0]) & (slots > 0)
+    return jnp.where(joins, slots, len(draws)).min()
 
 
 def join(kors: Kors, sampling: Sampling, x: Array, probability: Array, row: Array, rest: Array) -> Kors:

@@ -47,6 +47,13 @@ def probability(**values: Any) -> None:
             )
 
 
+def fraction(**values: Any) -> None:
+    """Raises ValueError unless every named value lies in [0, 1]."""
+    for name, value in values.items():
+        if not is_traced(value) and not np.all((_numbers(value) >= 0) & (_numbers(value) <= 1)):
+            raise ValueError(f"{name} must lie between 0 and 1; {value} was given.")
+
+
 def at_least_one(**values: Any) -> None:
     """Raises ValueError unless every named value is >= 1."""
     for name, value in values.items():
