@@ -20,7 +20,7 @@ from jsketch.types import Box
 KEY = jax.random.key(0)
 LAM = 0.3
 SMALL = dict(
-    initial=3, candidates=32, starts=6, steps=25, oracle=oracle.LevenbergMarquardt(steps=8, restarts=2)
+    initial=3, candidates=64, starts=8, steps=40, oracle=oracle.LevenbergMarquardt(steps=8, restarts=2)
 )
 PROBLEM = boxes.styblinski_tang(3, noise_std=0.01)
 HORIZON = 9
@@ -355,7 +355,7 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
     bound = float(jnp.sqrt(jnp.square(TRUTH).sum()))
     optimizer = GOUCB(
         model=LINEAR, schedule=radius.OFUL(norm_bound=bound, noise_std=0.0), regularization=0.1, initial=1, reach=1.0,
-        standardize=False, exploration_rows=False, candidates=64, starts=16, steps=100,
+        standardize=False, exploration_rows=False, candidates=256, starts=32, steps=100,
         oracle=oracle.Gradient(1e-30, "sgd", steps=1, restarts=1),
     )  # fmt: skip
     grid = jnp.linspace(-2, 2, 4001)[:, None]

@@ -17,7 +17,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.box import ascent, history, memory, oracle, radius, scaling, search
 from jsketch.box.ellipsoid import ellipsoid, estimate
 from jsketch.box.history import History
@@ -106,6 +106,7 @@ class GOUCB:
     candidates: int = struct.field(pytree_node=False, default=256)
     starts: int = struct.field(pytree_node=False, default=16)
     steps: int = struct.field(pytree_node=False, default=60)
+    from_best: bool = struct.field(pytree_node=False, default=True)  # the best observed point starts too
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> GOState:
         """Nothing evaluated yet; horizon counts both phases. Raises ValueError on static mistakes, and for more candidates
@@ -168,14 +169,14 @@ class GOUCB:
         form = {"ball": search.whitened, "plain": search.plain, "first_order": search.linearized}
         chosen = form[self.acquisition](model, ball)
         z = self._candidates(state, key, lower, upper)
-        bounds, u = jax.vmap(lambda z: search.first_order(model, ball, z))(z)
-        top = lax.top_k(bounds.at[0].set(jnp.inf), self.starts)[1]  # the best observed point is always one
+        _, u = jax.vmap(lambda z: search.first_order(model, ball, z))(z)
+        p = jax.vmap(chosen.start)(u)
+        top = self._starts(jax.vmap(chosen.value)(z, p))
 
         def project(z: Array, p: Array) -> tuple[Array, Array]:
             return jnp.clip(z, lower, upper), chosen.project(p)
 
-        p = jax.vmap(chosen.start)(u[top])
-        found = ascent.maximise(chosen.value, project, z[top], p, self._rule(z.dtype), self.steps)
+        found = ascent.maximise(chosen.value, project, z[top], p[top], self._rule(z.dtype), self.steps)
         distance = ball.sigma.squared_norm(chosen.move(found.x, found.u))
         values = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
         x = jnp.clip(state.scaling.points(found.x), state.box.lower, state.box.upper)
@@ -212,6 +213,14 @@ class GOUCB:
         moves = 0.1 * (upper - lower) * jax.random.normal(move_key, (half, *best.shape), best.dtype)
         around = jnp.clip(best + moves, lower, upper)
         return jnp.concatenate([best[None], lower + uniform * (upper - lower), around])
+
+    def _starts(self, scores: Array) -> Array:
+        """Which candidates with these scores [1 + C] start, [K]: the best observed point, the best of all, and, as those may
+        lie on one hill, as many uniform ones."""
+        uniform = (self.starts - 1) // 2
+        others = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
+        scores = scores.at[others].set(-jnp.inf).at[0].set(jnp.inf if self.from_best else -jnp.inf)
+        return jnp.concatenate([others, lax.top_k(scores, self.starts - uniform)[1].astype(jnp.int32)])
 
     def _explored(self, state: GOState, key: PRNGKey) -> GOState:
         """The state after phase I: scaling and w0."""
@@ -293,8 +302,9 @@ class GOUCB:
 
 def printed(initial: int, **changes: Any) -> GOUCB:
     """The settings of Appendix D.1: no scaling, SGD at rate 1e-11, lam = sqrt(T) log^2 T, beta_t = d_w^3 t / T (F = 1), 2000
-    plain gradient steps of 1e-4. Where the ascent starts is not printed: here, at the best observed point."""
+    plain gradient steps of 1e-4. Where the ascent starts is not printed: here, at the best observed point, or, with
+    from_best=False, at a uniform one."""
     numbers = dict(schedule=radius.Printed(), oracle=oracle.printed(), regularization=None, rate=1e-4)
     choices = dict(acquisition="plain", rule="gradient", steps=2000, starts=1, candidates=1)
-    options = dict(standardize=False, exploration_rows=False, initial=initial)
+    options = dict(standardize=False, exploration_rows=False, initial=initial, reach=1.0)
     return GOUCB(**(numbers | choices | options | changes))

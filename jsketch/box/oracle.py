@@ -19,7 +19,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 from jsketch.linalg import matmul
 from jsketch.sketch.tangent import Flat
 from jsketch.types import PRNGKey

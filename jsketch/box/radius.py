@@ -14,7 +14,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.bandits import checks
+from jsketch import checks
 
 
 class Step(NamedTuple):
