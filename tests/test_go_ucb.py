@@ -469,7 +469,6 @@ def test_float32_stays_finite():
         (dict(regularization=-1.0), "regularization must be a finite number above 0; -1.0"),
         (dict(rate=float("nan")), "rate must be a finite number above 0"),
         (dict(acquisition="ei"), "acquisition must be one of"),
-        (dict(rule="sgd"), "rule must be one of"),
         (dict(starts=10, candidates=5), "starts are chosen from 5 candidates"),
         (dict(starts=10**7, candidates=10**9), "GB, and there are .* GB: take fewer"),
         (dict(schedule=radius.OFUL(delta=1.0)), "delta is a probability"),

@@ -2,10 +2,10 @@
 
     python -m experiments.go_ucb_2023.synthetic --seeds 50 --out results/go_ucb_2023/synthetic
 
-f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3 Rastrigin's (n = 8, T = 64),
-noise 0.01. All methods meet the same n points and the same noise under the same seed, and phase I counts. The figures show
-the mean and 1.96 sd / sqrt(repetitions): of the first 5, as in the paper, and of all. What the paper does not state is listed
-under "chosen" in the saved configuration. A run that was interrupted goes on with the seeds that are missing.
+f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3 Rastrigin's (n = 8,
+T = 64), noise 0.01. All methods meet the same n points and the same noise under the same seed, and phase I counts. The
+figures show the mean and 1.96 sd / sqrt(repetitions): of the first 5, as in the paper, and of all. What the paper does not
+state is listed under "chosen" in the saved configuration. An interrupted run goes on with the seeds that are missing.
 """
 
 from __future__ import annotations

@@ -85,9 +85,13 @@ class GOUCB:
     """One evaluation at a time, after `initial` uniform ones. Inputs are scaled to [-1,1], values by mean and deviation of
     phase I (`scaling`), so that one set of numbers serves all problems; `printed` has the paper's own.
 
-    Two fields go beyond the paper and its theorem. `reach` < 1 maximises over points whose inputs differ from the best
-    observed point's by at most that share of a side: the maximum of a network over a whole box lies in a corner of it, far
-    from all that it was fitted to. `refit` moves w_t to a least-squares fit of all observations after each of them, with
+    acquisition: "ball", the joint maximum over x and w by ascent in whitened coordinates; "first_order", the maximum of the
+    linearization in w; "plain", plain gradient steps over x and w, as printed.
+
+    Three fields go beyond the paper, and its theorem does not cover them. `reach` < 1 maximises over points whose inputs
+    differ from the best observed point's by at most that share of a side: the maximum of a network over a whole box lies in
+    a corner of it, far from all that it was fitted to. `exploration_rows` counts phase I's points, at w0, in eqs. 3 and 5,
+    which otherwise forget them. `refit` moves w_t to a least-squares fit of all observations after each of them, with
     gradients and scaling taken anew, instead of eq. 5.
     """
 
@@ -102,7 +106,6 @@ class GOUCB:
     exploration_rows: bool = struct.field(pytree_node=False, default=True)
     standardize: bool = struct.field(pytree_node=False, default=True)
     initial: int = struct.field(pytree_node=False, default=8)  # n
-    rule: str = struct.field(pytree_node=False, default="adam")
     candidates: int = struct.field(pytree_node=False, default=256)
     starts: int = struct.field(pytree_node=False, default=16)
     steps: int = struct.field(pytree_node=False, default=60)
@@ -184,7 +187,7 @@ class GOUCB:
 
     def _rule(self, dtype: Any) -> optax.GradientTransformation:
         rate = jnp.asarray(self.rate, dtype)
-        if self.rule == "gradient":
+        if self.acquisition == "plain":
             return optax.sgd(rate)
 
         def falling(first: ArrayLike) -> optax.Schedule:
@@ -281,7 +284,6 @@ class GOUCB:
         )
         checks.capacity(horizon=horizon)
         checks.choice(("ball", "plain", "first_order"), acquisition=self.acquisition)
-        checks.choice(("adam", "gradient"), rule=self.rule)
         checks.positive(rate=self.rate, reach=self.reach)
         if self.regularization is not None:
             checks.positive(regularization=self.regularization)
@@ -304,7 +306,18 @@ def printed(initial: int, **changes: Any) -> GOUCB:
     """The settings of Appendix D.1: no scaling, SGD at rate 1e-11, lam = sqrt(T) log^2 T, beta_t = d_w^3 t / T (F = 1), 2000
     plain gradient steps of 1e-4. Where the ascent starts is not printed: here, at the best observed point, or, with
     from_best=False, at a uniform one."""
-    numbers = dict(schedule=radius.Printed(), oracle=oracle.printed(), regularization=None, rate=1e-4)
-    choices = dict(acquisition="plain", rule="gradient", steps=2000, starts=1, candidates=1)
-    options = dict(standardize=False, exploration_rows=False, initial=initial, reach=1.0)
-    return GOUCB(**(numbers | choices | options | changes))
+    settings = GOUCB(
+        schedule=radius.Printed(),
+        oracle=oracle.printed(),
+        regularization=None,
+        reach=1.0,
+        rate=1e-4,
+        acquisition="plain",
+        exploration_rows=False,
+        standardize=False,
+        initial=initial,
+        candidates=1,
+        starts=1,
+        steps=2000,
+    )
+    return settings.replace(**changes)
