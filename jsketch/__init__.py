@@ -3,7 +3,7 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
-order is import order: `types, linalg, factor, kernels, sketch/, posterior/, bandits/, online/, problems/, loops`.
+order is import order: `types, linalg, factor, kernels, sketch/, posterior/, bandits/, box/, online/, problems/, loops`.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)            d inputs per arm                M sketch capacity (static)

@@ -12,8 +12,9 @@ the last batch is cut at T. Keys are folded in by evaluation number from two sep
 for the problem: all algorithms meet the same noise under the same key, and a run continues at any point.
 """
 
-from jsketch.loops.box import BoxRun, DrivenBox, drive_box, rollout_box, run_box
+from jsketch.loops.box import BoxRun, rollout_box, run_box
 from jsketch.loops.drive import Driven, drive
+from jsketch.loops.drive_box import DrivenBox, drive_box
 from jsketch.loops.prequential import Forecasts, prequential, prequential_chunks, stream
 from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
 from jsketch.loops.run import Run, compiled_programs, next_capacity, run, run_seeds

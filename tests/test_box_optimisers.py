@@ -1,0 +1,228 @@
+"""What every optimiser over a box promises; a new one adds a row to the table."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import Box, loops
+from jsketch.box import GPBandit, Turbo, UniformBox, history
+from jsketch.problems import boxes
+
+HORIZON = 11
+INITIAL = 4
+GP = GPBandit(initial=INITIAL, candidates=20, starts=2, steps=10, fit_steps=5)
+TURBO = Turbo(initial=INITIAL, batch=2, candidates=20, frequencies=16, fit_steps=5)
+CASES = {
+    "uniform": UniformBox(initial=INITIAL),
+    "gp_log_ei": GP,
+    "gp_ei": GP.replace(acquisition="ei"),
+    "gp_pi": GP.replace(acquisition="pi"),
+    "gp_ucb": GP.replace(acquisition="ucb"),
+    "turbo_1": TURBO,
+    "turbo_2": TURBO.replace(regions=2, batch=3),
+}
+NUMBERS = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length"}  # a leaf of each kind
+BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
+KEY = jax.random.key(0)
+each = pytest.mark.parametrize("name", CASES)
+
+
+def failing(x, key):
+    """Branin's function, where a third of the box gives no value or an infinite one."""
+    value = boxes.branin().value(x)
+    return jnp.where(x[0] > 5, jnp.where(x[1] > 7, jnp.inf, jnp.nan), value)
+
+
+def branin(x):
+    return float(boxes.branin().value(jnp.asarray(x)))
+
+
+@each
+def test_a_run(name):
+    """Everything in one compiled run: shapes, the box, values, best so far, failures, the number of evaluations."""
+    run = loops.run_box(CASES[name], failing, BOX, KEY, HORIZON)
+    assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
+    assert (run.x >= BOX.lower).all() and (run.x <= BOX.upper).all()
+    assert len(np.unique(run.x, axis=0)) == HORIZON
+    expected = np.array([float(failing(x, KEY)) for x in run.x])
+    np.testing.assert_allclose(run.y, expected, rtol=1e-9)
+    ok = np.isfinite(expected)
+    assert 0 < (~ok).sum() < HORIZON  # both kinds were met
+    np.testing.assert_allclose(run.best, np.maximum.accumulate(np.where(ok, expected, -np.inf)), rtol=1e-9)
+    past = run.state.history
+    assert int(past.count) == HORIZON
+    np.testing.assert_array_equal(past.ok, ok)
+    np.testing.assert_allclose(past.y, np.where(ok, expected, 0), rtol=1e-9)
+    assert float(history.best(past)[1]) == float(run.best[-1]) == float(run.info.best[-1])
+    assert np.isnan(run.value).all()  # a plain function has no noiseless value
+
+
+def test_all_meet_the_same_initial_points():
+    runs = [loops.run_box(CASES[name], failing, BOX, KEY, HORIZON).x[:INITIAL] for name in CASES]
+    for x in runs[1:]:  # programs may round differently
+        np.testing.assert_allclose(x, runs[0], rtol=1e-13)
+    more = history.initial_points(BOX, loops.split_roots(KEY).init, 9)
+    np.testing.assert_allclose(more[:INITIAL], runs[0], rtol=1e-13)
+    other = loops.run_box(CASES["uniform"], failing, BOX, jax.random.key(1), HORIZON)
+    assert (np.asarray(other.x[:INITIAL]) != np.asarray(runs[0])).all()
+
+
+@each
+def test_a_host_objective_a_killed_run_and_asking_twice(name, tmp_path):
+    """The compiled run, the driven run, and one that is killed in the middle of a query make the same picks."""
+    optimizer = CASES[name]
+    compiled = loops.run_box(optimizer, boxes.branin(), BOX, KEY, HORIZON)
+    np.testing.assert_allclose(compiled.value, compiled.y)
+    driven = loops.drive_box(optimizer, branin, BOX, KEY, HORIZON)
+    np.testing.assert_allclose(driven.x, compiled.x, atol=1e-3)
+    assert driven.best[1] == driven.y.max()
+
+    calls = []
+
+    def killed(x):
+        calls.append(x)
+        if len(calls) in (2, 8):
+            raise KeyboardInterrupt
+        return branin(x)
+
+    path = tmp_path / "run"
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            loops.drive_box(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+    resumed = loops.drive_box(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+    np.testing.assert_array_equal(resumed.x, driven.x)
+    np.testing.assert_array_equal(resumed.y, driven.y)
+    assert len(calls) == HORIZON + 2  # nothing was evaluated twice but what had failed
+    again = loops.drive_box(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+    assert len(calls) == HORIZON + 2 and again.t == HORIZON
+
+
+@pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2"])
+def test_seeds_together_are_seeds_one_by_one(name):
+    keys = jax.random.split(KEY, 2)
+    together = loops.run_box(CASES[name], failing, BOX, keys, 7, strategy="vmap")
+    spread = loops.run_box(CASES[name], failing, BOX, keys, 7, strategy="threads")
+    np.testing.assert_allclose(together.x, spread.x, atol=1e-3)
+    np.testing.assert_array_equal(spread.x[1], loops.run_box(CASES[name], failing, BOX, keys[1], 7).x)
+
+
+@pytest.mark.parametrize(("name", "number"), NUMBERS.items())
+def test_other_numbers_compile_nothing(name, number):
+    optimizer, traces = CASES[name], []
+
+    def objective(x, key):
+        traces.append(1)
+        return failing(x, key)
+
+    loops.run_box(optimizer, objective, BOX, KEY, 5)
+    before = len(traces)
+    other = optimizer.replace(**{number: 0.123})
+    loops.run_box(other, objective, Box(BOX.lower - 1, BOX.upper), jax.random.key(3), 5)
+    assert before > 0 and len(traces) == before
+
+
+@pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
+def test_nothing_but_failures(name):
+    run = loops.run_box(CASES[name], lambda x, key: jnp.full((), jnp.nan, x.dtype), BOX, KEY, HORIZON)
+    assert np.isfinite(run.x).all() and np.isneginf(run.best).all() and not run.state.history.ok.any()
+    driven = loops.drive_box(CASES["uniform"], lambda x: np.nan, BOX, KEY, 3)
+    with pytest.raises(ValueError, match="no evaluation has succeeded"):
+        print(driven.best)
+
+
+@pytest.mark.float32
+@pytest.mark.parametrize("name", ["gp_log_ei", "turbo_2"])
+def test_dtypes_follow_the_box(name):
+    box = Box(BOX.lower.astype(jnp.float32), BOX.upper.astype(jnp.float32))
+    run = loops.run_box(CASES[name], failing, box, KEY, HORIZON)
+    assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
+    for before, after in zip(
+        jax.tree.leaves(CASES[name].init(box, KEY, HORIZON)), jax.tree.leaves(run.state), strict=True
+    ):
+        assert before.dtype == after.dtype and before.shape == after.shape
+
+
+@pytest.mark.parametrize(
+    ("box", "words"),
+    [
+        (Box(jnp.zeros(2), jnp.array([1.0, 0.0])), "finite lower < upper"),
+        (Box(jnp.zeros(2), jnp.array([1.0, jnp.inf])), "finite lower < upper"),
+        (Box(jnp.array([jnp.nan, 0.0]), jnp.ones(2)), "finite lower < upper"),
+        (Box(jnp.zeros(2), jnp.ones(3)), "upper must have shape"),
+        (Box(jnp.zeros((2, 1)), jnp.ones((2, 1))), "lower must be a vector"),
+        (Box(jnp.zeros(0), jnp.ones(0)), "at least one input"),
+    ],
+)
+def test_wrong_boxes(box, words):
+    for optimizer in (UniformBox(), GP, TURBO):
+        with pytest.raises(ValueError, match=words):
+            optimizer.init(box, KEY, 5)
+        with pytest.raises(ValueError, match=words):
+            loops.run_box(optimizer, failing, box, KEY, 5)
+    with pytest.raises(ValueError, match=words):
+        loops.drive_box(UniformBox(), branin, box, KEY, 5)
+
+
+def test_wrong_settings():
+    for optimizer, words in [
+        (UniformBox(initial=0), "initial must be an integer of at least 1"),
+        (GP.replace(initial=-1), "initial must be an integer of at least 1"),
+        (GP.replace(acquisition="knowledge"), "acquisition must be one of"),
+        (GP.replace(kernel=1.0), "kernel must be a kernel"),
+        (GP.replace(margin=-1.0), "margin must be a finite number, at least 0"),
+        (GP.replace(width=float("nan")), "width must be a finite number"),
+        (GP.replace(starts=0), "starts must be an integer"),
+        (GP.replace(steps=0), "steps must be an integer"),
+        (GP.replace(restarts=-1), "restarts must be"),
+        (GP.replace(candidates=3), "candidates must be at least twice"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            optimizer.init(BOX, KEY, 5)
+    with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
+        GP.init(BOX, KEY, 0)
+
+
+def test_wrong_calls(tmp_path):
+    state = GP.init(BOX, KEY, 5)
+    with pytest.raises(ValueError, match="one value for each slot"):
+        GP.tell(state, GP.ask(state, KEY), jnp.zeros(INITIAL + 1), KEY)
+    for action, words in [
+        (lambda: loops.run_box(UniformBox(), failing, BOX, KEY, 0), "horizon counts evaluations"),
+        (lambda: loops.run_box(UniformBox(), failing, BOX, 0, 5), "takes a key or a vector of keys"),
+        (
+            lambda: loops.run_box(UniformBox(), failing, BOX, jax.random.split(KEY, 2)[:0], 5),
+            "at least one key",
+        ),
+        (lambda: loops.run_box(UniformBox(), failing, BOX, KEY, 5, strategy="pmap"), "strategy must be"),
+        (lambda: loops.run_box(UniformBox(), 3.0, BOX, KEY, 5), "objective must be a function"),
+        (lambda: loops.drive_box(UniformBox(), lambda x: x, BOX, KEY, 5), "must return one number"),
+        (lambda: loops.drive_box(UniformBox(), lambda x: None, BOX, KEY, 5), "must return one number"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            action()
+
+    path = tmp_path / "run"
+    begun = loops.drive_box(UniformBox(), branin, BOX, KEY, 3, checkpoint=path)
+    with pytest.raises(ValueError, match="planned for 3 evaluations"):
+        loops.drive_box(UniformBox(), branin, BOX, KEY, 4, state=begun)
+    wider = Box(BOX.lower - 1, BOX.upper)
+    for arguments in [
+        (UniformBox(), branin, BOX, KEY, 4),
+        (UniformBox(), branin, BOX, jax.random.key(1), 3),
+        (UniformBox(), branin, wider, KEY, 3),
+        (UniformBox(initial=2), branin, BOX, KEY, 3),
+        (GP, branin, BOX, KEY, 3),
+    ]:
+        with pytest.raises(ValueError, match="name another file, or remove it"):
+            loops.drive_box(*arguments, checkpoint=path)
+    path.write_bytes(b"no run at all")
+    with pytest.raises(ValueError, match="name another file, or remove it"):
+        loops.drive_box(UniformBox(), branin, BOX, KEY, 3, checkpoint=path)
+
+
+def test_lists_of_integers_are_a_box():
+    run = loops.run_box(
+        UniformBox(initial=2), lambda x, key: -jnp.square(x).sum(), Box([-1, 0], [1, 2]), KEY, 4
+    )
+    assert jnp.issubdtype(run.x.dtype, jnp.floating) and (run.x[:, 1] >= 0).all()

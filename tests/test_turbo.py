@@ -1,0 +1,193 @@
+"""TuRBO: Sobol candidates, trust regions against a plain counter, restarts, several regions, and Ackley's function."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import qmc
+
+from jsketch import Box, loops
+from jsketch.box import Turbo, fit, gp, trust_regions
+from jsketch.box.gp import Hyperparameters
+from jsketch.box.sobol import sobol
+from jsketch.problems import boxes
+
+KEY = jax.random.key(0)
+SMALL = Turbo(batch=3, initial=5, candidates=50, frequencies=16, fit_steps=5)
+
+
+def test_sobol_points_are_evenly_spread_and_random():
+    one, other = (np.asarray(sobol(jax.random.key(seed), 64, 5, jnp.float64)) for seed in (0, 1))
+    assert one.min() >= 0 and one.max() < 1 and (one != other).any()
+    for points in (one, other):
+        for column in points.T:  # each of the 64 intervals of every input has one point
+            assert sorted(np.floor(column * 64)) == list(range(64))
+    plain = qmc.Sobol(5, scramble=False).random_base2(6)
+    assert (
+        qmc.discrepancy(one)
+        < 2 * qmc.discrepancy(plain)
+        < 0.5 * qmc.discrepancy(np.random.default_rng(0).uniform(size=(64, 5)))
+    )
+    # a point by itself is uniform
+    first = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])(jax.random.split(KEY, 4000))
+    assert float(first.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
+
+
+def region_of(lengthscale, length, n=9):
+    """Data with its best observation at 0.6 in every input."""
+    d = len(lengthscale)
+    u = jnp.asarray(np.random.default_rng(0).uniform(size=(12, d))).at[4].set(0.6)
+    data = gp.standardized(u, jnp.zeros(12).at[4].set(1.0).at[11].set(5.0), jnp.arange(12) < n)
+    numbers = Hyperparameters(jnp.asarray(lengthscale), jnp.array(1.0), jnp.array(1e-3))
+    return data, numbers, jnp.asarray(length)
+
+
+def test_candidates_fill_the_box_around_the_best_observation():
+    lengthscale = np.array([0.2, 0.4, 0.8])
+    data, numbers, length = region_of(lengthscale, 0.3)
+    u = np.asarray(trust_regions.candidates(data, numbers, length, KEY, 512))
+    sides = 0.3 * lengthscale / np.exp(np.log(lengthscale).mean())
+    assert np.prod(sides) == pytest.approx(0.3**3)
+    np.testing.assert_array_less(np.abs(u - 0.6), sides / 2 + 1e-12)
+    np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
+    assert (u != 0.6).all()  # with so few inputs, all of them are taken
+    wide = np.asarray(trust_regions.candidates(data, numbers, jnp.array(1.6), KEY, 512))
+    assert wide.min() >= 0 and wide.max() <= 1
+
+
+def test_candidates_change_about_twenty_inputs_and_at_least_one():
+    d = 100
+    data, numbers, length = region_of(np.full(d, 0.5), 0.4)
+    changed = np.asarray(trust_regions.candidates(data, numbers, length, KEY, 2000)) != 0.6
+    error = (0.2 * 0.8 / 2000) ** 0.5
+    np.testing.assert_allclose(changed.mean(0), 0.2, atol=5 * error)  # the last input too
+    assert changed.any(1).all()
+
+
+class PlainCounters:
+    """Section 2 of the paper with the numbers of theory.md A11, as one writes it with numbers and ifs; batches of B."""
+
+    def __init__(self, d, batch):
+        self.tolerance = int(np.ceil(max(4 / batch, d / batch)))
+        self.length, self.successes, self.failures, self.best = 0.8, 0, 0, None
+
+    def tell(self, values):
+        """Returns true when the region starts anew."""
+        top = max(values)
+        if self.best is None or top > self.best + 1e-3 * abs(self.best):
+            self.successes, self.failures = self.successes + 1, 0
+        else:
+            self.successes, self.failures = 0, self.failures + 1
+        self.best = top if self.best is None else max(top, self.best)
+        if self.successes == 3:
+            self.length, self.successes = min(2 * self.length, 1.6), 0
+        if self.failures == self.tolerance:
+            self.length, self.failures = self.length / 2, 0
+        return self.length < 2**-7
+
+
+@pytest.mark.parametrize(("d", "batch"), [(2, 1), (7, 3), (10, 5), (10, 4), (3, 8)])
+def test_regions_follow_the_plain_counters(d, batch):
+    random = np.random.default_rng(d)
+    plain = PlainCounters(d, batch)
+    regions = trust_regions.started(
+        jnp.zeros(1, jnp.int32), jnp.zeros((), jnp.int32), trust_regions.BOUNDS, d, jnp.float64
+    )
+    best, lengths = -np.inf, []
+    after = jax.jit(trust_regions.after_round)
+    for step in range(150):
+        chance = 0.7 if step < 40 else 0.1
+        base = 0.0 if np.isinf(best) else best
+        values = base + random.choice(
+            [-1.0, 5e-4 * abs(base), 1.0], size=batch, p=[1 - chance, chance / 2, chance / 2]
+        )
+        regions = after(regions, jnp.array([best]), jnp.array([values.max()]), jnp.array([batch], jnp.int32))
+        ended = plain.tell(list(values))
+        best = max(best, values.max())
+        assert float(regions.length[0]) == plain.length and int(regions.successes[0]) == plain.successes
+        lengths.append(plain.length)
+        if ended:
+            break
+    assert max(lengths) == 1.6 and min(lengths) < 0.1  # both directions were met
+
+
+def test_a_region_that_is_too_small_starts_anew_and_forgets():
+    """Nothing is ever better than the first point, so that every round is a failure."""
+    box = Box(jnp.zeros(2), jnp.ones(2))
+    turbo = SMALL.replace(least_length=0.3, batch=4, initial=6)
+    run = loops.run_box(turbo, lambda x, key: jnp.zeros((), x.dtype), box, KEY, 30)
+    # 6 initial points; two rounds of 4 halve the side twice, below 0.3; then 6 uniform points, in a round of 4 and one of 2
+    np.testing.assert_array_equal(run.info.restarts[:26], [0] * 10 + [1] * 4 + [0] * 10 + [1] * 2)
+    assert int(run.state.regions.first[0]) in (14, 28)
+    lengths = np.asarray(run.info.length)[:, 0]
+    np.testing.assert_array_equal(lengths[[0, 6, 10, 14, 18, 20]], [0.8, 0.4, 0.8, 0.8, 0.8, 0.4])
+
+
+def test_several_regions_deal_out_the_initial_points_and_compete():
+    problem = boxes.branin()
+    turbo = SMALL.replace(regions=2, initial=6)
+    state = turbo.init(problem.box, KEY, 30)
+    ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
+    query = ask(state, KEY)
+    np.testing.assert_array_equal(query.region, [0, 1, 0, 1, 0, 1])
+    seen = set()
+    for t in range(6):
+        query = ask(state, jax.random.fold_in(KEY, t))
+        used = np.asarray(query.region)[np.asarray(query.mask)]
+        seen |= set(used[:6].tolist())
+        points = np.asarray(query.x)[np.asarray(query.mask)]
+        assert len(np.unique(points, axis=0)) == len(points)
+        state, _ = tell(state, query, jax.vmap(problem.value)(query.x), KEY)
+        count = int(state.history.count)
+        np.testing.assert_array_equal(state.owner[count - len(used) : count], used)
+    assert seen == {0, 1}
+
+
+def test_a_region_that_starts_anew_leaves_its_slots_to_the_others():
+    """Region 1 wants two uniform points: the first slots; the third is a Thompson sample of region 0."""
+    turbo = SMALL.replace(regions=2, initial=6)
+    problem = boxes.branin()
+    state = turbo.init(problem.box, KEY, 30)
+    query = turbo.ask(state, KEY)
+    state, _ = turbo.tell(state, query, jax.vmap(problem.value)(query.x), KEY)
+    assert (np.asarray(state.regions.design) == 0).all()
+    waiting = state.replace(regions=state.regions.replace(design=jnp.array([0, 2], jnp.int32)))
+    query = turbo.ask(waiting, KEY)
+    np.testing.assert_array_equal(query.region[:3], [1, 1, 0])
+    assert int(query.size) == 3
+    both = state.replace(regions=state.regions.replace(design=jnp.array([1, 1], jnp.int32)))
+    query = turbo.ask(both, KEY)
+    np.testing.assert_array_equal(query.region[:2], [0, 1])
+    assert int(query.size) == 2  # nobody has a model to fill the third slot with
+
+
+@pytest.mark.parametrize(
+    ("turbo", "words"),
+    [
+        (SMALL.replace(batch=0), "batch must be an integer of at least 1"),
+        (SMALL.replace(regions=0), "regions must be an integer"),
+        (SMALL.replace(initial=0), "initial must be an integer"),
+        (SMALL.replace(regions=6), "needs one of the initial points"),
+        (SMALL.replace(candidates=2), "candidates must be at least the batch"),
+        (SMALL.replace(candidates=0), "candidates must be an integer"),
+        (SMALL.replace(least_length=0.0), "least_length must be a finite number above 0"),
+        (SMALL.replace(kernel="matern"), "kernel must be a kernel"),
+        (SMALL.replace(bounds=fit.Bounds(noise=(0.1, 0.1))), "noise needs finite"),
+    ],
+)
+def test_bad_input(turbo, words):
+    with pytest.raises(ValueError, match=words):
+        turbo.init(boxes.branin().box, KEY, 20)
+
+
+@pytest.mark.slow
+def test_ackley_in_ten_dimensions():
+    """Within 0.1 of the maximum after 400 evaluations on [-5,10]^10, one at a time, in at least 18 of 20 seeds.
+
+    The function has no noise and the bounds say so: with TuRBO's (5e-4 to 0.2 of the variance) the likeliest GP takes the
+    ripples for noise. Regions may shrink to 2^-9 of the box: at 2^-7, where the paper stops, they are 0.1 below the maximum.
+    """
+    problem = boxes.ackley(10)
+    turbo = Turbo(initial=20, least_length=2.0**-9, bounds=fit.Bounds(noise=(1e-6, 1e-5)))
+    run = loops.run_box(turbo, problem, problem.box, jax.random.split(KEY, 20), 400)
+    assert int((problem.maximum - run.best[:, -1] < 0.1).sum()) >= 18
