@@ -47,6 +47,14 @@ LOOKS = {
     "nogd": ("NOGD", "#7F7F7F", (0, (5, 1, 1, 1))),
     "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
     "sklearn": ("Nystroem(200) + SGD, scikit-learn", "#F0E442", "solid"),
+    "go_ucb": ("GO-UCB", "#D55E00", "solid"),
+    "go_ucb_refit": ("GO-UCB, refitted", "#CC79A7", (0, (6, 1))),
+    "go_ucb_whole_box": ("GO-UCB, whole box", "#F0E442", (0, (5, 1.5))),
+    "go_ucb_printed": ("GO-UCB, printed settings", "#8C564B", (0, (7, 2))),
+    "go_ucb_printed_uniform": ("the same from uniform starts", "#7F7F7F", (0, (5, 1, 1, 1))),
+    "gp_ei": ("GP-EI", "#009E73", (0, (2, 1))),
+    "gp_pi": ("GP-PI", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),
+    "turbo": ("TuRBO", "#E69F00", (0, (1, 1))),
 }
 
 STYLE: dict[Any, Any] = {
@@ -104,6 +112,34 @@ def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) ->
             axes.set_visible(False)
         figure.supxlabel("evaluations $t$")
         figure.supylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
+        figure.suptitle(title, x=0.01, ha="left")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+        _save(figure, path)
+
+
+def cumulative_regret_panels(
+    path: Path,
+    panels: Mapping[str, Curves],
+    uniform: Mapping[str, float],
+    explored: Mapping[str, int],
+    title: str,
+) -> None:
+    """Cumulative regret against t, a panel for each function, with the expected regret of the uniform policy, of which
+    `uniform` is one step's, and a line where the `explored` uniform evaluations end."""
+    label, colour, dashes = LOOKS["uniform"]
+    with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
+        figure, grid = plt.subplots(1, len(panels), squeeze=False)
+        for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
+            steps = np.arange(1, len(next(iter(curves.values()))[0]) + 1)
+            axes.plot(steps, steps * uniform[name], color=colour, linestyle=dashes, label=label)
+            _draw(axes, curves)
+            axes.axvline(explored[name], color="0.8", linewidth=0.8, zorder=0)
+            axes.set_title(f"${name[0]}_{name[1:]}$", loc="left")
+            _count_axis(axes)
+            # methods that leave for corners would flatten the rest
+            axes.set_ylim(0, 1.5 * steps[-1] * uniform[name])
+        grid.flat[0].set_ylabel("cumulative regret")
         figure.suptitle(title, x=0.01, ha="left")
         handles, labels = grid.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center")

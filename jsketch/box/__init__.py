@@ -1,8 +1,22 @@
 """Maximisation over a box: who chooses the next point. One file per paper family, one history for all."""
 
-from jsketch.box import acquisition, fit, gp, history
+from jsketch.box import acquisition, fit, gp, history, oracle, radius
+from jsketch.box.go_ucb import GOUCB
 from jsketch.box.gp_bandits import GPBandit
+from jsketch.box.network import Network
 from jsketch.box.turbo import Turbo
 from jsketch.box.uniform import UniformBox
 
-__all__ = ["GPBandit", "Turbo", "UniformBox", "acquisition", "fit", "gp", "history"]
+__all__ = [
+    "GOUCB",
+    "GPBandit",
+    "Network",
+    "Turbo",
+    "UniformBox",
+    "acquisition",
+    "fit",
+    "gp",
+    "history",
+    "oracle",
+    "radius",
+]

@@ -1,0 +1,113 @@
+"""How GO-UCB's defaults were chosen: on functions of 20 inputs that are not those of Figure 2.
+
+    python -m experiments.go_ucb_2023.choose --out results/go_ucb_2023/choose
+
+A random network of the default model's kind (realizable), a quadratic whose maximum is not the centre, Ackley's and Levy's
+functions; 8 uniform points and 64 more, a few seeds. Says the regret per step over the uniform policy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import results
+from experiments.compile_cache import use_compile_cache
+from jsketch.box import GOUCB
+from jsketch.box.radius import OFUL
+from jsketch.loops.box import run_box
+from jsketch.problems import boxes
+from jsketch.types import Box
+
+INPUTS, INITIAL, HORIZON = 20, 8, 72
+NOISE_STD = 0.01
+
+
+def random_network() -> boxes.BoxProblem:
+    """25 hidden units with random weights on [-5,5]^20; its maximum is the best of 64 ascents."""
+    keys = jax.random.split(jax.random.key(77), 3)
+    inner = 0.2 * jax.random.normal(keys[0], (25, INPUTS))
+    bias, outer = jax.random.normal(keys[1], (25,)), 3 * jax.random.normal(keys[2], (25,))
+
+    def value(x: jax.Array) -> jax.Array:
+        return outer @ jax.nn.sigmoid(inner @ x + bias)
+
+    def climb(x: jax.Array) -> jax.Array:
+        def step(i: int, x: jax.Array) -> jax.Array:
+            return jnp.clip(x + 0.5 * (1 - i / 300) * jnp.sign(jax.grad(value)(x)), -5, 5)
+
+        return jax.lax.fori_loop(0, 300, step, x)
+
+    box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 5.0))
+    starts = jax.random.uniform(jax.random.key(8), (64, INPUTS), minval=-5, maxval=5)
+    ends = jax.vmap(climb)(starts)
+    best = ends[jnp.argmax(jax.vmap(value)(ends))]
+    return boxes.BoxProblem(box, value(best), best, NOISE_STD, value)
+
+
+def quadratic() -> boxes.BoxProblem:
+    """-sum c_i (x_i - 2)^2 on [-5,5]^20, c from 0.2 to 2."""
+    curvature = jnp.linspace(0.2, 2, INPUTS)
+    box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 5.0))
+
+    def value(x: jax.Array) -> jax.Array:
+        return -(curvature * jnp.square(x - 2)).sum()
+
+    return boxes.BoxProblem(box, jnp.zeros(()), jnp.full(INPUTS, 2.0), NOISE_STD, value)
+
+
+def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> float:
+    """Mean regret of a run over that of uniform points."""
+    lower, upper = problem.box.lower, problem.box.upper
+    x = jax.random.uniform(jax.random.key(1), (20_000, INPUTS), lower.dtype, lower, upper)
+    uniform = problem.maximum - jax.vmap(problem.value)(x).mean()
+    run = run_box(optimizer, problem, problem.box, jax.random.split(jax.random.key(11), seeds), HORIZON)
+    return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--reach", type=float, nargs="+", default=[0.02, 0.05, 0.1, 1.0])
+    parser.add_argument("--regularization", type=float, nargs="+", default=[0.01, 1.0])
+    parser.add_argument("--norm-bound", type=float, nargs="+", default=[0.1, 1.0])
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    options = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    problems = dict(
+        random_network=random_network(),
+        quadratic=quadratic(),
+        ackley=boxes.ackley(INPUTS, NOISE_STD),
+        levy=boxes.levy(INPUTS, NOISE_STD),
+    )
+    rows: list[dict[str, Any]] = []
+    for refit, reach, lam, b in product(
+        (False, True), options.reach, options.regularization, options.norm_bound
+    ):
+        optimizer = GOUCB(
+            initial=INITIAL, refit=refit, reach=reach, regularization=lam, schedule=OFUL(norm_bound=b)
+        )
+        ratios = {name: regret_ratio(optimizer, problem, options.seeds) for name, problem in problems.items()}
+        mean = float(np.mean(list(ratios.values())))
+        rows.append(dict(refit=refit, reach=reach, regularization=lam, norm_bound=b, mean=mean, **ratios))
+        values = " ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+        print(
+            f"refit {refit!s:5} reach {reach:<5} lam {lam:<5} b {b:<5} mean {mean:.3f}  {values}", flush=True
+        )
+    rows.sort(key=lambda row: row["mean"])
+    results.write_json(
+        options.out / "summary.json", dict(seeds=options.seeds, rows=rows, **results.environment())
+    )
+
+
+if __name__ == "__main__":
+    main()

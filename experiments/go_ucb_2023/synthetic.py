@@ -1,0 +1,230 @@
+"""Figure 2 of the GO-UCB paper: cumulative regret on three functions of 20 inputs.
+
+    python -m experiments.go_ucb_2023.synthetic --seeds 50 --out results/go_ucb_2023/synthetic
+
+f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3 Rastrigin's (n = 8,
+T = 64), noise 0.01. All methods meet the same n points and the same noise under the same seed, and phase I counts. The
+figures show the mean and 1.96 sd / sqrt(repetitions): of the first 5, as in the paper, and of all. What the paper does not
+state is listed under "chosen" in the saved configuration. An interrupted run goes on with the seeds that are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from experiments import plots, results
+from experiments.compile_cache import use_compile_cache
+from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
+from jsketch.loops.box import run_box
+from jsketch.problems import boxes
+
+Config = dict[str, Any]
+Runs = dict[str, list[dict[str, np.ndarray]]]
+
+NOISE_STD = 0.01
+PAPER_SEEDS = 5
+# function, n, T
+FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
+    "f1": (boxes.all_ones_network, 5, 25),
+    "f2": (boxes.styblinski_tang, 8, 64),
+    "f3": (boxes.rastrigin, 8, 64),
+}
+# the same settings for all functions
+ALGORITHMS: dict[str, Callable[[int], Any]] = {
+    "uniform": lambda n: UniformBox(initial=n),
+    "go_ucb": lambda n: GOUCB(initial=n),
+    "go_ucb_refit": lambda n: GOUCB(initial=n, refit=True),
+    "go_ucb_whole_box": lambda n: GOUCB(initial=n, reach=1.0),
+    "go_ucb_printed": lambda n: go_ucb.printed(n),
+    "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
+    "gp_ei": lambda n: GPBandit(initial=n, acquisition="log_ei"),
+    "gp_pi": lambda n: GPBandit(initial=n, acquisition="pi"),
+    "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
+    "turbo": lambda n: Turbo(initial=n),
+}
+CHOSEN = [
+    "GO-UCB: lam, b, reach, starts and steps of the ascent, scaling (the defaults, from other functions: choose.py)",
+    "printed settings: F = 1, ascent from the best observed point (or, printed_uniform, from a uniform one)",
+    "everything of the GP methods and TuRBO: the defaults of jsketch.box",
+]
+
+
+def configure(function: str, name: str) -> Config:
+    """The configuration of one algorithm on one function: everything that its results depend on."""
+    _, n, t = FUNCTIONS[function]
+    return dict(
+        function=function,
+        algorithm=name,
+        inputs=20,
+        n=n,
+        T=t,
+        noise_std=NOISE_STD,
+        root_seed=0,
+        optimizer=repr(ALGORITHMS[name](n)),
+        chosen=CHOSEN,
+    )
+
+
+def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder: Path) -> None:
+    """Runs some seeds at once and saves each."""
+    make, n, t = FUNCTIONS[function]
+    problem = make(20, NOISE_STD)
+    keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(config["root_seed"]), s))(jnp.asarray(seeds))
+    begin = time.perf_counter()
+    run = jax.block_until_ready(run_box(ALGORITHMS[name](n), problem, problem.box, keys, n + t))
+    seconds = time.perf_counter() - begin
+    regret = np.asarray(problem.maximum - run.value)
+    for row, seed in enumerate(seeds):
+        extra = {}
+        if hasattr(run.info, "proposal"):
+            proposal = run.info.proposal
+            extra = {
+                "beta": np.asarray(proposal.beta[row]),
+                "distance": np.asarray(proposal.distance[row]),
+                "acquisition": np.asarray(proposal.acquisition[row]),
+                "at_starts": np.asarray(proposal.at_starts[row]),
+            }
+        arrays = dict(regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32))
+        arrays |= dict(seconds=np.asarray(seconds / len(seeds)), **extra)
+        results.write_npz(results.run_path(folder, f"{function}-{name}", seed), arrays)
+
+
+def run_algorithm(
+    function: str, name: str, folder: Path, seeds: int, at_once: int
+) -> list[dict[str, np.ndarray]]:
+    """All seeds of one algorithm on one function, those already saved in the folder included."""
+    config = configure(function, name)
+    label = f"{function}-{name}"
+    results.claim(folder, label, config)
+    missing = [s for s in range(seeds) if not results.run_path(folder, label, s).exists()]
+    with tqdm(total=seeds, initial=seeds - len(missing), desc=label, unit="seed") as bar:
+        for begin in range(0, len(missing), at_once):
+            chunk = missing[begin : begin + at_once]
+            run_chunk(function, name, chunk, config, folder)
+            bar.update(len(chunk))
+    return [results.read_run(folder, label, s) for s in range(seeds)]
+
+
+def uniform_regret(function: str) -> float:
+    """Expected regret of a uniform point: the mean over 200,000 of them."""
+    problem = FUNCTIONS[function][0](20)
+    lower, upper = problem.box.lower, problem.box.upper
+    x = jax.random.uniform(jax.random.key(0), (200_000, 20), lower.dtype, lower, upper)
+    return float(problem.maximum - jax.jit(jax.vmap(problem.value))(x).mean())
+
+
+def after_step(regret: np.ndarray, function: str, step: int) -> np.ndarray:
+    """Mean regret of the evaluations after the given step of phase II, of regrets [S, n + T], [S]."""
+    return regret[:, FUNCTIONS[function][1] + step :].mean(1)
+
+
+def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
+    """What summary.json says of one function."""
+    table = {}
+    for name, rows in runs.items():
+        regret = np.stack([row["regret"] for row in rows])
+        settled = after_step(regret, function, 2)
+        table[name] = dict(
+            cumulative_regret=results.describe(regret.sum(1), ci=True),
+            cumulative_regret_first_5=results.describe(regret[:PAPER_SEEDS].sum(1), ci=True),
+            regret_ratio=results.describe(regret.mean(1) / uniform, ci=True),
+            ratio_after_second_step=results.describe(settled / uniform),
+            below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
+            ratio_last_10=results.describe(regret[:, -10:].mean(1) / uniform),
+            simple_regret=results.describe(regret.min(1)),
+            seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
+        )
+        if "beta" in rows[0]:
+            steps = [{k: row[k][FUNCTIONS[function][1] :] for k in row} for row in rows]
+            table[name] |= dict(
+                largest_distance_over_beta=float(max((r["distance"] / r["beta"]).max() for r in steps)),
+                ascent_never_below_starts=bool(
+                    all((r["acquisition"] >= r["at_starts"]).all() for r in steps)
+                ),
+            )
+    return dict(uniform_regret=uniform, n=FUNCTIONS[function][1], T=FUNCTIONS[function][2], algorithms=table)
+
+
+def draw(folder: Path, runs: dict[str, Runs], uniform: dict[str, float], seeds: int) -> None:
+    """figure2.png of all repetitions and figure2_5.png of the first five."""
+    for count in sorted({min(PAPER_SEEDS, seeds), seeds}):
+        panels = {}
+        for function, algorithms in runs.items():
+            t = np.arange(1, sum(FUNCTIONS[function][1:]) + 1)
+            panels[function] = {
+                name: (t, np.cumsum(np.stack([row["regret"] for row in rows[:count]]), 1))
+                for name, rows in algorithms.items()
+                if name != "uniform"
+            }
+        name = "figure2.png" if count == seeds else "figure2_5.png"
+        title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({count}) of {count} repetitions"
+        phases = {function: FUNCTIONS[function][1] for function in runs}
+        plots.cumulative_regret_panels(folder / name, panels, uniform, phases, title)
+
+
+def print_table(summary: dict[str, Any]) -> None:
+    """Regret per step against the uniform policy's, function by function."""
+    for function, part in summary.items():
+        print(
+            f"\n{function}: regret ratio (all {part['n'] + part['T']}), after step 2, last 10, simple regret, s a seed"
+        )
+        for name, row in part["algorithms"].items():
+            ci = row["regret_ratio"]["ci95"]
+            print(
+                f"{name:24s} {row['regret_ratio']['mean']:7.3f} {'' if ci is None else f'+- {ci:.3f}':>9s}"
+                f" {row['ratio_after_second_step']['mean']:7.3f} {row['ratio_last_10']['mean']:7.3f}"
+                f" {row['simple_regret']['mean']:9.2f} {row['seconds_per_seed']:7.2f}"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
+    parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
+    parser.add_argument("--seeds", type=int, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
+    parser.add_argument("--at-once", type=int, default=10, help="seeds in one compiled run")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    options = parser.parse_args()
+    for name in ("seeds", "at_once"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1; {getattr(options, name)} was given")
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    try:
+        runs = {
+            function: {
+                name: run_algorithm(function, name, options.out, options.seeds, options.at_once)
+                for name in options.algorithms
+            }
+            for function in options.functions
+        }
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from error
+    uniform = {function: uniform_regret(function) for function in options.functions}
+    functions = {function: summarise(function, runs[function], uniform[function]) for function in runs}
+    summary = dict(
+        config={f: {name: configure(f, name) for name in options.algorithms} for f in options.functions},
+        seeds=options.seeds,
+        seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them, compilation included",
+        **results.environment(),
+        functions=functions,
+    )
+    results.write_json(options.out / "summary.json", summary)
+    draw(options.out, runs, uniform, options.seeds)
+    print_table(functions)
+    print(f"\nsummary.json and figure2.png are in {options.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6), in O(t d_w + t^2): no d_w x d_w matrix is formed.
+
+Sigma = lam I + G^T G with the gradients g_i of the T past choices as rows of G [T, d_w]; unused rows are zero, which is
+exactly neutral. With A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
+
+    Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,     W = (I - A^T X A) / sqrt(lam),     X = L^-T (I + L)^-1.
+
+W W^T is right because X + X^T - X A A^T X^T = (L L^T)^-1; it needs no eigenvectors and subtracts nothing close.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
+
+from jsketch.linalg import matmul
+
+
+@struct.dataclass
+class Ellipsoid:
+    """Sigma, ready to be multiplied and solved with."""
+
+    rows: Array  # [T, d_w], A = G / sqrt(lam)
+    inverse: Array  # [T, T], L^-1
+    root: Array  # [T, T], X
+    regularization: Array  # [], lam
+    logdet: Array  # [], logdet(Sigma / lam)
+
+    def solve(self, v: Array) -> Array:
+        """Sigma^-1 v, [d_w]."""
+        inner = matmul(self.inverse.T, matmul(self.inverse, matmul(self.rows, v)))
+        return (v - matmul(inner, self.rows)) / self.regularization
+
+    def half(self, u: Array) -> Array:
+        """W u, [d_w]: Sigma^-1/2 up to a rotation, so that |W u|_Sigma = |u|."""
+        return (u - matmul(matmul(self.root, matmul(self.rows, u)), self.rows)) / jnp.sqrt(
+            self.regularization
+        )
+
+    def half_transposed(self, v: Array) -> Array:
+        """W^T v, [d_w], so that |W^T v| = |v|_Sigma^-1."""
+        inner = matmul(matmul(self.rows, v), self.root)
+        return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
+
+    def squared_norm(self, v: Array) -> Array:
+        """|v|_Sigma^2, []."""
+        return self.regularization * (jnp.square(v).sum() + jnp.square(matmul(self.rows, v)).sum())
+
+    def inverse_squared_norm(self, v: Array) -> Array:
+        """|v|_Sigma^-1 ^2, []."""
+        return jnp.square(self.half_transposed(v)).sum()
+
+
+def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
+    """Sigma = lam I + sum_i g_i g_i^T of gradients [T, d_w], zero where unused."""
+    lam = jnp.asarray(regularization, gradients.dtype)
+    rows = gradients / jnp.sqrt(lam)
+    identity = jnp.eye(rows.shape[0], dtype=rows.dtype)
+    lower = jnp.linalg.cholesky(identity + matmul(rows, rows.T))
+    inverse = solve_triangular(lower, identity, lower=True)
+    shifted = solve_triangular(identity + lower, identity, lower=True)
+    logdet = 2 * jnp.log(jnp.diagonal(lower)).sum()
+    return Ellipsoid(rows, inverse, matmul(inverse.T, shifted), lam, logdet)
+
+
+def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:
+    """w_t [d_w] of eq. 5, the minimizer of eq. 4, of targets g_i^T w_i + y_i - f_{x_i}(w_i) [T], zero where unused.
+
+    In its dual form: w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G w0).
+    """
+    surprise = targets - matmul(gradients, w0)
+    dual = matmul(sigma.inverse.T, matmul(sigma.inverse, surprise)) / sigma.regularization
+    return w0 + matmul(dual, gradients)

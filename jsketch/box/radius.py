@@ -1,0 +1,105 @@
+"""Squared radii beta_t of GO-UCB's confidence ball, and the regularization that goes with the printed one.
+
+A schedule has squared_radius(step) -> []. Steps t = 1..T count evaluations of phase II.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks
+
+
+class Step(NamedTuple):
+    """What a schedule may look at."""
+
+    t: Array  # [] int32, from 1
+    horizon: int  # T
+    parameters: int  # d_w
+    regularization: Array  # [], lam
+    logdet: Array  # [], logdet(Sigma_t / lam)
+    scale: Array  # [], standard deviation of y by which values are divided; 1 without standardization
+
+
+@struct.dataclass
+class OFUL:
+    """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a linear model
+    (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; theory.md C-G2."""
+
+    norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
+    noise_std: ArrayLike = 0.01  # sigma, in units of y
+    delta: ArrayLike = 0.1
+
+    def check(self) -> None:
+        checks.nonnegative(norm_bound=self.norm_bound, noise_std=self.noise_std)
+        checks.probability(delta=self.delta)
+
+    def squared_radius(self, step: Step) -> Array:
+        dtype = step.logdet.dtype
+        noise = jnp.asarray(self.noise_std, dtype) / step.scale
+        confidence = jnp.sqrt(step.logdet + 2 * jnp.log(1 / jnp.asarray(self.delta, dtype)))
+        return jnp.square(jnp.sqrt(step.regularization) * self.norm_bound + noise * confidence)
+
+
+@struct.dataclass
+class Printed:
+    """beta_t = d_w^3 F^4 t / T of Appendix D.1, F >= |f| (not given there). At F = 1 the ball is so large that it binds
+    nothing (theory.md C-G2)."""
+
+    range_bound: ArrayLike = 1.0  # F
+
+    def check(self) -> None:
+        checks.positive(range_bound=self.range_bound)
+
+    def squared_radius(self, step: Step) -> Array:
+        dtype = step.logdet.dtype
+        size = jnp.asarray(float(step.parameters) ** 3 / step.horizon, dtype)
+        return size * jnp.asarray(self.range_bound, dtype) ** 4 * step.t.astype(dtype)
+
+
+@struct.dataclass
+class Own:
+    """beta_t = function(t), a user's own, of the traced integer t."""
+
+    function: Callable[[Array], ArrayLike] = struct.field(pytree_node=False)
+
+    def check(self) -> None:
+        value = jnp.asarray(self.function(jnp.ones((), jnp.int32)))
+        if value.shape != ():
+            raise ValueError(
+                f"the schedule's function must return one number beta_t for a step t; its shape is {value.shape}."
+            )
+        checks.nonnegative(beta_1=value)
+
+    def squared_radius(self, step: Step) -> Array:
+        return jnp.asarray(self.function(step.t)).astype(step.logdet.dtype)
+
+
+@struct.dataclass
+class Table:
+    """beta_t = values[t - 1], the last one beyond their end."""
+
+    values: Any  # [T]
+
+    def check(self) -> None:
+        if jnp.ndim(self.values) != 1 or jnp.size(self.values) == 0:
+            raise ValueError(
+                f"a schedule's values must be a vector [T] of at least one; their shape is {jnp.shape(self.values)}."
+            )
+        checks.nonnegative(values=self.values)
+
+    def squared_radius(self, step: Step) -> Array:
+        values = jnp.asarray(self.values).astype(step.logdet.dtype)
+        return values[jnp.clip(step.t - 1, 0, values.shape[0] - 1)]
+
+
+def printed_regularization(horizon: int) -> float:
+    """lam = sqrt(T) log^2 T of Appendix D.1, at least 1 (T = 1 would give 0; theory.md C-G5)."""
+    return max(math.sqrt(horizon) * math.log(horizon) ** 2, 1.0)
