@@ -9,10 +9,11 @@ import optax
 import pytest
 from flax import linen as nn
 
-from jsketch.box import ascent, ellipsoid, go_ucb, oracle, radius, scaling, search
+from jsketch.box import ascent, ellipsoid, go_ucb, optimism, oracle, radius, scaling, search
 from jsketch.box.go_ucb import GOUCB
 from jsketch.box.network import Network
 from jsketch.loops import box as loops
+from jsketch.loops.drive_box import drive_box
 from jsketch.problems import boxes
 from jsketch.sketch.tangent import Parametric, flatten
 from jsketch.types import Box
@@ -307,7 +308,7 @@ def test_the_ascent_beats_random_search(name):
 
     @jax.jit
     def random_search(state, key):
-        ball, (lower, upper) = optimizer.ball(state), optimizer._region(state)
+        ball, (lower, upper) = optimizer.ball(state), optimism.region(optimizer, state)
         chosen = form(model, ball)
         z = jax.random.uniform(key, (1000, 3), minval=lower, maxval=upper)
         p = jax.vmap(lambda z: chosen.start(search.first_order(model, ball, z)[1]))(z)
@@ -430,7 +431,7 @@ def test_seeds_at_once_are_separate_runs():
 def test_a_host_objective_makes_the_same_picks():
     problem = boxes.styblinski_tang(3)
     run = loops.run_box(OPTIMIZERS["ball"], problem, problem.box, KEY, HORIZON)
-    driven = loops.drive_box(
+    driven = drive_box(
         OPTIMIZERS["ball"], lambda x: float(problem.value(jnp.asarray(x))), problem.box, KEY, HORIZON
     )
     np.testing.assert_allclose(driven.x, run.x, atol=1e-6)

@@ -3,46 +3,29 @@
 Liu, Wang. Global optimization with parametric function approximation. ICML 2023, Algorithm 1 (theory.md A7, C-G). Phase I
 evaluates n uniform points and fits w0 to them (`oracle`). Phase II keeps a ball of parameters around w_t (`ellipsoid`, with
 squared radius beta_t of `radius`) and evaluates x_t = argmax_x max_{w in Ball_t} f_w(x), found by projected gradient ascent
-over x and u, |u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u (`ascent`): w never leaves the ball.
+over x and u, |u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u (`optimism`): w never leaves the ball.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import optax
 from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.box import ascent, history, memory, oracle, radius, scaling, search
-from jsketch.box.ellipsoid import ellipsoid, estimate
-from jsketch.box.history import History
+from jsketch.box import history, memory, optimism, oracle, parametric, radius, scaling
+from jsketch.box.ellipsoid import ellipsoid
 from jsketch.box.network import Network
+from jsketch.box.optimism import Proposal
 from jsketch.box.oracle import LevenbergMarquardt
+from jsketch.box.parametric import GOState
 from jsketch.box.radius import OFUL
-from jsketch.box.scaling import Scaling
 from jsketch.box.search import Ball
-from jsketch.linalg import matmul, put
 from jsketch.sketch.tangent import Flat, flatten
 from jsketch.types import Box, BoxQuery, PRNGKey
-
-BALL_RATE = 0.5  # first step of the ascent over u, |u| <= 1; it falls as that over x does
-
-
-@struct.dataclass
-class Proposal:
-    """How a point was chosen; values in units of y, NaN in phase I."""
-
-    beta: Array  # [], beta_t
-    distance: Array  # [], |w - w_t|_Sigma^2 of the optimistic w, <= beta_t
-    acquisition: Array  # [], f_w(x_t)
-    at_starts: (
-        Array  # [], the largest acquisition where the ascent started: the best of the random candidates
-    )
 
 
 @struct.dataclass
@@ -56,18 +39,6 @@ class GOQuery:
     @property
     def size(self) -> Array:
         return self.mask.sum(dtype=jnp.int32)
-
-
-@struct.dataclass
-class GOState:
-    box: Box
-    initial: Array  # [n, d]
-    history: History
-    scaling: Scaling  # fixed at the end of phase I, unless refitted
-    w0: Array  # [d_w]
-    centre: Array  # [d_w], w_t
-    gradients: Array  # [N, d_w], g_i at w_i; zero where nothing was learned
-    targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); zero where nothing was learned
 
 
 @struct.dataclass
@@ -136,7 +107,7 @@ class GOUCB:
         x, proposal = lax.cond(
             state.history.count == 0,
             lambda: (state.initial[0], Proposal(nan, nan, nan, nan)),
-            lambda: self.propose(state, key),
+            lambda: optimism.propose(self, state, self.ball(state), key),
         )
         query = history.query(state.history, state.initial, lambda: x[None])
         return GOQuery(query.x, query.mask, proposal)
@@ -146,8 +117,8 @@ class GOUCB:
         after = history.add(state.history, BoxQuery(query.x, query.mask), y)
         new = lax.cond(
             state.history.count == 0,
-            lambda: self._explored(state.replace(history=after), key),
-            lambda: self._learned(state, after),
+            lambda: parametric.explored(self, state.replace(history=after), key),
+            lambda: parametric.learned(self, state, after, self._regularization(state)),
         )
         news = history.info(state.history, after)
         return new, GOInfo(news.observed, news.failed, news.best, query.proposal)
@@ -164,114 +135,6 @@ class GOUCB:
             scale=state.scaling.deviation,
         )
         return Ball(sigma, state.centre, self.schedule.squared_radius(step))
-
-    def propose(self, state: GOState, key: PRNGKey) -> tuple[Array, Proposal]:
-        """x_t [d] and how it was chosen."""
-        model, ball = flatten(self.model, state.box.lower), self.ball(state)
-        lower, upper = self._region(state)
-        form = {"ball": search.whitened, "plain": search.plain, "first_order": search.linearized}
-        chosen = form[self.acquisition](model, ball)
-        z = self._candidates(state, key, lower, upper)
-        _, u = jax.vmap(lambda z: search.first_order(model, ball, z))(z)
-        p = jax.vmap(chosen.start)(u)
-        top = self._starts(jax.vmap(chosen.value)(z, p))
-
-        def project(z: Array, p: Array) -> tuple[Array, Array]:
-            return jnp.clip(z, lower, upper), chosen.project(p)
-
-        found = ascent.maximise(chosen.value, project, z[top], p[top], self._rule(z.dtype), self.steps)
-        distance = ball.sigma.squared_norm(chosen.move(found.x, found.u))
-        values = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
-        x = jnp.clip(state.scaling.points(found.x), state.box.lower, state.box.upper)
-        return x, Proposal(ball.beta, distance, values[0], values[1])
-
-    def _rule(self, dtype: Any) -> optax.GradientTransformation:
-        rate = jnp.asarray(self.rate, dtype)
-        if self.acquisition == "plain":
-            return optax.sgd(rate)
-
-        def falling(first: ArrayLike) -> optax.Schedule:
-            return lambda count: first * (1 + jnp.cos(jnp.pi * count.astype(dtype) / self.steps)) / 2
-
-        # Adam scales every coordinate by itself, which suits a box; on the surface of a ball that would not end where
-        # the gradient points along u, so u moves by its normalized gradient
-        along = optax.chain(
-            optax.normalize_by_update_norm(), optax.sgd(falling(jnp.asarray(BALL_RATE, dtype)))
-        )
-        return optax.partition({"x": optax.adam(falling(rate)), "u": along}, ("x", "u"))
-
-    def _region(self, state: GOState) -> tuple[Array, Array]:
-        """(lower [d], upper [d]) of the points within reach, in the model's units."""
-        around = state.scaling.inputs(history.best(state.history)[0])
-        reach = self.reach * (state.box.upper - state.box.lower) / state.scaling.half
-        lower, upper = state.scaling.inputs(state.box.lower), state.scaling.inputs(state.box.upper)
-        return jnp.maximum(lower, around - reach), jnp.minimum(upper, around + reach)
-
-    def _candidates(self, state: GOState, key: PRNGKey, lower: Array, upper: Array) -> Array:
-        """The best observed point, then uniform points of the region and small moves of the best, half each, [1 + C, d]."""
-        best = state.scaling.inputs(history.best(state.history)[0])
-        uniform_key, move_key = jax.random.split(key)
-        half = self.candidates // 2
-        uniform = jax.random.uniform(uniform_key, (self.candidates - half, *best.shape), best.dtype)
-        moves = 0.1 * (upper - lower) * jax.random.normal(move_key, (half, *best.shape), best.dtype)
-        around = jnp.clip(best + moves, lower, upper)
-        return jnp.concatenate([best[None], lower + uniform * (upper - lower), around])
-
-    def _starts(self, scores: Array) -> Array:
-        """Which candidates with these scores [1 + C] start, [K]: the best observed point, the best of all, and, as those may
-        lie on one hill, as many uniform ones."""
-        uniform = (self.starts - 1) // 2
-        others = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
-        scores = scores.at[others].set(-jnp.inf).at[0].set(jnp.inf if self.from_best else -jnp.inf)
-        return jnp.concatenate([others, lax.top_k(scores, self.starts - uniform)[1].astype(jnp.int32)])
-
-    def _explored(self, state: GOState, key: PRNGKey) -> GOState:
-        """The state after phase I: scaling and w0."""
-        model, past = flatten(self.model, state.box.lower), state.history
-        units = scaling.standard(state.box, past) if self.standardize else scaling.identity(state.box)
-        x, y = units.inputs(past.x), units.values(past.y)
-        # of the horizon's slots only the first are in use
-        n = min(self.initial, past.capacity)
-        w0 = oracle.fit(self.oracle, model, x[:n], y[:n], past.ok[:n], key).w
-        state = state.replace(scaling=units, w0=w0, centre=w0)
-        return self._with_rows(state, past.ok) if self.exploration_rows else state
-
-    def _with_rows(self, state: GOState, ok: Array) -> GOState:
-        """Rows of the evaluations with ok [N], all taken at the centre."""
-        model, past = flatten(self.model, state.box.lower), state.history
-        values, gradients = model.features(state.centre, state.scaling.inputs(past.x))
-        gradients = jnp.where(ok[:, None], gradients, 0)
-        residual = state.scaling.values(past.y) - values
-        targets = jnp.where(ok, matmul(gradients, state.centre) + residual, 0)
-        return state.replace(gradients=gradients, targets=targets)
-
-    def _learned(self, state: GOState, after: History) -> GOState:
-        """The state after an evaluation of phase II, the last of `after`."""
-        new = state.replace(history=after)
-        return self._refitted(new) if self.refit else self._with_one_row(new)
-
-    def _with_one_row(self, state: GOState) -> GOState:
-        """The last evaluation's row, at the w_t with which it was chosen, and w_{t+1} (eqs. 3 and 5)."""
-        model, past = flatten(self.model, state.box.lower), state.history
-        slot = past.count - 1
-        z = state.scaling.inputs(past.x[slot])
-        value, gradient = jax.value_and_grad(model.value)(state.centre, z)
-        gradient = jnp.where(past.ok[slot], gradient, 0)
-        residual = jnp.where(past.ok[slot], state.scaling.values(past.y[slot]) - value, 0)
-        gradients = put(state.gradients, slot, gradient)
-        targets = put(state.targets, slot, matmul(gradient, state.centre) + residual)
-        sigma = ellipsoid(gradients, self._regularization(state))
-        return state.replace(
-            gradients=gradients, targets=targets, centre=estimate(sigma, gradients, targets, state.w0)
-        )
-
-    def _refitted(self, state: GOState) -> GOState:
-        """Scaling, centre and all rows anew."""
-        model, past = flatten(self.model, state.box.lower), state.history
-        units = scaling.standard(state.box, past) if self.standardize else state.scaling
-        x, y = units.inputs(past.x), units.values(past.y)
-        w = self.oracle.refine(model, state.centre, x, y, past.ok).w
-        return self._with_rows(state.replace(scaling=units, centre=w), past.ok)
 
     def _regularization(self, state: GOState) -> ArrayLike:
         if self.regularization is not None:
