@@ -12,6 +12,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,8 @@ def go_ucb(repeats: int) -> dict[str, Any]:
     row: dict[str, Any] = dict(run_seconds=one, compile_seconds=compiling)
     print(f"go_ucb, f2, 72 evaluations     {one:6.2f} s, compile {compiling:.1f} s   [< 20 s]", flush=True)
     for strategy in ("vmap", "threads"):
-        many, compiling = seconds(
-            lambda s=strategy: run_box(optimizer, problem, problem.box, keys, 72, strategy=s), repeats
-        )
+        together = partial(run_box, optimizer, problem, problem.box, keys, 72, strategy=strategy)
+        many, compiling = seconds(together, repeats)
         row[strategy] = dict(run_seconds=many, compile_seconds=compiling, times_one_seed=many / one)
         print(
             f"  {SEEDS} seeds, {strategy:7s}             {many:6.2f} s, {many / one:.1f} times one   [< 8]",
