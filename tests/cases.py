@@ -61,6 +61,20 @@ CASES = {
     "bbkb_global_local_authors": BBKB(**BATCH, rule="global_local", strict=False),
 }
 
+# rows that share their code with another one; they are tested once, and in full with -m slow
+VARIANTS = {
+    "uniform_4",
+    "gp_bucb_sum",
+    "mini_gp_ei",
+    "soful_ts",
+    "bkb_certified",
+    "bbkb_initial",
+    "bbkb_global_sweep",
+    "bbkb_global_paper",
+    "bbkb_global_local_guaranteed",
+    "bbkb_global_local_authors",
+}
+
 
 def features(dtype=None):
     """[60, 2] in the unit square."""

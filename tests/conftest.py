@@ -1,10 +1,15 @@
 """Strict where it helps: 64-bit floats (JAX_ENABLE_X64=0 gives the float32 pass) and no implicit dtype promotion."""
 
+import importlib.metadata
 import os
 from pathlib import Path
 
-# most of the time goes into compiling: tiny problems need no optimized machine code
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Most of the time goes into compiling: tiny problems need no optimized machine code. Without the fusion emitters it takes
+# half the time; a version that does not know the flag would stop, so it is given to one that does.
+FLAGS = "--xla_backend_optimization_level=0"
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    FLAGS += " --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", FLAGS)
 
 import jax
 import pytest
@@ -21,6 +26,20 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 # Every compiled program holds memory maps, of which Linux allows a process 65,530 and aborts it beyond
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 20_000
+
+
+# so many tests that one worker would be busy with them alone: split by the row of their table
+LONG = ("test_properties", "test_online")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """The tests of a file share compiled programs: with several workers they stay on one."""
+    for item in items:
+        module = item.module.__name__
+        row = getattr(item, "callspec", None) and item.callspec.params.get("name")
+        group = f"{module}-{row}" if module in LONG and row else module
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(autouse=True)

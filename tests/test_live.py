@@ -31,7 +31,11 @@ CASES = {
     "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
     "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
 }
-each = pytest.mark.parametrize("name", CASES)
+# for the slow ones, what is tested is the loop, not the forecaster
+SLOW = ("kernel", "mixture", "nystrom_features")
+each = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
+)
 
 
 def examples(n=40):
@@ -184,7 +188,7 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is a something, version 3"):
         loops.Live.load(path, TAYLOR)
     path.write_bytes(b"\x00\x01")
-    with pytest.raises(ValueError, match="not a saved live stream"):
+    with pytest.raises(ValueError, match="not a saved jsketch live stream"):
         loops.Live.load(path, TAYLOR)
 
 

@@ -138,7 +138,10 @@ def test_the_best_regularization_wins():
     "forecaster",
     [
         online.KernelAWV(kernels.Gaussian(0.5), capacity=32),
-        online.NystromAWV(kernels.Gaussian(0.5), sampling=Sampling(0.1, 2.0), capacity=16),
+        pytest.param(
+            online.NystromAWV(kernels.Gaussian(0.5), sampling=Sampling(0.1, 2.0), capacity=16),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_room_grows_for_all_experts(forecaster):
@@ -152,6 +155,7 @@ def test_room_grows_for_all_experts(forecaster):
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}
 
 
+@pytest.mark.slow
 def test_blocks_of_dictionaries_that_differ():
     """Experts whose points join at different examples: each is as it would be alone."""
     xs, ys = examples(7)

@@ -6,16 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CASES, HORIZON, problem
+from cases import CASES, HORIZON, VARIANTS, problem
 
 from jsketch import Arms, loops
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
-# the tests of one algorithm share compiled programs: with several workers they stay on one
-ROWS = {name: pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CASES}
+ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name in VARIANTS)) for name in CASES}
 GROWING = [ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
 each = pytest.mark.parametrize("name", ROWS.values())
+variants_too = pytest.mark.parametrize("name", CASES)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def leaves_equal(a, b, **tolerance):
             np.testing.assert_array_equal(x, y)
 
 
-@each
+@variants_too
 def test_a_run_is_complete(cache, name):
     run = cache.run(name)
     assert int(run.t) == HORIZON and not bool(run.stopped)

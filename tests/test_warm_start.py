@@ -28,17 +28,18 @@ def test_a_warm_start_is_having_pulled_those_arms():
     assert float(state.evidence.information) == pytest.approx(logdet, rel=1e-6)
 
 
-def test_bless_scores_are_within_a_factor_3():
-    """Every one of 2,000 leverage scores, in at least 95 of 100 seeds; the size is at most 13 times d_eff."""
+@pytest.mark.parametrize("seeds", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_bless_scores_are_within_a_factor_3(seeds):
+    """Every one of 2,000 leverage scores, in at least 95% of the seeds; the size is at most 13 times d_eff."""
     kernel, lam, counts = kernels.Gaussian(0.2), 0.1, np.ones(2000)
     exact = bless.exact_leverage_scores(kernel, SQUARE, counts, lam)
     accurate, sizes = 0, []
-    for seed in range(100):
+    for seed in range(seeds):
         dictionary = bless.bless(kernel, SQUARE, counts, lam, jax.random.key(seed))
         ratio = bless.leverage_scores(kernel, SQUARE, counts, dictionary, lam) / exact
         accurate += ratio.max() < 3 and ratio.min() > 1 / 3
         sizes.append(len(dictionary.rows))
-    assert accurate >= 95
+    assert accurate >= 0.95 * seeds
     assert max(sizes) <= 13 * exact.sum()
 
 

@@ -14,6 +14,7 @@ the last batch is cut at T. Keys are folded in by evaluation number from two sep
 for the problem: all algorithms meet the same noise under the same key, and a run continues at any point.
 """
 
+from jsketch.loops.advance import compiled_programs, next_capacity
 from jsketch.loops.box import BoxRun, rollout_box, run_box
 from jsketch.loops.chunks import chunks
 from jsketch.loops.drive import Driven, drive
@@ -21,7 +22,7 @@ from jsketch.loops.drive_box import DrivenBox, drive_box
 from jsketch.loops.live import Live
 from jsketch.loops.prequential import prequential, prequential_chunks
 from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
-from jsketch.loops.run import Run, compiled_programs, next_capacity, run, run_seeds
+from jsketch.loops.run import Run, run, run_seeds
 from jsketch.loops.stream import Forecasts, stream
 
 __all__ = [

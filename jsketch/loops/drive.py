@@ -11,9 +11,9 @@ import numpy as np
 from flax import struct
 from jax import Array
 
+from jsketch.loops.advance import next_capacity
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import split_roots
-from jsketch.loops.run import next_capacity
 from jsketch.types import Arms, PRNGKey, Query
 
 

@@ -106,13 +106,13 @@ class Live:
             key=np.asarray(jax.random.key_data(self._key)).tolist(),
             key_kind=str(jax.random.key_impl(self._key)),
         )
-        saved.write(path, header, serialization.to_bytes(self.state))
+        saved.write(path, saved.STREAM, header, serialization.to_bytes(self.state))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], forecaster: Any) -> Live:
         """The stream of a file, to go on with. Raises ValueError, naming every difference, when it was saved with another
         forecaster, and for a file that is damaged or something else."""
-        header, body = saved.read(path)
+        header, body = saved.read(path, saved.STREAM)
         changed = differences(header["forecaster"], json.loads(json.dumps(describe(forecaster))))
         if changed:
             raise ValueError(f"{path} was saved with another forecaster: {'; '.join(changed)}.")

@@ -1,4 +1,4 @@
-"""Files of live streams: a line of JSON that says what it is, then the numbers of the state."""
+"""Files of live streams and of runs: a line of JSON that says what it is, then the numbers of the state."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-FORMAT, VERSION = "jsketch live stream", 1
+STREAM, RUN = "jsketch live stream", "jsketch run"
+VERSION = 1
 
 
-def write(path: str | os.PathLike[str], header: dict[str, Any], body: bytes) -> None:
-    """Writes a file, whole or not at all."""
-    header = dict(format=FORMAT, version=VERSION, sha256=hashlib.sha256(body).hexdigest()) | header
+def write(path: str | os.PathLike[str], kind: str, header: dict[str, Any], body: bytes) -> None:
+    """Writes a file of a kind, STREAM or RUN, whole or not at all."""
+    header = dict(format=kind, version=VERSION, sha256=hashlib.sha256(body).hexdigest()) | header
     part = Path(f"{os.fspath(path)}.part")
     with part.open("wb") as file:
         file.write(json.dumps(header).encode() + b"\n" + body)
@@ -22,16 +23,16 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], body: bytes) -> 
     part.replace(path)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
-    """(header, body). Raises ValueError for a file that is damaged or something else."""
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes]:
+    """(header, body) of a file of that kind. Raises ValueError for a file that is damaged or something else."""
     line, _, body = Path(path).read_bytes().partition(b"\n")
     try:
         header = json.loads(line)
-        kind = header["format"], header["version"]
+        found = header["format"], header["version"]
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is not a saved live stream.") from error
-    if kind != (FORMAT, VERSION):
-        raise ValueError(f"{path} is a {kind[0]}, version {kind[1]}; this is {FORMAT}, version {VERSION}.")
+        raise ValueError(f"{path} is not a saved {kind}.") from error
+    if found != (kind, VERSION):
+        raise ValueError(f"{path} is a {found[0]}, version {found[1]}; this is {kind}, version {VERSION}.")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
         raise ValueError(f"{path} is damaged: its numbers are not those that were saved.")
     return header, body
