@@ -6,10 +6,11 @@ from pathlib import Path
 
 # Most of the time goes into compiling: tiny problems need no optimized machine code. Without the fusion emitters it takes
 # half the time; a version that does not know the flag would stop, so it is given to one that does.
-FLAGS = "--xla_backend_optimization_level=0"
-if importlib.metadata.version("jaxlib").startswith("0.10."):
-    FLAGS += " --xla_cpu_use_fusion_emitters=false"
-os.environ.setdefault("XLA_FLAGS", FLAGS)
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0"
+    + " --xla_cpu_use_fusion_emitters=false" * importlib.metadata.version("jaxlib").startswith("0.10."),
+)
 
 import jax
 import pytest
