@@ -146,6 +146,23 @@ def cumulative_regret_panels(
         _save(figure, path)
 
 
+def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title: str) -> None:
+    """Cumulative regret against t, a panel for each classifier, and a line where the `explored` first evaluations end."""
+    with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
+        figure, grid = plt.subplots(1, len(panels), squeeze=False)
+        for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
+            _draw(axes, curves)
+            axes.axvline(explored, color="0.8", linewidth=0.8, zorder=0)
+            axes.set_title(name, loc="left")
+            axes.set_ylim(bottom=0)
+            _count_axis(axes)
+        grid.flat[0].set_ylabel("cumulative regret (accuracy)")
+        figure.suptitle(title, x=0.01, ha="left")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+        _save(figure, path)
+
+
 def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
     """Run time in seconds, without compilation, against t; on log axes, where a slope is a power of t."""
     with plt.rc_context(STYLE):
