@@ -25,6 +25,7 @@ def corners():
     return dict(low=SPACE.decode(np.zeros(5)), high=SPACE.decode(np.full(5, 10.0)))
 
 
+@pytest.mark.float32
 def test_the_box():
     box = SPACE.box
     assert box.lower.dtype == box.upper.dtype == jnp.zeros(()).dtype
@@ -86,8 +87,9 @@ def test_encode_takes_the_middle_in_any_order():
     np.testing.assert_allclose(SPACE.encode(GOOD | {"depth": np.int32(8)})[2], 10 * 6.5 / 7)
 
 
+@pytest.mark.float32
 def test_optimisers_meet_named_hyperparameters():
-    """drive_box through the space; NumPy objectives may return what they like that is a number."""
+    """drive_box through the space."""
     met = []
 
     def objective(values):
@@ -97,8 +99,8 @@ def test_optimisers_meet_named_hyperparameters():
     run = loops.drive_box(UniformBox(initial=3), SPACE.objective(objective), SPACE.box, jax.random.key(0), 12)
     assert len(met) == 12 and all(tuple(values) == SPACE.names for values in met)
     x, best = run.best
-    assert best == max(objective(values) for values in met[:12])
-    assert SPACE.decode(x) in met[:12]
+    assert best == max(objective(values) for values in list(met))
+    assert SPACE.decode(x) in met
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ linearly, integers and categories have intervals of equal length. The logarithmi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from numbers import Real as RealNumber
@@ -132,10 +132,10 @@ class Category:
     """
 
     name: str
-    choices: tuple[Any, ...]
+    choices: Sequence[Any]
 
     def __post_init__(self) -> None:
-        if isinstance(self.choices, str) or not isinstance(self.choices, list | tuple):
+        if not isinstance(self.choices, list | tuple):
             raise ValueError(f"{self.name}: choices must be a tuple or a list; {self.choices!r} was given.")
         if len(self.choices) == 0:
             raise ValueError(f"{self.name}: a category needs at least one choice; none was given.")
