@@ -283,11 +283,15 @@ def test_no_success_at_all_is_an_error(tmp_path, monkeypatch, stand_in):
 def test_failures_count_as_no_accuracy():
     accuracy = np.full(tuning.N + tuning.T, 0.5)
     accuracy[[1, 2]] = np.nan, 0.75
-    part, regret = tuning.summarise({"uniform": [dict(accuracy=accuracy, errors=np.array(["diverged"]))]})
+    x = np.zeros((tuning.N + tuning.T, 2))
+    x[2], x[-1] = [4, 4], [4, 9]
+    row = dict(accuracy=accuracy, errors=np.array(["diverged"]), x=x)
+    part, regret = tuning.summarise({"uniform": [row]})
     assert part["f_star"] == [0.75]
     np.testing.assert_array_equal(regret["uniform"][0, :4], [0.25, 0.75, 0, 0.25])
     row = part["algorithms"]["uniform"]
     assert row["failed"] == 1 and row["met_the_best"] == 1 and row["more_than_go_ucb"] is None
+    assert row["improved_on_phase_one"] == 0 and row["distance_from_phase_one"]["mean"] == 5
     assert row["cumulative_regret"]["mean"] == pytest.approx(0.75 + 0.25 * (tuning.N + tuning.T - 2))
 
 
