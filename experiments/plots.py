@@ -146,6 +146,29 @@ def cumulative_regret_panels(
         _save(figure, path)
 
 
+def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title: str) -> None:
+    """Mean cumulative regret against t, a panel for each classifier, a line where the `explored` first evaluations end, and
+    beside the curves the 95% interval of each at the end: bands of seven methods would hide each other."""
+    with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
+        figure, grid = plt.subplots(1, len(panels), squeeze=False)
+        for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
+            last = next(iter(curves.values()))[0][-1]
+            _draw(
+                axes, {method: (t, values.mean(0, keepdims=True)) for method, (t, values) in curves.items()}
+            )
+            _end_intervals(axes, curves, last + 1.5)
+            axes.axvline(explored, color="0.8", linewidth=0.8, zorder=0)
+            axes.set_title(name, loc="left")
+            axes.set_ylim(bottom=0)
+            _count_axis(axes)
+            axes.set_xticks(np.arange(0, last + 1, 10))
+        grid.flat[0].set_ylabel("cumulative regret (accuracy)")
+        figure.suptitle(title, x=0.01, ha="left")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+        _save(figure, path)
+
+
 def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
     """Run time in seconds, without compilation, against t; on log axes, where a slope is a power of t."""
     with plt.rc_context(STYLE):
@@ -195,6 +218,22 @@ def _draw(axes: Axes, curves: Curves) -> None:
         if len(values) > 1:
             half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
             axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+
+
+def _end_intervals(axes: Axes, curves: Curves, start: float) -> None:
+    """The 95% interval of each curve's last value, side by side from x = start on; none for one repetition."""
+    for place, (name, (_, values)) in enumerate(curves.items()):
+        if len(values) > 1:
+            half = 1.96 * values[:, -1].std(ddof=1) / np.sqrt(len(values))
+            axes.errorbar(
+                start + 1.2 * place,
+                values[:, -1].mean(),
+                half,
+                color=LOOKS[name][1],
+                fmt="o",
+                markersize=3,
+                capsize=2,
+            )
 
 
 def _count_axis(axes: Axes) -> None:

@@ -1,0 +1,243 @@
+"""Hyperparameters by name (reals, integers, categories) as points of [0,10]^d, for optimisers that know only a box.
+
+GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2): each hyperparameter has one input in [0,10]; reals are mapped
+linearly, integers and categories have intervals of equal length. The logarithmic scale is ours. Host code, for `drive_box`:
+
+    space = Space(Real("learning_rate", 1e-4, 1.0, log=True), Integer("depth", 1, 8), Category("loss", ("a", "b")))
+
+    def validated(h):  # {"learning_rate": 0.01, "depth": 3, "loss": "a"}
+        return ...
+
+    run = drive_box(GPBandit(), space.objective(validated), space.box, jax.random.key(0), horizon=30)
+    x, value = run.best
+    space.decode(x)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from numbers import Real as RealNumber
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jsketch.types import Box
+
+SIDE = 10.0  # of the box
+MARGIN = 1e-6  # of the range, that decoded values keep from open ends
+
+
+class Hyperparameter(Protocol):
+    """What `Space` needs of a hyperparameter: a name, and a map from [0,1] and back."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decode(self, unit: float) -> Any: ...
+
+    def encode(self, value: Any) -> float: ...
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number from low to high, linear or, with log=True, with equal ratios on equal lengths. With open=True, the ends are
+    excluded: decoded values stay a millionth of the range (of its logarithm, with log=True) away from them.
+
+    Raises ValueError unless low < high are finite, and for log=True with low <= 0.
+    """
+
+    name: str
+    low: float
+    high: float
+    log: bool = False
+    open: bool = False
+
+    def __post_init__(self) -> None:
+        for end in (self.low, self.high):
+            if not _is_number(end) or not math.isfinite(end):
+                raise ValueError(f"{self.name}: low and high must be finite numbers; {end!r} was given.")
+        _check_order(self)
+        if self.log and self.low <= 0:
+            raise ValueError(f"{self.name}: a logarithmic scale needs low > 0; {self.low} was given.")
+
+    def decode(self, unit: float) -> float:
+        """The value at unit in [0,1]."""
+        share = self._kept_inside(unit)
+        scaled = (1 - share) * self._scaled(self.low) + share * self._scaled(self.high)
+        return min(max(math.exp(scaled) if self.log else scaled, float(self.low)), float(self.high))
+
+    def encode(self, value: Any) -> float:
+        """Where in [0,1] the value is. Raises ValueError for a value outside."""
+        inside = _is_number(value) and (
+            self.low < value < self.high if self.open else self.low <= value <= self.high
+        )
+        if not inside:
+            ends = f"({self.low}, {self.high})" if self.open else f"[{self.low}, {self.high}]"
+            raise ValueError(f"{self.name} must be a number in {ends}; {value!r} was given.")
+        low, high = self._scaled(self.low), self._scaled(self.high)
+        return self._kept_inside((self._scaled(value) - low) / (high - low))
+
+    def _scaled(self, value: float) -> float:
+        return math.log(value) if self.log else float(value)
+
+    def _kept_inside(self, unit: float) -> float:
+        margin = MARGIN if self.open else 0.0
+        return min(max(unit, margin), 1 - margin)
+
+
+@dataclass(frozen=True)
+class Integer:
+    """An integer from low to high, both included; each has an interval of the same length.
+
+    Raises ValueError unless low < high are integers.
+    """
+
+    name: str
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        for end in (self.low, self.high):
+            if not _is_integer(end):
+                raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
+        _check_order(self)
+
+    def decode(self, unit: float) -> int:
+        """The value in whose interval unit is; 1 belongs to the last."""
+        return int(self.low) + _interval(unit, self._count)
+
+    def encode(self, value: Any) -> float:
+        """The middle of the value's interval. Raises ValueError for what is no integer from low to high."""
+        if not _is_integer(value) or not self.low <= value <= self.high:
+            raise ValueError(
+                f"{self.name} must be an integer in [{self.low}, {self.high}]; {value!r} was given."
+            )
+        return (int(value) - int(self.low) + 0.5) / self._count
+
+    @property
+    def _count(self) -> int:
+        return int(self.high) - int(self.low) + 1
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of several choices (strings, numbers, True and False, None); each has an interval of the same length.
+
+    Raises ValueError for no choices and for a choice given twice; 1 and True are the same.
+    """
+
+    name: str
+    choices: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.choices, list | tuple):
+            raise ValueError(f"{self.name}: choices must be a tuple or a list; {self.choices!r} was given.")
+        if len(self.choices) == 0:
+            raise ValueError(f"{self.name}: a category needs at least one choice; none was given.")
+        for position, choice in enumerate(self.choices):
+            if choice in self.choices[:position]:
+                raise ValueError(f"{self.name}: the choice {choice!r} is given twice in {self.choices}.")
+        object.__setattr__(self, "choices", tuple(self.choices))
+
+    def decode(self, unit: float) -> Any:
+        """The choice in whose interval unit is; 1 belongs to the last."""
+        return self.choices[_interval(unit, len(self.choices))]
+
+    def encode(self, value: Any) -> float:
+        """The middle of the choice's interval. Raises ValueError for what is no choice."""
+        if value not in self.choices:
+            raise ValueError(f"{self.name} must be one of {self.choices}; {value!r} was given.")
+        return (self.choices.index(value) + 0.5) / len(self.choices)
+
+
+@dataclass(frozen=True, init=False)
+class Space:
+    """Hyperparameters in the order of the inputs: `Space(Real(...), Integer(...), Category(...))`.
+
+    Raises ValueError for none, for what is no hyperparameter, and for a name given twice.
+    """
+
+    hyperparameters: tuple[Hyperparameter, ...]
+
+    def __init__(self, *hyperparameters: Hyperparameter) -> None:
+        if not hyperparameters:
+            raise ValueError("a space needs at least one hyperparameter; none was given.")
+        names: list[str] = []
+        for one in hyperparameters:
+            if isinstance(one, type) or not all(hasattr(one, part) for part in ("name", "decode", "encode")):
+                raise ValueError(
+                    f"a space is made of hyperparameters, Space(Real(...), Integer(...), ...); {one!r} was given."
+                )
+            if not isinstance(one.name, str) or not one.name:
+                raise ValueError(f"the name of a hyperparameter must be a string; {one.name!r} was given.")
+            if one.name in names:
+                raise ValueError(f"the name {one.name!r} is given to two hyperparameters.")
+            names.append(one.name)
+        object.__setattr__(self, "hyperparameters", hyperparameters)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.hyperparameters)
+
+    @property
+    def box(self) -> Box:
+        """[0,10]^d, in jax's default floating point type."""
+        d = len(self.hyperparameters)
+        return Box(jnp.zeros(d), jnp.full(d, SIDE))
+
+    def decode(self, x: ArrayLike) -> dict[str, Any]:
+        """The hyperparameters by name at a point x [d]. Raises ValueError for another shape and for a point outside the
+        box, NaN included."""
+        point = np.asarray(x, dtype=float)
+        if point.shape != (len(self.hyperparameters),):
+            raise ValueError(
+                f"x must hold one number for each of {', '.join(self.names)}, shape ({len(self.hyperparameters)},);"
+                f" its shape is {point.shape}."
+            )
+        for name, value in zip(self.names, point, strict=True):
+            if not 0 <= value <= SIDE:
+                raise ValueError(f"x must be in [0, {SIDE:g}]; its value for {name} is {value}.")
+        return {
+            one.name: one.decode(float(value) / SIDE)
+            for one, value in zip(self.hyperparameters, point, strict=True)
+        }
+
+    def encode(self, values: Mapping[str, Any]) -> np.ndarray:
+        """The point x [d], float64, of hyperparameters by name, in any order; in the middle of the interval of an integer or
+        a category. `decode` gives them back. Raises ValueError for names that are missing or unknown, and for values
+        outside."""
+        unknown = [name for name in values if name not in self.names]
+        missing = [name for name in self.names if name not in values]
+        for what, names in (("unknown", unknown), ("missing", missing)):
+            if names:
+                raise ValueError(
+                    f"{what} hyperparameters: {', '.join(map(str, names))}; the space has {', '.join(self.names)}."
+                )
+        return SIDE * np.array([one.encode(values[one.name]) for one in self.hyperparameters])
+
+    def objective(self, function: Callable[[dict[str, Any]], Any]) -> Callable[[ArrayLike], Any]:
+        """function(hyperparameters) -> y as a function of a point x [d], as `drive_box` wants it."""
+        return lambda x: function(self.decode(x))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, RealNumber) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _check_order(one: Real | Integer) -> None:
+    if not one.low < one.high:
+        raise ValueError(f"{one.name}: low must be below high; low = {one.low}, high = {one.high} was given.")
+
+
+def _interval(unit: float, count: int) -> int:
+    """Which of `count` equal intervals of [0,1] unit is in."""
+    return min(math.floor(unit * count), count - 1)
