@@ -14,7 +14,7 @@ from experiments import bandit_runs, tidy
 from experiments.bbkb_2020 import bandwidths, nas_bench_101
 from experiments.bkb_2019 import linear
 from experiments.go_ucb_2023 import synthetic
-from experiments.pkawv_2019 import adversarial, large_scale
+from experiments.pkawv_2019 import adversarial, large_scale, rates
 
 
 def draw_boxes(folder: Path) -> None:
@@ -35,6 +35,7 @@ DRAW: dict[str, Callable[[Path], None]] = {
     "bkb_2019.linear": linear.draw,
     "pkawv_2019.adversarial": adversarial.draw,
     "pkawv_2019.large_scale": large_scale.draw,
+    "pkawv_2019.rates": rates.draw,
     "go_ucb_2023.synthetic": draw_boxes,
 }
 

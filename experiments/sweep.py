@@ -113,6 +113,7 @@ def collect(
         data=config["data"],
         uniform_regret="expectation t (f* - mean f)",
         run_seconds="wall time of a run beside those that ran with it (vmap: its share, with compilation)",
+        compile_seconds=float(summary["compile_seconds"].sum()),
         last_session=session,
         commits_of_runs=sorted(summary["commit"].unique()),
         **results.environment(),

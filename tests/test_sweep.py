@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+import tyro
 
 from experiments import lock, sweep, sweep_problems, sweep_rows, sweep_run, tidy
 from experiments.bbkb_2020 import regret
@@ -215,6 +216,17 @@ def test_unknown_numbers_are_explained():
     ]:
         with pytest.raises(ValueError, match=words):
             sweep_rows.with_numbers(bandit, {name: 1.0})
+
+
+def test_the_command_line_says_what_was_meant(capsys):
+    with pytest.raises(SystemExit):
+        tyro.cli(Sweep, args=["--out", "nowhere", "--grid.lenghtscale", "1"])
+    error = capsys.readouterr().err
+    assert "Unrecognized options: --grid.lenghtscale" in error and "--grid.lengthscale VALUE" in error
+    typed = ["--out", "nowhere", "--grid.oversampling", "2", "4", "--random.ratio", "1", "3"]
+    assert tyro.cli(Sweep, args=typed) == Sweep(
+        out=Path("nowhere"), grid=Grid(qbar=(2.0, 4.0)), random=Ranges(ratio=(1.0, 3.0))
+    )
 
 
 def test_random_ranges():
