@@ -9,9 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from tqdm import tqdm
 
-from experiments import plots, results
+from experiments import plots, results, tidy
 from jsketch import loops
 
 POINTS = 400  # points of a saved curve
@@ -58,25 +59,35 @@ def run_chunk(
         reports=REPORTS,
         states=None if states is None else [states(seed) for seed in seeds],
     )
-    points = grid(config["horizon"]) - 1
-    ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
-    simple = np.minimum.accumulate(np.asarray(result.trace.regret), axis=1)
     time_at, time_seconds = np.array(times).T
     for row, seed in enumerate(seeds):
-        arrays = dict(
-            t=points + 1,
-            regret_ratio=ratios[row, points].astype(np.float32),
-            simple_regret=simple[row, points].astype(np.float32),
-            rounds=np.asarray(result.trace.round[row, points], np.int32) + 1,
-            batch_size=np.asarray(result.trace.batch_size[row, points], np.int32),
-            seconds=np.interp(points + 1, time_at, time_seconds).astype(np.float32),
-            final_regret_ratio=ratios[row, -1],
-            batches=np.asarray(result.trace.round[row, -1]) + 1,
-            dictionary_size=np.asarray(result.trace.dictionary_size[row, -1]),
+        arrays = recorded(jax.tree.map(lambda a, row=row: a[row], result.trace), problem.mean_reward)
+        arrays |= dict(
+            seconds=np.interp(arrays["t"], time_at, time_seconds).astype(np.float32),
             run_seconds=np.asarray(result.run_seconds),
             compile_seconds=np.asarray(result.compile_seconds if row == 0 else 0.0),
         )
         results.write_npz(results.run_path(folder, config["algorithm"], seed), arrays)
+
+
+def recorded(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.ndarray]:
+    """What is kept of one run, of its trace [T]: curves at the points of `grid`, and final numbers."""
+    t = grid(len(trace.regret))
+    at = t - 1
+    ratio = np.asarray(loops.regret_ratio(trace.regret, mean_reward))
+    simple = np.minimum.accumulate(np.asarray(trace.regret))
+    rounds, sizes = np.asarray(trace.round) + 1, np.asarray(trace.dictionary_size)
+    return dict(
+        t=t,
+        regret_ratio=ratio[at].astype(np.float32),
+        simple_regret=simple[at].astype(np.float32),
+        rounds=rounds[at].astype(np.int32),
+        batch_size=np.asarray(trace.batch_size)[at].astype(np.int32),
+        dictionary=sizes[at].astype(np.int32),
+        final_regret_ratio=ratio[-1],
+        batches=rounds[-1],
+        dictionary_size=sizes[-1],
+    )
 
 
 def run_algorithm(
@@ -114,26 +125,28 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     )
 
 
-def draw(folder: Path, runs: Runs, title: str, horizon: int, side_by_side: int) -> None:
-    """regret_ratio.png, time.png, batch_size.png and traces.npz."""
+def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy.Run]:
+    """All runs as `tidy.write` takes them."""
+    return [
+        tidy.Run(dict(problem=problem, **configs[name]), seed, row)
+        for name, rows in runs.items()
+        for seed, row in enumerate(rows)
+    ]
 
-    def curves(field: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        return {name: (rows[0]["t"], np.stack([row[field] for row in rows])) for name, rows in runs.items()}
 
-    def timed() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Without what lies before the first progress report, where nothing was measured."""
-        measured = grid(horizon) >= horizon / REPORTS
-        return {name: (t[measured], values[:, measured]) for name, (t, values) in curves("seconds").items()}
+def draw(folder: Path) -> None:
+    """regret_ratio.png, time.png and batch_size.png from the tables in the folder."""
+    curves, summary, _ = tidy.load(folder)
+    title = curves.attrs["title"]
+    plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), title)
+    side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
+    plots.run_time(folder / "time.png", timed(curves), title, side_by_side)
+    plots.batch_size(folder / "batch_size.png", tidy.lines(curves, "batch_size"), title)
 
-    plots.regret_ratio(folder / "regret_ratio.png", curves("regret_ratio"), title)
-    plots.run_time(folder / "time.png", timed(), title, side_by_side)
-    plots.batch_size(folder / "batch_size.png", curves("batch_size"), title)
-    fields = ("t", "regret_ratio", "batch_size", "seconds")
-    arrays = {
-        f"{name}/{f}": np.stack([row[f] for row in rows]) for name, rows in runs.items() for f in fields[1:]
-    }
-    arrays |= {f"{name}/t": rows[0]["t"] for name, rows in runs.items()}
-    results.write_npz(folder / "traces.npz", arrays)
+
+def timed(curves: pd.DataFrame) -> plots.Curves:
+    """Seconds against t, without what lies before the first progress report, where nothing was measured."""
+    return tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
 
 
 def print_table(summary: dict[str, Any]) -> None:

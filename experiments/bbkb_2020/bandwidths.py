@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
-from experiments import plots, results
-from experiments.bandit_runs import print_table, summarise
+from experiments import plots, results, tidy
+from experiments.bandit_runs import print_table, summarise, tidy_runs
 from experiments.bbkb_2020 import regret
 from experiments.compile_cache import use_compile_cache
 
@@ -37,28 +36,30 @@ def main() -> None:
         **regret.describe(options, source),
         lengthscales={},
     )
-    panels = {}
+    table: list[tidy.Run] = []
     for lengthscale in options.lengthscales:
         runs = regret.run_all(problem, options, folder(options.out, lengthscale), lengthscale)
         rows = {name: summarise(found) for name, found in runs.items()}
         summary["lengthscales"][f"{lengthscale:g}"] = dict(algorithms=rows)
-        panels[f"lengthscale {lengthscale:g}"] = {
-            name: (found[0]["t"], np.stack([run["regret_ratio"] for run in found]))
-            for name, found in runs.items()
-        }
+        configs = {name: regret.configure(name, options, lengthscale) for name in options.algorithms}
+        table += tidy_runs(options.dataset, configs, runs)
         print(f"\nlengthscale {lengthscale:g}")
         print_table(rows)
     results.write_json(options.out / "summary.json", summary)
-    curves = {
-        f"{panel}/{name}/{part}": values
-        for panel, found in panels.items()
-        for name, pair in found.items()
-        for part, values in zip(("t", "regret_ratio"), pair, strict=True)
-    }
-    results.write_npz(options.out / "traces.npz", curves)
     title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
-    plots.regret_ratio_panels(options.out / "regret_ratio.png", panels, title)
-    print(f"\nsummary.json, traces.npz and regret_ratio.png are in {options.out}")
+    tidy.write(options.out, table, "bbkb_2020.bandwidths", title)
+    draw(options.out)
+    print(f"\nsummary.json, the tables (curves, summary .parquet) and regret_ratio.png are in {options.out}")
+
+
+def draw(out: Path) -> None:
+    """regret_ratio.png from the tables in the folder: a panel for each lengthscale."""
+    curves = tidy.load(out).curves
+    panels = {
+        f"lengthscale {lengthscale:g}": tidy.lines(part, "regret_ratio")
+        for lengthscale, part in curves.groupby("lengthscale", sort=False)
+    }
+    plots.regret_ratio_panels(out / "regret_ratio.png", panels, curves.attrs["title"])
 
 
 def folder(out: Path, lengthscale: float) -> Path:

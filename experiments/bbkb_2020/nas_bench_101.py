@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import nas_data, plots, results
-from experiments.bandit_runs import Config, draw, print_table, run_algorithm, summarise
+from experiments import bandit_runs, nas_data, plots, results, tidy
+from experiments.bandit_runs import Config, print_table, run_algorithm, summarise
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, EpsGreedy, RegularizedEvolution, SketchedTS, Uniform, history
@@ -104,16 +104,18 @@ def configure(name: str, options: argparse.Namespace, source: str) -> Config:
     )
 
 
-def curves(runs: dict[str, Any], field: str) -> plots.Curves:
-    return {name: (rows[0]["t"], np.stack([row[field] for row in rows])) for name, rows in runs.items()}
-
-
-def total_times(runs: dict[str, Any], seconds: float) -> plots.Curves:
-    """Time with training: the architectures of a batch are trained side by side, each for the mean training time."""
-    return {
-        name: (rows[0]["t"], np.stack([row["seconds"] + row["rounds"] * seconds for row in rows]))
-        for name, rows in runs.items()
-    }
+def draw(folder: Path) -> None:
+    """The figures of bandit runs, simple_regret.png, and time_with_training.png where training times were recorded."""
+    bandit_runs.draw(folder)
+    curves, summary, _ = tidy.load(folder)
+    title = curves.attrs["title"]
+    plots.simple_regret(folder / "simple_regret.png", tidy.lines(curves, "simple_regret"), title)
+    if "training_seconds" in summary:
+        seconds, rounds = tidy.lines(curves, "seconds"), tidy.lines(curves, "rounds")
+        training = float(summary["training_seconds"].iloc[0])
+        # the architectures of a batch are trained side by side, each for the mean training time
+        times = {name: (t, values + rounds[name][1] * training) for name, (t, values) in seconds.items()}
+        plots.run_time(folder / "time_with_training.png", times, title, 1)
 
 
 def parse() -> argparse.Namespace:
@@ -164,12 +166,16 @@ def main() -> None:
             raise SystemExit(f"error: {error}") from error
         if options.initial:
             include_initial(runs[name], problem, config)
+        if space.training_seconds is not None:
+            for run in runs[name]:
+                run["training_seconds"] = space.training_seconds.mean()
         final = [float(run["simple_regret"][-1]) for run in runs[name]]
         summary[name] = summarise(runs[name]) | dict(simple_regret=results.describe(final, ci=True))
+    configs = {name: configure(name, options, space.source) for name in options.algorithms}
     results.write_json(
         options.out / "summary.json",
         dict(
-            config={name: configure(name, options, space.source) for name in options.algorithms},
+            config=configs,
             seeds=options.seeds,
             data=space.source,
             **results.environment(),
@@ -179,13 +185,13 @@ def main() -> None:
     title = (
         f"{space.name}, {options.initial} initial evaluations, {options.seeds} seeds, mean and 95% interval"
     )
-    draw(options.out, runs, title, options.horizon, min(options.workers, options.seeds))
-    plots.simple_regret(options.out / "simple_regret.png", curves(runs, "simple_regret"), title)
-    if space.training_seconds is not None:
-        times = total_times(runs, float(space.training_seconds.mean()))
-        plots.run_time(options.out / "time_with_training.png", times, title, 1)
+    table = bandit_runs.tidy_runs(space.name, configs, runs)
+    tidy.write(options.out, table, "bbkb_2020.nas_bench_101", title)
+    draw(options.out)
     print_table(summary)
-    print(f"\nDATA: {space.source}\nsummary.json, traces.npz and the figures are in {options.out}")
+    print(
+        f"\nDATA: {space.source}\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}"
+    )
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from typing import Any
 
 import jax
 
-from experiments import data, results
-from experiments.bandit_runs import Config, draw, print_table, run_algorithm, summarise
+from experiments import data, results, tidy
+from experiments.bandit_runs import Config, draw, print_table, run_algorithm, summarise, tidy_runs
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform
@@ -188,16 +188,18 @@ def main() -> None:
     use_compile_cache()
     problem, source = load(options)
     runs = run_all(problem, options, options.out, options.lengthscale)
+    configs = {name: configure(name, options, options.lengthscale) for name in options.algorithms}
     summary = dict(
-        config={name: configure(name, options, options.lengthscale) for name in options.algorithms},
+        config=configs,
         **describe(options, source),
         algorithms={name: summarise(rows) for name, rows in runs.items()},
     )
     results.write_json(options.out / "summary.json", summary)
     title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
-    draw(options.out, runs, title, options.horizon, min(options.workers, options.seeds))
+    tidy.write(options.out, tidy_runs(options.dataset, configs, runs), "bbkb_2020.regret", title)
+    draw(options.out)
     print_table(summary["algorithms"])
-    print(f"\nsummary.json, traces.npz, regret_ratio.png, time.png and batch_size.png are in {options.out}")
+    print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
 
 
 if __name__ == "__main__":

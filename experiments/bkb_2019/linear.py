@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bandit_runs, plots, results
+from experiments import bandit_runs, plots, results, tidy
 from experiments.bandit_runs import Config, Runs
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
@@ -116,21 +116,10 @@ def summarise(rows: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return bandit_runs.summarise(rows) | dict(regret_exponent=results.describe(exponents(rows), ci=True))
 
 
-def draw(folder: Path, runs: Runs, options: argparse.Namespace) -> None:
-    """regret_ratio.png and traces.npz."""
-    curves = {
-        name: (rows[0]["t"], np.stack([row["regret_ratio"] for row in rows])) for name, rows in runs.items()
-    }
-    title = (
-        f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {options.size},"
-        f" {options.seeds} seeds"
-    )
-    plots.regret_ratio(folder / "regret_ratio.png", curves, title)
-    fields = ("t", "regret_ratio", "seconds")
-    results.write_npz(
-        folder / "traces.npz",
-        {f"{name}/{f}": np.stack([row[f] for row in rows]) for name, rows in runs.items() for f in fields},
-    )
+def draw(folder: Path) -> None:
+    """regret_ratio.png from the tables in the folder."""
+    curves = tidy.load(folder).curves
+    plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), curves.attrs["title"])
 
 
 def parse() -> argparse.Namespace:
@@ -163,8 +152,9 @@ def main() -> None:
     print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")
     problem = generate(options.spectrum)
     runs = run_all(problem, options)
+    configs = {name: configure(name, options) for name in options.algorithms}
     summary = dict(
-        config={name: configure(name, options) for name in options.algorithms},
+        config=configs,
         seeds=options.seeds,
         data="generated",
         uniform_regret="expectation t (f* - mean f)",
@@ -175,12 +165,18 @@ def main() -> None:
         algorithms={name: summarise(rows) for name, rows in runs.items()},
     )
     results.write_json(options.out / "summary.json", summary)
-    draw(options.out, runs, options)
+    title = (
+        f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {options.size},"
+        f" {options.seeds} seeds"
+    )
+    table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
+    tidy.write(options.out, table, "bkb_2019.linear", title)
+    draw(options.out)
     bandit_runs.print_table(summary["algorithms"])
     print("\nexponent of the regret between T/2 and T")
     for name, row in summary["algorithms"].items():
         print(f"{name:18s} {row['regret_exponent']['mean']:.3f}")
-    print(f"\nsummary.json, traces.npz and regret_ratio.png are in {options.out}")
+    print(f"\nsummary.json, the tables (curves, summary .parquet) and regret_ratio.png are in {options.out}")
 
 
 if __name__ == "__main__":

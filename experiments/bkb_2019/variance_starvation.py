@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from jax import Array
 
-from experiments import results
+from experiments import results, tidy
 from experiments.compile_cache import use_compile_cache
 from experiments.plots import STYLE
 from jsketch import Query, kernels, problems
@@ -170,6 +170,33 @@ def summarise(rows: list[dict[str, dict[str, float]]], sizes: list[int]) -> dict
     return dict(inducing_points=results.describe(sizes), methods=methods)
 
 
+def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> list[tidy.Run]:
+    """The numbers of every method and seed as `tidy.write` takes them, against t."""
+    first = next(iter(numbers.values()))["methods"]
+    rows = [
+        (
+            name,
+            seed,
+            {
+                field: np.array([part["methods"][name][field]["values"][seed] for part in numbers.values()])
+                for field in first[name]
+            },
+        )
+        for name in first
+        for seed in range(seeds)
+    ]
+    t = np.array([int(name) for name in numbers])
+    sizes = np.array([part["inducing_points"]["values"] for part in numbers.values()])
+    return [
+        tidy.Run(
+            dict(problem="gp_draw", algorithm=name, **config),
+            seed,
+            dict(t=t, dictionary=sizes[:, seed], **fields),
+        )
+        for name, seed, fields in rows
+    ]
+
+
 def draw(path: Path, columns: dict[int, tuple[Setting, dict[str, Posterior], int]]) -> None:
     """One column for each t, one row for each method: f, the evaluations, mean +- 3 standard deviations."""
     style = STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}
@@ -260,9 +287,13 @@ def main() -> None:
         config=config, seeds=options.seeds, data="generated", **results.environment(), evaluations=numbers
     )
     results.write_json(options.out / "summary.json", summary)
+    title = "GP draws evaluated on [0, 0.5]"
+    tidy.write(options.out, tidy_runs(config, numbers, options.seeds), "bkb_2019.variance_starvation", title)
     draw(options.out / "variance_starvation.png", columns)
     print_table(numbers)
-    print(f"\nsummary.json and variance_starvation.png are in {options.out}")
+    print(
+        f"\nsummary.json, the tables (curves, summary .parquet) and variance_starvation.png are in {options.out}"
+    )
 
 
 if __name__ == "__main__":

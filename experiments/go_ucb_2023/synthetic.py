@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from experiments import plots, results
+from experiments import plots, results, tidy
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.loops.box import run_box
@@ -221,9 +221,21 @@ def main() -> None:
         functions=functions,
     )
     results.write_json(options.out / "summary.json", summary)
+    title = "20 inputs, noise 0.01"
+    table = [
+        tidy.Run(
+            dict(problem=function, **configure(function, name)),
+            seed,
+            dict(row, t=np.arange(1, len(row["regret"]) + 1), cumulative_regret=row["regret"].sum()),
+        )
+        for function, algorithms in runs.items()
+        for name, rows in algorithms.items()
+        for seed, row in enumerate(rows)
+    ]
+    tidy.write(options.out, table, "go_ucb_2023.synthetic", title)
     draw(options.out, runs, uniform, options.seeds)
     print_table(functions)
-    print(f"\nsummary.json and figure2.png are in {options.out}")
+    print(f"\nsummary.json, the tables (curves, summary .parquet) and figure2.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import plots, results, streams
+from experiments import plots, results, streams, tidy
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, loops, online
 from jsketch.sketch.kors import Sampling
@@ -164,28 +164,31 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
     return curve
 
 
-def draw(folder: Path, curves: dict[str, dict[str, np.ndarray]], stream: streams.Stream, title: str) -> None:
-    """loss.png, time.png, loss_at_time.png, and error.png where labels are classes."""
+def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tidy.Run:
+    """A method's curve as `tidy.write` takes it; signs are wrong or right only where labels are classes."""
+    arrays = {"t" if name == "n" else name: values for name, values in curve.items()}
+    if not classes:
+        arrays.pop("error_rate")
+    other = {name: value for name, value in config.items() if name not in ("data", "method")}
+    named = dict(problem=config["data"], algorithm=config["method"], **other)
+    return tidy.Run(named, config["seed"], arrays)
 
-    def against(x: str, y: str, first: int = 0) -> plots.Curves:
-        return {name: (c[x][c["n"] > first], c[y][c["n"] > first][None]) for name, c in curves.items()}
 
-    skip = max(20, len(stream.ys) // 200)  # the first averages would flatten the rest
+def draw(folder: Path) -> None:
+    """loss.png, time.png, loss_at_time.png, and error.png where labels are classes, from the tables in the folder."""
+    curves, _, provenance = tidy.load(folder)
+    title = curves.attrs["title"]
+    skip = max(20, provenance["examples"] // 200)  # the first averages would flatten the rest
+    shown = curves[curves["t"] > skip]
+    metric = {name: tidy.lines(shown, name) for name in shown["metric"].unique()}
     examples, seconds = "examples $n$", "seconds, without compilation"
-    plots.streams(
-        folder / "loss.png", against("n", "average_loss", skip), title, "average squared loss", examples
-    )
-    plots.streams(folder / "time.png", against("n", "seconds", skip), title, seconds, examples, log=True)
-    plots.streams(
-        folder / "loss_at_time.png",
-        against("seconds", "average_loss", skip),
-        title,
-        "average squared loss",
-        seconds,
-        log=True,
-    )
-    if stream.classes:
-        plots.streams(folder / "error.png", against("n", "error_rate", skip), title, "0/1 error", examples)
+    loss = metric["average_loss"]
+    plots.streams(folder / "loss.png", loss, title, "average squared loss", examples)
+    plots.streams(folder / "time.png", metric["seconds"], title, seconds, examples, log=True)
+    at_time = {name: (metric["seconds"][name][1][0], values) for name, (_, values) in loss.items()}
+    plots.streams(folder / "loss_at_time.png", at_time, title, "average squared loss", seconds, log=True)
+    if "error_rate" in metric:
+        plots.streams(folder / "error.png", metric["error_rate"], title, "0/1 error", examples)
 
 
 def parse() -> argparse.Namespace:
@@ -247,8 +250,11 @@ def main() -> None:
         },
     )
     results.write_json(options.out / "summary.json", summary)
-    draw(options.out, curves, stream, f"{options.data}, n = {len(stream.ys):,}, scaling '{options.scaling}'")
-    print(f"summary.json and the figures are in {options.out}")
+    title = f"{options.data}, n = {len(stream.ys):,}, scaling '{options.scaling}'"
+    table = [tidy_run(configure(name, options), curve, stream.classes) for name, curve in curves.items()]
+    tidy.write(options.out, table, "pkawv_2019.large_scale", title)
+    draw(options.out)
+    print(f"summary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
 
 
 if __name__ == "__main__":

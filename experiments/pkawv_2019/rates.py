@@ -25,7 +25,7 @@ import numpy as np
 from flax import struct
 from jax import Array
 
-from experiments import plots, results
+from experiments import plots, results, tidy
 from jsketch import loops, online
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -102,8 +102,8 @@ def regrets(keys: Array, gamma: Array, kept: Array, regularization: Array, count
     return jax.vmap(one)(keys)
 
 
-def measure(gamma: float, a: float, counts: list[int], seeds: int) -> tuple[float, float, list[float]]:
-    """(b, its standard error over seeds, mean regrets) from the slope of log regret on log n."""
+def measure(gamma: float, a: float, counts: list[int], seeds: int) -> tuple[float, float, np.ndarray]:
+    """(b, its standard error over seeds, regrets [N,S]) from the slope of log regret on log n."""
     level, _ = exponent("beforehand", gamma, a)
     keys = jax.random.split(jax.random.key(0), seeds)
     found = [
@@ -120,11 +120,12 @@ def measure(gamma: float, a: float, counts: list[int], seeds: int) -> tuple[floa
 
     halves = [slope(np.delete(table, s, axis=1)) for s in range(seeds)]  # jackknife
     error = float(np.sqrt((seeds - 1) / seeds * np.square(np.array(halves) - np.mean(halves)).sum()))
-    return slope(table), error, table.mean(1).tolist()
+    return slope(table), error, table
 
 
-def draw(path: Path, measured: dict[str, dict[str, dict[str, float]]]) -> None:
-    """Three panels, a gamma each."""
+def draw(folder: Path) -> None:
+    """rates.png from the summary in the folder: three panels, a gamma each."""
+    measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
     looks = {
         "pkawv": ("PKAWV", "#D55E00", "solid"),
         "beforehand": ("PKAWV, features beforehand", "#CC79A7", (0, (6, 1))),
@@ -163,12 +164,18 @@ def main() -> None:
         parser.error("a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples")
     jax.config.update("jax_enable_x64", True)
     measured: dict[str, dict[str, dict[str, float]]] = {}
+    runs = []
     for gamma in GAMMAS:
         rows = measured[f"{gamma:.3f}"] = {}
         for a in MEASURED_SIZES:
-            found, error, means = measure(gamma, a, options.counts, options.seeds)
+            found, error, table = measure(gamma, a, options.counts, options.seeds)
+            named = dict(problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a)
+            t = np.array(options.counts)
+            runs += [tidy.Run(named, s, dict(t=t, regret=regret)) for s, regret in enumerate(table.T)]
             bound = min(1.0, exponent("beforehand", gamma, a)[1])
-            rows[f"{a:g}"] = dict(exponent=found, standard_error=error, bound=bound, last_regret=means[-1])
+            rows[f"{a:g}"] = dict(
+                exponent=found, standard_error=error, bound=bound, last_regret=float(table[-1].mean())
+            )
             print(
                 f"gamma {gamma:.3f}  a {a:.1f}  measured {found:.3f} +- {1.96 * error:.3f}  bound {bound:.3f}",
                 flush=True,
@@ -192,8 +199,9 @@ def main() -> None:
         theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
     )
     results.write_json(options.out / "summary.json", summary)
-    draw(options.out / "rates.png", measured)
-    print(f"summary.json and rates.png are in {options.out}")
+    tidy.write(options.out, runs, "pkawv_2019.rates", "regret of PKAWV under a capacity condition")
+    draw(options.out)
+    print(f"summary.json, the tables (curves, summary .parquet) and rates.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,72 @@
+"""Draws the figures of finished results again, from their tables: nothing is run.
+
+python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019     (folders of results, or folders of those)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from experiments import bandit_runs, tidy
+from experiments.bbkb_2020 import bandwidths, nas_bench_101
+from experiments.bkb_2019 import linear
+from experiments.go_ucb_2023 import synthetic
+from experiments.pkawv_2019 import adversarial, large_scale, rates
+
+
+def draw_boxes(folder: Path) -> None:
+    """The figures of `go_ucb_2023.synthetic`."""
+    curves, _, provenance = tidy.load(folder)
+    runs, uniform = {}, {}
+    for function, part in curves.groupby("problem", observed=True, sort=False):
+        lines = tidy.lines(part, "regret")
+        runs[str(function)] = {n: [dict(regret=row) for row in values] for n, (_, values) in lines.items()}
+        uniform[str(function)] = provenance["functions"][function]["uniform_regret"]
+    synthetic.draw(folder, runs, uniform, curves["seed"].nunique())
+
+
+DRAW: dict[str, Callable[[Path], None]] = {
+    "bbkb_2020.regret": bandit_runs.draw,
+    "bbkb_2020.bandwidths": bandwidths.draw,
+    "bbkb_2020.nas_bench_101": nas_bench_101.draw,
+    "bkb_2019.linear": linear.draw,
+    "pkawv_2019.adversarial": adversarial.draw,
+    "pkawv_2019.large_scale": large_scale.draw,
+    "pkawv_2019.rates": rates.draw,
+    "go_ucb_2023.synthetic": draw_boxes,
+}
+
+
+def redraw(folder: Path) -> bool:
+    """Draws what the experiment of a folder draws of its tables; False when that is nothing."""
+    experiment = tidy.load(folder).curves.attrs["experiment"]
+    if experiment not in DRAW:
+        return False
+    DRAW[experiment](folder)
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", type=Path, nargs="+")
+    options = parser.parse_args()
+    try:
+        for root in options.folders:
+            found = sorted(path.parent for path in root.rglob(tidy.CURVES))
+            if not found:
+                raise ValueError(f"there are no results in {root}: no {tidy.CURVES}.")
+            for folder in found:
+                print(
+                    f"{folder}: {'drawn' if redraw(folder) else 'its experiment has no figure of the tables'}"
+                )
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

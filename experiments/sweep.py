@@ -1,0 +1,171 @@
+"""Sweeps: an algorithm on a problem with every combination of some of its numbers, and every seed.
+
+    scripts/sweep --problem abalone --algorithm bbkb --horizon 1000 --seeds 10 \\
+        --grid.lengthscale 1 3 5 10 --grid.regularization .01 .1 1 --out results/sweep_abalone
+
+Numbers drawn at random: --random.lengthscale 1 30 --samples 50. All runs share one compiled program (one for each capacity
+of the sketch). A sweep that was killed goes on with the same command; one folder holds one sweep, and at the end its tables
+(`experiments.tidy`).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import tyro
+from tqdm import tqdm
+
+from experiments import lock, results, sweep_problems, sweep_rows, sweep_run, tidy
+from experiments.compile_cache import use_compile_cache
+from experiments.sweep_config import Sweep
+from experiments.sweep_rows import Row
+from experiments.sweep_run import Job, Task
+
+SHOWN = 10  # configurations in the printed table
+
+
+def run(sweep: Sweep) -> pd.DataFrame:
+    """Runs what is missing and writes the tables; the configurations, best first. Raises ValueError on mistakes in `sweep`,
+    for a folder of another sweep, and for one that another process holds."""
+    for name in ("horizon", "seeds", "arms", "workers", "chunk"):
+        if getattr(sweep, name) < 1:
+            raise ValueError(f"--{name} must be at least 1; {getattr(sweep, name)} was given.")
+    setting = sweep_problems.load(sweep)
+    bandit = sweep_problems.make(sweep, setting)
+    rows = sweep_rows.rows(sweep, bandit, setting.problem.arms.features.shape[1])
+    config = sweep_problems.describe(sweep, setting, bandit)
+    with lock.held(sweep.out):
+        results.claim(sweep.out, "sweep", config)
+        tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
+        missing = [task for task in tasks if not sweep_run.path(sweep.out, task).exists()]
+        print(
+            f"data: {setting.source}\n{len(rows)} configurations x {sweep.seeds} seeds = {len(tasks)} runs of"
+            f" {sweep.horizon:,} evaluations; {len(tasks) - len(missing)} are done",
+            flush=True,
+        )
+        bandits = [sweep_rows.with_numbers(bandit, row) for row in rows]
+        session = execute(sweep, bandits, setting.problem, missing, len(tasks))
+        if missing or not (sweep.out / tidy.SUMMARY).exists() or seeds_in_tables(sweep) != sweep.seeds:
+            collect(sweep, config, rows, [sweep_rows.numbers(b) for b in bandits], tasks, session)
+    summary = tidy.load(sweep.out).summary
+    return best(summary, list(rows[0]))
+
+
+def execute(
+    sweep: Sweep, bandits: list[Any], problem: Any, missing: list[Task], total: int
+) -> dict[str, Any]:
+    """Makes the missing runs; what is to be said of how."""
+    vmapped = sweep.strategy == "vmap" or (sweep.strategy == "auto" and jax.default_backend() != "cpu")
+    now = results.commit()
+    code = f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
+    began, before = time.perf_counter(), sweep_run.compiled_programs()
+    evaluations = len(missing) * sweep.horizon
+    with tqdm(
+        total=total * sweep.horizon,
+        initial=total * sweep.horizon - evaluations,
+        unit="eval",
+        unit_scale=True,
+        desc=f"{total} runs",
+    ) as bar:
+        job = Job(bandits, problem, sweep.horizon, sweep.out, code, bar)
+        if missing and vmapped:
+            sweep_run.run_vmapped(job, missing, sweep.chunk)
+        elif missing:
+            sweep_run.run_threads(job, missing, sweep.workers)
+    seconds = time.perf_counter() - began
+    how = f"vmap, {sweep.chunk} runs a program" if vmapped else f"{sweep.workers} threads"
+    return dict(
+        strategy=how,
+        runs=len(missing),
+        seconds=seconds,
+        evaluations_per_second=evaluations / seconds,
+        compiled_programs=sweep_run.compiled_programs() - before,
+    )
+
+
+def collect(
+    sweep: Sweep,
+    config: dict[str, Any],
+    rows: list[Row],
+    full_rows: list[Row],
+    tasks: list[Task],
+    session: dict[str, Any],
+) -> None:
+    """Writes curves.parquet, summary.parquet and summary.json of all runs."""
+    shared = {name: config[name] for name in ("problem", "algorithm", "horizon")}
+    runs = []
+    for task in tasks:
+        with np.load(sweep_run.path(sweep.out, task)) as arrays:
+            numbered = dict(shared, configuration=task.row, **full_rows[task.row])
+            runs.append(tidy.Run(numbered, task.seed, dict(arrays)))
+    title = f"{config['algorithm']} on {config['problem']}, {sweep.seeds} seeds"
+    _, summary = tidy.tables(runs)
+    found = best(summary, list(rows[0]))
+    provenance = dict(
+        config=config,
+        seeds=sweep.seeds,
+        configurations=rows,
+        data=config["data"],
+        uniform_regret="expectation t (f* - mean f)",
+        run_seconds="wall time of a run beside those that ran with it (vmap: its share, with compilation)",
+        compile_seconds=float(summary["compile_seconds"].sum()),
+        last_session=session,
+        commits_of_runs=sorted(summary["commit"].unique()),
+        **results.environment(),
+        best=[_plain(row) for row in found.head(SHOWN).to_dict("records")],
+    )
+    results.write_json(sweep.out / tidy.PROVENANCE, provenance)
+    tidy.write(sweep.out, runs, "sweep", title)
+
+
+def seeds_in_tables(sweep: Sweep) -> int:
+    return int(pd.read_parquet(sweep.out / tidy.SUMMARY, columns=["seed"])["seed"].nunique())
+
+
+def best(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
+    """Configurations by their mean regret ratio, the best first, with 95% intervals over seeds."""
+    found = summary.groupby("configuration").agg(
+        **{name: (name, "first") for name in swept},
+        regret_ratio=("final_regret_ratio", "mean"),
+        ci95=("final_regret_ratio", results.ci95),
+        batches=("batches", "mean"),
+        dictionary_size=("dictionary_size", "mean"),
+        run_seconds=("run_seconds", "mean"),
+        failed=("failed", "sum"),
+    )
+    return found.sort_values(["failed", "regret_ratio"], kind="stable").reset_index()
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON holds no NaN: an interval of one seed is null."""
+    return {name: None if value != value else value for name, value in row.items()}
+
+
+def print_table(table: pd.DataFrame) -> None:
+    """The best configurations."""
+    print(f"\nthe best {min(SHOWN, len(table))} of {len(table)} configurations by R_T / R_T^unif")
+    print(table.head(SHOWN).to_string(index=False, float_format=lambda value: f"{value:.5g}"))
+    failed = int(table["failed"].sum())
+    if failed:
+        print(f"{failed} runs FAILED: a reward or the posterior was not finite.")
+
+
+def main() -> None:
+    sweep = tyro.cli(Sweep, description=__doc__)
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    try:
+        table = run(sweep)
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+    print_table(table)
+    print(f"\nsummary.json and the tables (curves, summary .parquet) are in {sweep.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""Sweeps: one program for all numbers, both ways of running them alike, and nothing lost or overwritten by a kill."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+import tyro
+
+from experiments import lock, sweep, sweep_problems, sweep_rows, sweep_run, tidy
+from experiments.bbkb_2020 import regret
+from experiments.bkb_2019 import linear
+from experiments.sweep_config import Grid, Ranges, Sweep
+
+ROOT = Path(__file__).parents[1]
+TINY = dict(problem="generated", arms=60, horizon=30, seeds=2, workers=2)
+GRID = Grid(lengthscale=(2.0, 6.0), ratio=(1.5, 3.0))
+SMALL = 16  # inducing points, too few
+TIMES = ["run_seconds", "compile_seconds"]
+
+
+def rows_of(folder):
+    """The tables of a folder without what a clock wrote."""
+    found = tidy.load(folder)
+    return found.curves, found.summary.drop(columns=TIMES)
+
+
+def assert_same_rows(one, other):
+    for a, b in zip(rows_of(one), rows_of(other), strict=True):
+        pd.testing.assert_frame_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A sweep run in one go."""
+    out = tmp_path_factory.mktemp("sweep") / "whole"
+    return Sweep(out=out, grid=GRID, **TINY), sweep.run(Sweep(out=out, grid=GRID, **TINY))
+
+
+def test_every_configuration_and_seed_is_in_the_tables(finished):
+    options, table = finished
+    found = tidy.load(options.out)
+    assert len(found.summary) == 4 * 2 and found.summary["regularization"].nunique() == 1
+    assert {tuple(pair) for pair in found.summary[["lengthscale", "ratio"]].to_numpy()} == {
+        (a, b) for a in GRID.lengthscale for b in GRID.ratio
+    }
+    for _, row in table.iterrows():
+        part = found.summary[found.summary["configuration"] == row["configuration"]]
+        assert row["regret_ratio"] == part["final_regret_ratio"].mean()
+        assert row["ci95"] == pytest.approx(1.96 * part["final_regret_ratio"].std() / np.sqrt(2))
+    assert table["regret_ratio"].is_monotonic_increasing
+    assert found.provenance["config"]["grid.ratio"] == [1.5, 3.0]
+    assert {"commit", "versions", "hardware", "dtype", "seeds", "last_session"} <= found.provenance.keys()
+
+
+def test_a_vmapped_sweep_makes_the_same_picks(finished, tmp_path):
+    options, _ = finished
+    # 3 does not divide the 8 runs: the last chunk is filled up
+    sweep.run(dataclasses.replace(options, out=tmp_path, strategy="vmap", chunk=3))
+    for one, other in zip(rows_of(options.out), rows_of(tmp_path), strict=True):
+        pd.testing.assert_frame_equal(one, other, check_exact=False, rtol=1e-12)
+
+
+def test_vmapped_runs_pick_the_arms_of_separate_ones(finished):
+    options, _ = finished
+    setting = sweep_problems.load(options)
+    bandit = sweep_problems.make(options, setting)
+    rows = sweep_rows.rows(options, bandit, 4)
+    bandits = [sweep_rows.with_numbers(bandit, row) for row in rows]
+    small = [bandit.replace(capacity=SMALL) for bandit in bandits]
+    tasks = [sweep_run.Task(0, 0), sweep_run.Task(1, 1), sweep_run.Task(3, 0)]
+    job = sweep_run.Job(small, setting.problem, 30, options.out, "", None)
+    together = sweep_run.rollouts(job, tasks, lambda evaluations: None)
+    assert sweep_run._capacity(together.state) > SMALL  # it had to grow
+    for task, arms in zip(tasks, together.trace.arm, strict=True):
+        alone = sweep_run.loops.run(bandits[task.row], setting.problem, sweep_run.key(task.seed), 30)
+        np.testing.assert_array_equal(arms, alone.trace.arm)
+
+
+@pytest.mark.parametrize("strategy", ["threads", "vmap"])
+def test_other_numbers_compile_nothing(finished, tmp_path, strategy):
+    options, _ = finished
+    options = dataclasses.replace(options, strategy=strategy, chunk=3, seeds=1)
+    sweep.run(dataclasses.replace(options, out=tmp_path / "first"))
+    before = sweep_run.compiled_programs()
+    grid = Grid(lengthscale=(1.0, 3.0), regularization=(0.1, 0.2), delta=(0.2,), noise_std=(0.1,))
+    sweep.run(dataclasses.replace(options, out=tmp_path / "second", grid=grid))
+    assert sweep_run.compiled_programs() == before > 0
+
+
+# a sweep that is killed between the writing of its fourth run and the moment when the file gets its name
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+
+replace = Path.replace
+
+def replace_or_die(path, target):
+    if target.name.startswith("row") and len(list(target.parent.glob("row*.npz"))) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(path, target)
+
+Path.replace = replace_or_die
+from experiments import sweep
+sweep.main()
+"""
+
+
+def test_a_killed_sweep_ends_with_the_rows_of_an_uninterrupted_one(finished, tmp_path):
+    options, _ = finished
+    tiny = [f"--{name}={value}" for name, value in (TINY | dict(out=tmp_path)).items()]
+    grid = ["--grid.lengthscale", "2", "6", "--grid.batch-threshold", "1.5", "3"]
+    caches = dict(XDG_CACHE_HOME=str(ROOT / ".pytest_cache"))
+    command = [sys.executable, "-c", KILLED, *tiny, *grid]
+    ended = subprocess.run(command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
+    assert len(done) == 3 and not (tmp_path / tidy.CURVES).exists()
+    sweep.run(dataclasses.replace(options, out=tmp_path))  # what the killed process held is free
+    assert all(path.stat().st_mtime_ns == made for path, made in done.items())
+    assert_same_rows(options.out, tmp_path)
+
+
+def test_more_seeds_only_add_rows(finished, tmp_path):
+    options, _ = finished
+    sweep.run(dataclasses.replace(options, out=tmp_path, seeds=1))
+    sweep.run(dataclasses.replace(options, out=tmp_path))
+    assert_same_rows(options.out, tmp_path)
+
+
+def test_a_finished_sweep_is_not_run_again(finished):
+    options, table = finished
+    before = (options.out / tidy.PROVENANCE).stat().st_mtime_ns
+    pd.testing.assert_frame_equal(sweep.run(options), table)
+    assert (options.out / tidy.PROVENANCE).stat().st_mtime_ns == before
+
+
+def test_another_sweep_in_the_same_folder_is_refused(finished):
+    options, _ = finished
+    for other, words in [
+        (
+            dict(grid=Grid(lengthscale=(2.0, 4.0), ratio=(1.5, 3.0))),
+            r"grid.lengthscale was \[2.0, 6.0\], is now",
+        ),
+        (dict(horizon=31), "horizon was 30, is now 31"),
+        (dict(algorithm="bbkb_global_local"), "algorithm was bbkb_global, is now bbkb_global_local"),
+        (dict(arms=61), "arms was 60, is now 61"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            sweep.run(dataclasses.replace(options, **other))
+
+
+def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):
+    options, _ = finished
+    holder = (
+        "import sys; from pathlib import Path; from experiments import lock\n"
+        "with lock.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", holder, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(ValueError, match=f"is being written by process {process.pid}: wait"):
+            sweep.run(dataclasses.replace(options, out=tmp_path))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+    with lock.held(tmp_path):  # a killed holder leaves nothing behind
+        pass
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (dict(grid=Grid()), "nothing is swept: give values, such as --grid.lengthscale 1 2 3"),
+        (dict(grid=Grid(ratio=())), "--grid.ratio has no values"),
+        (dict(grid=Grid(ratio=(2.0, 2.0))), "--grid.ratio has a value twice"),
+        (
+            dict(grid=Grid(epsilon=(0.1,))),
+            "BBKB has no number called 'epsilon'; its numbers are: lengthscale, reg",
+        ),
+        (dict(grid=Grid(ratio=(0.5,))), r"\{'ratio': 0.5\} cannot be run: ratio must be at least 1; 0.5"),
+        (dict(grid=Grid(lengthscale=(1.0, -1.0))), "a lengthscale must be above 0"),
+        (dict(grid=Grid(noise_std=(float("nan"),))), "every number finite"),
+        (dict(grid=Grid(), random=Ranges(qbar=(2.0, 1.0))), "--random.qbar needs 0 < lowest < highest"),
+        (dict(random=Ranges(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),
+        (dict(grid=Grid(), random=Ranges(qbar=(1.0, 2.0)), samples=0), "--samples must be at least 1"),
+        (dict(algorithm="bbkb_globl"), r"did you mean bbkb_global\?"),
+        (dict(algorithm="soful"), "no algorithm called 'soful' is run on generated"),
+        (dict(seeds=0), "--seeds must be at least 1; 0"),
+    ],
+)
+def test_mistakes_get_a_sentence(tmp_path, other, words):
+    with pytest.raises(ValueError, match=words):
+        sweep.run(dataclasses.replace(Sweep(out=tmp_path, grid=GRID, **TINY), **other))
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_unknown_numbers_are_explained():
+    options = Sweep(out=Path("nowhere"), **TINY)
+    bandit = sweep_problems.make(options, sweep_problems.load(options))
+    for name, words in [
+        ("lenghtscale", "did you mean lengthscale"),
+        ("oversampling", "it is called qbar"),
+        ("batch_threshold", "it is called ratio"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            sweep_rows.with_numbers(bandit, {name: 1.0})
+
+
+def test_the_command_line_says_what_was_meant(capsys):
+    with pytest.raises(SystemExit):
+        tyro.cli(Sweep, args=["--out", "nowhere", "--grid.lenghtscale", "1"])
+    error = capsys.readouterr().err
+    assert "Unrecognized options: --grid.lenghtscale" in error and "--grid.lengthscale VALUE" in error
+    typed = ["--out", "nowhere", "--grid.oversampling", "2", "4", "--random.ratio", "1", "3"]
+    assert tyro.cli(Sweep, args=typed) == Sweep(
+        out=Path("nowhere"), grid=Grid(qbar=(2.0, 4.0)), random=Ranges(ratio=(1.0, 3.0))
+    )
+
+
+def test_random_ranges():
+    options = Sweep(out=Path("nowhere"), **TINY, random=Ranges(qbar=(1.0, 4.0)), samples=20)
+    options = dataclasses.replace(options, grid=Grid(ratio=(1.0, 2.0)))
+    bandit = sweep_problems.make(options, sweep_problems.load(options))
+    rows = sweep_rows.rows(options, bandit, 4)
+    assert len(rows) == 40 and all(1 < row["qbar"] < 4 for row in rows)
+    assert len({row["qbar"] for row in rows}) == 20
+    fewer = sweep_rows.rows(dataclasses.replace(options, samples=5), bandit, 4)
+    assert rows[:10] == fewer
+
+
+@pytest.mark.parametrize("problem", ["generated", "linear_fast"])
+def test_numbers_of_all_algorithms(problem):
+    """Every algorithm of the experiments can be swept, by the names on the command line."""
+    options = Sweep(out=Path("nowhere"), problem=problem, arms=60)
+    setting = sweep_problems.load(options)
+    assert setting.algorithms is (linear if problem.startswith("linear") else regret).ALGORITHMS
+    fields = {field.name for field in dataclasses.fields(Grid)}
+    for name in setting.algorithms:
+        bandit = sweep_problems.make(dataclasses.replace(options, algorithm=name), setting)
+        assert sweep_rows.numbers(bandit).keys() <= fields, name
+        changed = sweep_rows.with_numbers(bandit, dict.fromkeys(sweep_rows.numbers(bandit), 0.5))
+        assert jax.tree.structure(changed) == jax.tree.structure(bandit)
+        assert set(sweep_rows.numbers(changed).values()) <= {0.5}
+
+
+def test_a_run_that_is_not_finite_is_counted_and_not_hidden(finished, tmp_path, monkeypatch, capsys):
+    options, _ = finished
+    real = sweep_run.loops.run
+
+    def run(bandit, problem, key, horizon, **rest):
+        if bandit.ratio == 3.0:
+            raise FloatingPointError("the run stopped")
+        return real(bandit, problem, key, horizon, **rest)
+
+    monkeypatch.setattr(sweep_run.loops, "run", run)
+    table = sweep.run(dataclasses.replace(options, out=tmp_path, seeds=1))
+    assert table["failed"].tolist() == [0, 0, 1, 1] and table["regret_ratio"].isna().sum() == 2
+    sweep.print_table(table)
+    assert "2 runs FAILED" in capsys.readouterr().out
+    assert json.loads((tmp_path / tidy.PROVENANCE).read_text())["best"][3]["regret_ratio"] is None
