@@ -1,7 +1,7 @@
 """Sweeps: an algorithm on a problem with every combination of some of its numbers, and every seed.
 
     scripts/sweep --problem abalone --algorithm bbkb --horizon 1000 --seeds 10 \\
-        --grid.lengthscale 1 3 5 10 --grid.regularization .01 .1 1 --out results/sweep_abalone
+        --grid.lengthscale 3 5 10 17.5 --grid.regularization .01 .1 1 --out results/sweep_abalone
 
 Numbers drawn at random: --random.lengthscale 1 30 --samples 50. All runs share one compiled program (one for each capacity
 of the sketch). A sweep that was killed goes on with the same command; one folder holds one sweep, and at the end its tables
@@ -156,7 +156,7 @@ def print_table(table: pd.DataFrame) -> None:
 
 
 def main() -> None:
-    sweep = tyro.cli(Sweep, description=__doc__)
+    sweep = tyro.cli(Sweep, prog="scripts/sweep", description=__doc__)
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     try:

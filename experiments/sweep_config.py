@@ -27,7 +27,7 @@ class Grid:
     noise_std: Values = None  # as the algorithm assumes it; the problem's does not change
     norm_bound: Values = None  # F
     delta: Values = None  # failure probability
-    qbar: Oversampling = None
+    qbar: Oversampling = None  # of the dictionary
     ratio: Threshold = None  # C, within a batch
     epsilon: Values = None  # of eps_greedy
     scale: Values = None  # of the width of ts, sketched_ts and soful_ts
@@ -53,17 +53,19 @@ class Sweep:
     """An algorithm on a problem with every combination of some numbers, and every seed."""
 
     out: Path  # folder of the results
-    problem: Problem = "abalone"
-    algorithm: str = "bbkb"  # as in experiments.bbkb_2020.regret; as in bkb_2019.linear on linear problems
+    problem: Problem = "abalone"  # as the experiments set it up
+    # uniform, eps_greedy, gp_ucb, gp_bucb, ts, sketched_ts, bkb, bbkb (bbkb_global), bbkb_global_local; on linear problems
+    # uniform, gp_ucb, bkb, soful, soful_full, soful_paper, soful_ts, cbrap
+    algorithm: str = "bbkb"
     horizon: int = 1_000  # evaluations a run
     seeds: int = 10  # runs of a configuration
     grid: Grid = Grid()
     random: Ranges = Ranges()
     samples: int = 10  # random draws, when there are ranges; each is combined with the whole grid
     arms: int = 2_000  # candidates of the problem "generated"
-    # "threads": a program of one run on each worker; "vmap": `chunk` runs in one program, where each loop waits for the
-    # longest (24 runs on Abalone: 11 CPU seconds one by one, 14 two at once, 67 eight at once); "auto": vmap on accelerators
+    # threads: one run on each worker; vmap: `chunk` runs in one program, where each loop waits for the longest (24 runs on
+    # Abalone: 11 CPU seconds one by one, 14 two at once, 67 eight at once); auto: vmap on accelerators
     strategy: Literal["auto", "threads", "vmap"] = "auto"
-    workers: int = results.usable_cores()
-    chunk: int = 64
+    workers: int = results.usable_cores()  # of threads
+    chunk: int = 64  # of vmap
     data_dir: Path | None = None  # folder of the data sets

@@ -1,8 +1,10 @@
 """Sweeps: one program for all numbers, both ways of running them alike, and nothing lost or overwritten by a kill."""
 
 import dataclasses
+import inspect
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -246,6 +248,8 @@ def test_numbers_of_all_algorithms(problem):
     options = Sweep(out=Path("nowhere"), problem=problem, arms=60)
     setting = sweep_problems.load(options)
     assert setting.algorithms is (linear if problem.startswith("linear") else regret).ALGORITHMS
+    named = inspect.getsource(Sweep)  # the comments are the help of the command line
+    assert all(re.search(rf"\b{name}\b", named) for name in setting.algorithms)
     fields = {field.name for field in dataclasses.fields(Grid)}
     for name in setting.algorithms:
         bandit = sweep_problems.make(dataclasses.replace(options, algorithm=name), setting)
