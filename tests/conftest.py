@@ -1,16 +1,10 @@
 """Strict where it helps: 64-bit floats (JAX_ENABLE_X64=0 gives the float32 pass) and no implicit dtype promotion."""
 
-import importlib.metadata
 import os
 from pathlib import Path
 
-# Most of the time goes into compiling: tiny problems need no optimized machine code. Without the fusion emitters it takes
-# half the time; a version that does not know the flag would stop, so it is given to one that does.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0"
-    + " --xla_cpu_use_fusion_emitters=false" * importlib.metadata.version("jaxlib").startswith("0.10."),
-)
+# most of the time goes into compiling: tiny problems need no optimized machine code
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
 import pytest
