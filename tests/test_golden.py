@@ -23,13 +23,17 @@ FOLDER = Path(os.environ.get("JSKETCH_GOLDEN", HERE.parents[1] / "shared" / "gol
 KEY = jax.random.key(0)
 
 
+# every vector compiles its own shapes; these are like others
+SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
+
+
 def vectors():
     own = sorted((HERE / "golden").glob("*.npz"))
     shared = [p for p in sorted(FOLDER.glob("*.npz")) if p.name not in {o.name for o in own}]
     absent = (
         [] if FOLDER.is_dir() else [pytest.param(None, marks=pytest.mark.skip(f"no folder {FOLDER.name}"))]
     )
-    return [*own, *shared, *absent]
+    return [pytest.param(p, marks=[pytest.mark.slow] * (p.stem in SLOW)) for p in (*own, *shared)] + absent
 
 
 def close(actual, desired, share):

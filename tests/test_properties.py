@@ -13,8 +13,12 @@ from jsketch import Arms, loops
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
 ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name in VARIANTS)) for name in CASES}
-GROWING = [ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
+# what is said of all algorithms, but takes long to test: of the others with -m slow
+DEAR = VARIANTS | {"evolution", "mini_gp_ucb", "ts", "soful", "rff_ucb", "qff_ts", "sketched_ts", "bkb"}
+DEAR_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in CASES}
+GROWING = [DEAR_ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
 each = pytest.mark.parametrize("name", ROWS.values())
+few = pytest.mark.parametrize("name", DEAR_ROWS.values())
 variants_too = pytest.mark.parametrize("name", CASES)
 
 
@@ -72,7 +76,7 @@ def test_a_run_is_complete(cache, name):
     assert np.isfinite(run.trace.reward).all() and np.isfinite(run.trace.width).all()
 
 
-@each
+@few
 def test_compiled_is_eager(cache, name):
     bandit, state, query, y = cache.midway(name)
     leaves_equal(bandit.ask(state, KEY), query)
@@ -188,7 +192,7 @@ def test_an_infinite_reward_is_flagged_and_not_used(cache, name):
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(told) if jnp.issubdtype(x.dtype, jnp.floating))
 
 
-@each
+@few
 def test_every_number_sweeps_by_vmap(cache, name):
     bandit = CASES[name]
     leaves, tree = jax.tree.flatten(bandit)
@@ -219,7 +223,7 @@ def test_states_are_a_fixed_point(cache, name):
 
 
 @pytest.mark.float32
-@each
+@few
 def test_float32_stays_finite(name):
     single = problem(jnp.float32)
     run = jax.jit(loops.rollout, static_argnames="horizon")(CASES[name], single, KEY, HORIZON)
