@@ -13,9 +13,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
-from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
+from jsketch.factor import cholesky_inverse, triangular_inverse
 from jsketch.linalg import matmul
 
 
@@ -59,11 +59,11 @@ def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
     lam = jnp.asarray(regularization, gradients.dtype)
     rows = gradients / jnp.sqrt(lam)
     identity = jnp.eye(rows.shape[0], dtype=rows.dtype)
-    lower = jnp.linalg.cholesky(identity + matmul(rows, rows.T))
-    inverse = solve_triangular(lower, identity, lower=True)
-    shifted = solve_triangular(identity + lower, identity, lower=True)
-    logdet = 2 * jnp.log(jnp.diagonal(lower)).sum()
-    return Ellipsoid(rows, inverse, matmul(inverse.T, shifted), lam, logdet)
+    gram = identity + matmul(rows, rows.T)
+    factor = cholesky_inverse(gram)
+    lower = jnp.tril(matmul(gram, factor.inverse.T))
+    root = matmul(factor.inverse.T, triangular_inverse(identity + lower))
+    return Ellipsoid(rows, factor.inverse, root, lam, factor.logdet)
 
 
 def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:
