@@ -135,7 +135,7 @@ def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy
 
 
 def draw(folder: Path) -> None:
-    """regret_ratio, time, batch_size, and dictionary where sizes were recorded (PNG and SVG), from the tables in the folder."""
+    """regret_ratio.png, time.png, batch_size.png, and dictionary.png where sizes are in the tables in the folder."""
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
     plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), title)

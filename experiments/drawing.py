@@ -34,6 +34,7 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.5,
     "legend.frameon": False,
+    "legend.title_fontsize": 8,
     "svg.hashsalt": "jsketch",  # the same figure has the same bytes
 }
 
@@ -45,7 +46,7 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
         label, colour, dashes = LOOKS[name]
         mean = values.mean(axis=0)
         power = results.log_slope(x, mean) if slopes else math.nan
-        fitted = "" if math.isnan(power) else f"  ($\\propto t^{{{power:.2f}}}$)"
+        fitted = "" if math.isnan(power) else f", {power:.2f}"
         axes.plot(x, mean, color=colour, linestyle=dashes, label=label + fitted)
         if len(values) > 1:
             half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
@@ -60,15 +61,10 @@ def posterior(axes: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, colo
 
 
 def dictionary_marks(axes: Axes, x: np.ndarray) -> None:
-    """A tick on the lower edge at each inducing point."""
+    """A mark on the lower edge at each inducing point."""
+    edge = axes.get_xaxis_transform()
     axes.plot(
-        x,
-        np.zeros_like(x),
-        "|",
-        color="black",
-        markersize=7,
-        transform=axes.get_xaxis_transform(),
-        clip_on=False,
+        x, np.zeros_like(x), "^", color="#D55E00", markersize=4, transform=edge, clip_on=False, zorder=3
     )
 
 
@@ -106,12 +102,14 @@ def log_axes(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(plain)
 
 
-def finish(figure: plt.Figure, axes: Axes, path: Path, title: str) -> None:
-    """Title, a legend beside the plot in the order in which the lines end, and the file."""
+def finish(figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None) -> None:
+    """Title, a legend beside the plot in the order in which the lines end, and the files."""
     figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort([-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable")
-    figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside right center")
+    figure.legend(
+        [handles[i] for i in order], [labels[i] for i in order], loc="outside right center", title=legend
+    )
     save(figure, path)
 
 

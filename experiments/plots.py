@@ -17,6 +17,8 @@ from experiments import drawing, results
 from experiments.drawing import STYLE, Curves, count_axis, end_intervals, finish, lines, log_axes, save
 from experiments.looks import LOOKS
 
+SLOPES = "method, slope"  # of a legend that says the fitted powers
+
 
 def regret(
     path: Path, curves: Curves, title: str, xlabel: str = "evaluations $t$", ylabel: str = "regret $R_t$"
@@ -129,7 +131,7 @@ def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
         log_axes(axes)
         seeds = "one seed" if side_by_side == 1 else f"{side_by_side} seeds side by side"
         axes.set_ylabel(f"run time of {seeds} (s)")
-        finish(figure, axes, path, title)
+        finish(figure, axes, path, title, SLOPES)
 
 
 def streams(
@@ -156,7 +158,7 @@ def streams(
                 axes.scatter(x[-1], values.mean(0)[-1], color=LOOKS[name][1], s=16)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
-        finish(figure, axes, path, title)
+        finish(figure, axes, path, title, SLOPES if slopes else None)
 
 
 def batch_size(path: Path, curves: Curves, title: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from experiments.claims.base import CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE, Experiment, Outcome
 
+WIDE = 1_400  # pixels from which a picture has panels and needs the whole line
 VERDICTS = (CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE)
 STYLE = """
 body { margin: 0; background: #fff; color: #1a1a1a; font: 1rem/1.5 system-ui, sans-serif; }
@@ -26,15 +27,18 @@ table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; padding: .25rem 0; color: #4a4a4a; }
 th, td { text-align: left; vertical-align: top; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid #d9d9d9; }
 td, dd { overflow-wrap: anywhere; }
-.counts td + td, .counts th + th { text-align: right; }
+.counts { max-width: 36rem; }
+.counts td, .counts thead th + th { text-align: right; }
+.counts th { white-space: nowrap; }
 .claims td:nth-child(1) { width: 7rem; }
 .claims td:nth-child(2) { width: 42%; }
 .item, .rule { color: #4a4a4a; font-size: .875rem; display: block; }
 .verdict { white-space: nowrap; font-weight: 600; padding-left: .5rem; border-left: .35rem solid; }
 .confirmed { color: #00664b; } .differs { color: #a33f00; } .not-run { color: #595959; } .unreadable { color: #8a004f; }
 .figures { display: grid; gap: 1rem; margin: 1rem 0;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }
 figure { margin: 0; }
+.wide { grid-column: 1 / -1; }
 img { max-width: 100%; height: auto; display: block; }
 figcaption { color: #4a4a4a; font-size: .875rem; }
 details { margin: .5rem 0; }
@@ -42,6 +46,9 @@ summary { cursor: pointer; padding: .25rem 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: .5rem 0; font-size: .875rem; }
 dt { color: #4a4a4a; } dd { margin: 0; }
 @media (max-width: 40rem) {
+  .counts { font-size: .875rem; }
+  .counts th, .counts td { padding-right: .5rem; }
+  .counts .verdict { padding-left: .25rem; border-width: .2rem; }
   .claims thead { position: absolute; clip-path: inset(50%); }
   .claims tr, .claims td { display: block; width: auto !important; border: 0; padding: .15rem 0; }
   .claims tr { border-bottom: 1px solid #d9d9d9; padding: .6rem 0; }
@@ -133,8 +140,9 @@ def experiment(
 def picture(source: str, file: Path, alt: str) -> str:
     """A figure that links to its file; its size is written down so that nothing moves while it loads."""
     width, height = png_size(file)
+    wide = ' class="wide"' if width >= WIDE else ""
     return (
-        f'<figure><a href="{text(source)}">'
+        f'<figure{wide}><a href="{text(source)}">'
         f'<img src="{text(source)}" width="{width}" height="{height}" alt="{text(alt)}"></a>'
         f"<figcaption>{text(alt)}.</figcaption></figure>\n"
     )

@@ -7,13 +7,14 @@ numbers as text, does the rule hold). No number of ours is written here: all are
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments import tidy
+from experiments.looks import label
 
 CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE = "confirmed", "differs", "not run", "unreadable"
 
@@ -103,7 +104,8 @@ def judge(claim: Claim, folder: Path) -> Outcome:
     try:
         number, holds = claim.check(read(folder))
     except Missing as error:
-        return Outcome(claim, NOT_RUN, f"{error}.")
+        words = str(error)
+        return Outcome(claim, NOT_RUN, f"{words[0].upper()}{words[1:]}.")
     except Exception as error:  # whatever a broken file leads to belongs on the page, beside its claim
         return Outcome(claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {error}")
     return Outcome(claim, CONFIRMED if holds else DIFFERS, number)
@@ -114,7 +116,7 @@ def entry(source: Source, *keys: str) -> Any:
     found: Any = source.summary
     for depth, key in enumerate(keys):
         if not isinstance(found, dict) or found.get(key) is None:
-            raise Missing(f"summary.json holds no {' / '.join(keys[: depth + 1])}")
+            raise Missing(f"the summary holds no {' / '.join(keys[: depth + 1])}")
         found = found[key]
     return found
 
@@ -163,5 +165,10 @@ def line(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray, np.nd
 
 
 def listed(names: Sequence[str], values: Sequence[float], digits: int = 3) -> str:
-    """ "name value, name value, ..."."""
-    return ", ".join(f"{name} {value:.{digits}f}" for name, value in zip(names, values, strict=True))
+    """Methods (or whatever the names are) with their values."""
+    return written({name: f"{value:.{digits}f}" for name, value in zip(names, values, strict=True)})
+
+
+def written(values: Mapping[str, str]) -> str:
+    """Methods by the names that readers know, each with its value."""
+    return "; ".join(f"{label(name)}: {value}" for name, value in values.items())

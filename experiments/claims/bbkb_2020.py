@@ -23,6 +23,7 @@ from experiments.claims.base import (
     mean,
     number,
     shown,
+    written,
 )
 from experiments.results import log_slope
 
@@ -41,7 +42,7 @@ def least_regret(source: Source) -> Found:
     names = [*RULES, *_baselines(source)]
     ratios = {name: mean(source, "algorithms", name, "regret_ratio") for name in names}
     ordered = sorted(names, key=lambda name: ratios[name])
-    text = ", ".join(f"{name} {shown(source, 'algorithms', name, 'regret_ratio')}" for name in ordered)
+    text = written({name: shown(source, "algorithms", name, "regret_ratio") for name in ordered})
     return Found(f"R_T / R_T^unif: {text}.", ordered[0] in RULES)
 
 
@@ -122,14 +123,14 @@ def with_training(source: Source) -> Found:
 def _simple(source: Source) -> tuple[list[tuple[str, ...]], str]:
     """Where the simple regrets of both rules and of evolution are, and those as text."""
     keys = [("algorithms", name, "simple_regret") for name in (*RULES, "evolution")]
-    text = ", ".join(f"{key[1]} {shown(source, *key, digits=5)}" for key in keys)
+    text = written({key[1]: shown(source, *key, digits=5) for key in keys})
     return keys, f"Simple regret at T: {text}."
 
 
 def less_regret_than_evolution(source: Source) -> Found:
     *ours, theirs = [("algorithms", name, "regret_ratio") for name in (*RULES, "evolution")]
     best = min(ours, key=lambda key: mean(source, *key))
-    text = ", ".join(f"{key[1]} {shown(source, *key, digits=3)}" for key in (*ours, theirs))
+    text = written({key[1]: shown(source, *key, digits=3) for key in (*ours, theirs)})
     below = mean(source, *best) + half(source, *best) < mean(source, *theirs) - half(source, *theirs)
     return Found(f"R_T / R_T^unif: {text}.", below)
 

@@ -32,7 +32,7 @@ def _over_t(source: Source, method: str, field: str, of: str = "mean") -> dict[s
 
 
 def _at(values: dict[str, float], digits: int = 3) -> str:
-    return listed([f"t = {t}:" for t in values], list(values.values()), digits)
+    return ", ".join(f"{value:.{digits}f} (t = {t})" for t, value in values.items())
 
 
 def keeps_prior(method: str) -> Callable[[Source], Found]:
@@ -82,7 +82,7 @@ def linear_regret(method: str) -> Callable[[Source], Found]:
 def below_soful(source: Source) -> Found:
     keys = [("algorithms", name, "regret_ratio") for name in ("bkb", "soful")]
     return Found(
-        f"R_T / R_T^unif: BKB {shown(source, *keys[0])}, SOFUL {shown(source, *keys[1])}.",
+        f"R_T / R_T^unif: BKB: {shown(source, *keys[0])}; SOFUL: {shown(source, *keys[1])}.",
         mean(source, *keys[0]) < mean(source, *keys[1]),
     )
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from experiments.claims.base import Claim, Experiment, Figure, Found, Paper, Source, half, listed, mean, shown
+from experiments.claims.base import (
+    Claim,
+    Experiment,
+    Figure,
+    Found,
+    Paper,
+    Source,
+    half,
+    listed,
+    mean,
+    shown,
+    written,
+)
 
 CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
 OTHERS = (*CLASSICAL, "turbo")
@@ -25,9 +37,7 @@ def best_on(function: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
         names = ("go_ucb", *OTHERS)
         regrets = _ratios(source, function, names, "cumulative_regret")
-        text = ", ".join(
-            f"{n} {shown(source, *_key(function, n, 'cumulative_regret'), digits=1)}" for n in names
-        )
+        text = written({n: shown(source, *_key(function, n, "cumulative_regret"), digits=1) for n in names})
         return Found(f"Cumulative regret: {text}.", regrets[0] == min(regrets))
 
     return check
@@ -77,9 +87,7 @@ def smaller_gap(source: Source) -> Found:
 def _more(source: Source, problem: str) -> tuple[str, list[tuple[float, float]]]:
     """Paired differences to GO-UCB in cumulative regret, as text and as intervals."""
     keys = [("problems", problem, "algorithms", name, "more_than_go_ucb") for name in OTHERS]
-    text = ", ".join(
-        f"{name} {shown(source, *key, digits=3)}" for name, key in zip(OTHERS, keys, strict=True)
-    )
+    text = written({key[3]: shown(source, *key, digits=3) for key in keys})
     return text, [
         (mean(source, *key) - half(source, *key), mean(source, *key) + half(source, *key)) for key in keys
     ]
@@ -109,7 +117,7 @@ def better_throughout(data: str) -> Callable[[Source], Found]:
             (model, *_more(source, f"{model}-{data}"))
             for model in ("random_forest", "mlp", "gradient_boosting")
         ]
-        text = "; ".join(f"{model.replace('_', ' ')}: {words}" for model, words, _ in parts)
+        text = " | ".join(f"{model.replace('_', ' ')}: {words}" for model, words, _ in parts)
         holds = all(low + high > 0 for *_, intervals in parts for low, high in intervals)
         return Found(f"Cumulative regret more than GO-UCB's: {text}.", holds)
 

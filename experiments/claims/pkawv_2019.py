@@ -20,6 +20,7 @@ from experiments.claims.base import (
     mean,
     number,
     shown,
+    written,
 )
 
 SKETCHES = ("taylor_2", "taylor_3", "nystrom")
@@ -89,7 +90,7 @@ def close_and_fast(source: Source) -> Found:
 
 
 def _regrets(source: Source, names: tuple[str, ...]) -> str:
-    return ", ".join(f"{name} {shown(source, 'methods', name, 'regret', digits=1)}" for name in names)
+    return written({name: shown(source, "methods", name, "regret", digits=1) for name in names})
 
 
 def ordered(*names: str) -> Callable[[Source], Found]:
@@ -139,7 +140,7 @@ def on_the_line(source: Source) -> Found:
     gaps = {}
     for gamma, rows in entry(source, "measured").items():
         pairs = [[number(source, "measured", gamma, a, of) for of in ("exponent", "bound")] for a in rows]
-        gaps[f"gamma {gamma}:"] = max(abs(found - bound) for found, bound in pairs)
+        gaps[f"gamma {gamma}"] = max(abs(found - bound) for found, bound in pairs)
     text = listed(list(gaps), list(gaps.values()))
     return Found(
         f"Largest distance of a measured exponent from the bound: {text}.", max(gaps.values()) <= 0.1
