@@ -249,7 +249,7 @@ def heat_map(
         axes.set_ylabel(names[0])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        figure.colorbar(drawn, label=value).outline.set_visible(False)  # type: ignore[operator]
+        figure.colorbar(drawn, label=value).outline.set_visible(False)
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
         save(figure, path)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from experiments import bandit_runs, tidy
 from experiments.bbkb_2020 import bandwidths, nas_bench_101
-from experiments.bkb_2019 import linear
+from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic
 from experiments.pkawv_2019 import adversarial, large_scale, rates
 
@@ -33,6 +33,7 @@ DRAW: dict[str, Callable[[Path], None]] = {
     "bbkb_2020.bandwidths": bandwidths.draw,
     "bbkb_2020.nas_bench_101": nas_bench_101.draw,
     "bkb_2019.linear": linear.draw,
+    "bkb_2019.variance_starvation": variance_starvation.draw,
     "pkawv_2019.adversarial": adversarial.draw,
     "pkawv_2019.large_scale": large_scale.draw,
     "pkawv_2019.rates": rates.draw,

@@ -46,7 +46,7 @@ def provenance(folder: Path) -> dict[str, Any]:
         return {}
     made = summary.get("commit") or {}
     hardware = summary.get("hardware") or {}
-    config = summary.get("config") if isinstance(summary.get("config"), dict) else {}
+    config = summary.get("config") or {}
     seeds = next(
         (part[name] for part in (summary, config) for name in ("seeds", "repetitions") if name in part), None
     )

@@ -122,7 +122,7 @@ def with_training(source: Source) -> Found:
 
 def _simple(source: Source) -> tuple[list[tuple[str, ...]], str]:
     """Where the simple regrets of both rules and of evolution are, and those as text."""
-    keys = [("algorithms", name, "simple_regret") for name in (*RULES, "evolution")]
+    keys: list[tuple[str, ...]] = [("algorithms", name, "simple_regret") for name in (*RULES, "evolution")]
     text = written({key[1]: shown(source, *key, digits=5) for key in keys})
     return keys, f"Simple regret at T: {text}."
 
@@ -186,7 +186,9 @@ def best_lengthscales(published: dict[str, float]) -> Callable[[Source], Found]:
         table = {name: row for name, row in _by_lengthscale(source).items() if name in published}
         if not table:
             raise Missing("none of the algorithms of Table 1 was run at several lengthscales")
-        best = {name: float(min(row, key=lambda key, row=row: row[key])) for name, row in table.items()}
+        best = {
+            name: float(min((ratio, key) for key, ratio in row.items())[1]) for name, row in table.items()
+        }
         holds = all(best[name] == published[name] for name in best)
         return Found(f"Least regret at: {listed(list(best), list(best.values()), 1)}.", holds)
 
