@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import bandit_runs, tidy
+from experiments import bandit_runs, sweep_figures, tidy
 from experiments.bbkb_2020 import bandwidths, nas_bench_101
 from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic
@@ -28,6 +28,11 @@ def draw_boxes(folder: Path) -> None:
     synthetic.draw(folder, runs, uniform, curves["seed"].nunique())
 
 
+def draw_sweep(folder: Path) -> None:
+    """The heat maps of a sweep."""
+    sweep_figures.draw(folder)
+
+
 DRAW: dict[str, Callable[[Path], None]] = {
     "bbkb_2020.regret": bandit_runs.draw,
     "bbkb_2020.bandwidths": bandwidths.draw,
@@ -38,6 +43,7 @@ DRAW: dict[str, Callable[[Path], None]] = {
     "pkawv_2019.large_scale": large_scale.draw,
     "pkawv_2019.rates": rates.draw,
     "go_ucb_2023.synthetic": draw_boxes,
+    "sweep": draw_sweep,
 }
 
 

@@ -44,29 +44,30 @@ def provenance(folder: Path) -> dict[str, Any]:
         summary = read(folder).summary
     except (Missing, ValueError):
         return {}
-    made = summary.get("commit") or {}
-    hardware = summary.get("hardware") or {}
-    config = summary.get("config") or {}
+    made, config = _fields(summary.get("commit")), _fields(summary.get("config"))
     seeds = next(
         (part[name] for part in (summary, config) for name in ("seeds", "repetitions") if name in part), None
     )
-    dirty = {True: " (with changes that were not committed)", False: " (clean)"}.get(made.get("dirty"), "")
+    changed: dict[Any, str] = {True: " (with changes that were not committed)", False: " (clean)"}
     found = {
         "data": summary.get("data"),
         "seeds": seeds,
-        "commit": f"{made['hash']}{dirty}" if made.get("hash") else None,
+        "commit": f"{made['hash']}{changed.get(made.get('dirty'), '')}" if made.get("hash") else None,
         "date": summary.get("date"),
         "versions": _listed(summary.get("versions")),
-        "hardware": _listed(hardware),
+        "hardware": _listed(summary.get("hardware")),
         "dtype": summary.get("dtype"),
     }
     return {name: value for name, value in found.items() if value not in (None, "")}
 
 
-def _listed(values: Any) -> str:
-    if not isinstance(values, dict):
-        return ""
-    parts = ((name, ", ".join(map(str, v)) if isinstance(v, list) else v) for name, v in values.items())
+def _fields(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _listed(value: Any) -> str:
+    fields = _fields(value).items()
+    parts = ((name, ", ".join(map(str, v)) if isinstance(v, list) else v) for name, v in fields)
     return "; ".join(f"{name.replace('_', ' ')} {value}" for name, value in parts)
 
 

@@ -156,9 +156,14 @@ def test_what_is_broken_is_said(tmp_path, content):
     report.build(root, tmp_path / "out")
     assert check_page(tmp_path / "out") == []
     assert "regret_ratio.png is no PNG picture" in (tmp_path / "out" / "index.html").read_text()
-    if content != "[]":
-        wrong = results.ROOT.as_posix(), str(tmp_path)
-        assert not [path for path in wrong if path in (tmp_path / "out" / "index.html").read_text()]
+
+
+def test_no_path_of_this_machine_is_on_the_page(tmp_path):
+    root = made_results(tmp_path / "results")
+    (root / ABALONE / "curves.parquet").write_bytes(b"no table")
+    assert "unreadable" in {outcome.verdict for outcome in outcomes(root).values()}
+    report.build(root, tmp_path / "out")
+    assert str(tmp_path) not in (tmp_path / "out" / "index.html").read_text()
 
 
 def test_a_number_that_is_none_is_unreadable(tmp_path):

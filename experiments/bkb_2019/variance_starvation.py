@@ -211,11 +211,11 @@ def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> li
 
 
 def table_of(columns: dict[int, Outcome]) -> pd.DataFrame:
-    """What the figure shows: rows (t, series, x, value, sd) of f, the evaluations, the inducing points and the posteriors."""
+    """What the figure shows: (t, series, x, value, sd) of f, the evaluations, the inducing points and the posteriors."""
     parts = []
     for t, (setting, posteriors, inducing) in columns.items():
         x = np.asarray(setting.x[:, 0])
-        series = dict(
+        series: dict[str, tuple[Any, Any, Any]] = dict(
             f=(x, setting.f, np.nan),
             evaluations=(x[np.asarray(setting.arms)], setting.y, np.nan),
             inducing_points=(x[inducing], np.nan, np.nan),
@@ -247,7 +247,7 @@ def draw(folder: Path) -> None:
         for axes in grid[-1]:
             axes.set_xlabel("$x$")
         figure.suptitle(
-            "GP draw (black), evaluations (dots), posterior mean ± 3 sd; dashed: prior ± 3 sd; grey: unseen; triangles: dictionary",
+            "GP draw (black), evaluations (dots), posterior mean ± 3 sd; dashed: prior; grey: unseen; triangles: dictionary",
             fontsize=8,
         )
         drawing.save(figure, folder / "variance_starvation.png")

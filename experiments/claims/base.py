@@ -107,7 +107,8 @@ def judge(claim: Claim, folder: Path) -> Outcome:
         words = str(error)
         return Outcome(claim, NOT_RUN, f"{words[0].upper()}{words[1:]}.")
     except Exception as error:  # whatever a broken file leads to belongs on the page, beside its claim
-        return Outcome(claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {error}")
+        words = str(error).replace(str(folder), folder.name)
+        return Outcome(claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {words}")
     return Outcome(claim, CONFIRMED if holds else DIFFERS, number)
 
 
