@@ -14,6 +14,7 @@ import pytest
 
 from experiments import report, results
 from experiments.claims import PAPERS, base
+from experiments.go_ucb_2023 import synthetic, tuning
 
 EXPERIMENTS = [part for paper in PAPERS for part in paper.experiments]
 OWN = results.ROOT / "results"
@@ -170,6 +171,56 @@ def test_a_number_that_is_none_is_unreadable(tmp_path):
     wrong = numbers(0.2) | dict(run_seconds="fast")
     found = outcomes(made_results(tmp_path, bkb=wrong))["BBKB takes a fraction of BKB's time."]
     assert found.verdict == "unreadable" and "is 'fast', not a finite number" in found.number
+
+
+def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
+    names, random = ("go_ucb", "gp_ei", "gp_pi", "gp_ucb", "turbo"), np.random.default_rng(0)
+    functions = {}
+    for function, (_, n, t) in synthetic.FUNCTIONS.items():
+        # GO-UCB: no regret after phase I; the others: the same at every step
+        late = {name: 0.0 if name == "go_ucb" else 1.0 for name in names}
+        runs = {
+            name: [
+                dict(regret=np.r_[np.ones(n), np.full(t, late[name]) + 1e-3 * seed], seconds=1.0)
+                for seed in range(3)
+            ]
+            for name in names
+        }
+        functions[function] = synthetic.summarise(function, runs, 1.0)
+    results.write_json(tmp_path / "go_ucb_2023/synthetic/summary.json", dict(functions=functions))
+    problems = {}
+    for model, data in ((m, d) for m in tuning.MODELS for d in tuning.SOURCES):
+        quality = {name: 0.9 if name == "go_ucb" else 0.5 for name in names}
+        runs = {
+            name: [
+                dict(
+                    accuracy=quality[name] + 0.01 * random.uniform(size=tuning.N + tuning.T),
+                    x=random.uniform(size=(tuning.N + tuning.T, 2)),
+                )
+                for _ in range(3)
+            ]
+            for name in names
+        }
+        problems[f"{model}-{data}"] = tuning.summarise(runs)[0]
+    results.write_json(tmp_path / "go_ucb_2023/tuning/summary.json", dict(problems=problems))
+    found = outcomes(tmp_path, "go_ucb_2023/synthetic")
+    assert {outcome.verdict for outcome in found.values()} == {"confirmed", "differs"}
+    assert found["GO-UCB has the least regret on f2."].verdict == "confirmed"
+    assert found["GO-UCB's regret on f1 stays the same from t = 22 on."].verdict == "confirmed"
+    assert found["TuRBO's regret on f1 stays the same from t = 22 on."].verdict == "differs"
+    assert found["All methods have linear regret on f3."].verdict == "differs"
+    found = outcomes(tmp_path, "go_ucb_2023/tuning")
+    assert {outcome.verdict for outcome in found.values()} == {"confirmed", "differs"}
+    assert found["GO-UCB is much better for the network."].verdict == "confirmed"
+    assert found["All methods are similar for the random forest on breast cancer."].verdict == "differs"
+
+
+@pytest.mark.parametrize("error, verdict", [(0.11, "confirmed"), (0.2, "differs")])
+def test_claims_of_streams_of_signs(tmp_path, error, verdict):
+    methods = dict(taylor_2=dict(error_rate=error, seconds=1.0), nystrom=dict(error_rate=0.11, seconds=4.0))
+    results.write_json(tmp_path / "pkawv_2019/susy/summary.json", dict(methods=methods))
+    [found] = outcomes(tmp_path, "pkawv_2019/susy").values()
+    assert found.verdict == verdict and "PKAWV, Nyström (KORS): 0.1100" in found.number
 
 
 def test_no_results_folder(tmp_path):

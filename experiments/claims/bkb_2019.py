@@ -2,120 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from experiments.claims.base import (
-    Claim,
-    Experiment,
-    Figure,
-    Found,
-    Paper,
-    Source,
-    beside,
-    entry,
-    listed,
-    mean,
-    number,
-    shown,
-)
-
-LINEAR_EXPONENT = 0.9  # of the regret between T/2 and T: 1 is linear
-STARVED = 5  # times the exact GP's share of f outside its bars
-
-
-def _over_t(source: Source, method: str, field: str, of: str = "mean") -> dict[str, float]:
-    """A number of a method for each t."""
-    return {
-        t: number(source, "evaluations", t, "methods", method, field, of)
-        for t in entry(source, "evaluations")
-    }
-
-
-def _at(values: dict[str, float], digits: int = 3) -> str:
-    return ", ".join(f"{value:.{digits}f} (t = {t})" for t, value in values.items())
-
-
-def keeps_prior(method: str) -> Callable[[Source], Found]:
-    """Error bars of the unseen half against the exact ones."""
-
-    def check(source: Source) -> Found:
-        ratio = _over_t(source, method, "smallest_ratio_to_exact_unseen")
-        return Found(
-            f"Smallest sd over the exact GP's, mean of the draws: {_at(ratio)}.", min(ratio.values()) >= 0.95
-        )
-
-    return check
-
-
-def follows_exact(source: Source) -> Found:
-    low = _over_t(source, "bkb", "smallest_ratio_to_exact_seen")
-    high = _over_t(source, "bkb", "largest_ratio_to_exact_seen")
-    holds = min(low.values()) >= 0.9 and max(high.values()) <= 1.1
-    return Found(f"sd over the exact GP's: at least {_at(low)}; at most {_at(high)}.", holds)
-
-
-def starves(method: str) -> Callable[[Source], Found]:
-    """The share of the unseen half on which f leaves the error bars."""
-
-    def check(source: Source) -> Found:
-        share = _over_t(source, method, "share_of_f_outside_3_std_unseen")
-        exact = _over_t(source, "exact", "share_of_f_outside_3_std_unseen")
-        return Found(
-            f"Share of the unseen half where f is outside: {_at(share)}; with the exact GP {_at(exact)}.",
-            all(share[t] >= STARVED * exact[t] for t in share),
-        )
-
-    return check
-
-
-def linear_regret(method: str) -> Callable[[Source], Found]:
-    def check(source: Source) -> Found:
-        exponents = {name: mean(source, "algorithms", name, "regret_exponent") for name in (method, "bkb")}
-        return Found(
-            f"Exponents: {listed(list(exponents), list(exponents.values()), 2)}.",
-            exponents[method] >= LINEAR_EXPONENT and exponents["bkb"] < LINEAR_EXPONENT,
-        )
-
-    return check
-
-
-def below_soful(source: Source) -> Found:
-    keys = [("algorithms", name, "regret_ratio") for name in ("bkb", "soful")]
-    return Found(
-        f"R_T / R_T^unif: BKB: {shown(source, *keys[0])}; SOFUL: {shown(source, *keys[1])}.",
-        mean(source, *keys[0]) < mean(source, *keys[1]),
-    )
-
-
-def finds_size(source: Source) -> Found:
-    sizes = {
-        name: mean(beside(source, f"linear_{name}"), "algorithms", "bkb", "dictionary_size")
-        for name in ("slow", "fast", "low_rank")
-    }
-    holds = sizes["slow"] >= 2 * max(sizes["fast"], sizes["low_rank"])
-    return Found(f"Inducing points at T: {listed(list(sizes), list(sizes.values()), 1)}.", holds)
-
-
-def as_unsketched(source: Source) -> Found:
-    ratios = [mean(source, "algorithms", name, "regret_ratio") for name in ("soful", "gp_ucb")]
-    return Found(
-        f"R_T / R_T^unif: {listed(['SOFUL', 'GP-UCB'], ratios, 4)}.", abs(ratios[0] / ratios[1] - 1) <= 0.01
-    )
-
+from experiments.claims import bkb_2019_checks as checks
+from experiments.claims.base import Claim, Experiment, Figure, Paper
 
 _RUN = "python -m experiments.bkb_2019"
 _LINEAR_NOTE = (
     "The paper argues this and runs nothing. Here: 500 generated arms in 40 dimensions, sketch size 10."
 )
-_LINEAR_RULE = (
-    f"Exponent of the regret between T/2 and T at least {LINEAR_EXPONENT} (1 is linear), and BKB's below."
+_LINEAR_RULE = f"Exponent of the regret between T/2 and T at least {checks.LINEAR_EXPONENT} (1 is linear), and BKB's below."
+_BELOW = Claim(
+    "Section 5", "BKB has less regret than SOFUL.", "Its mean is below SOFUL's.", checks.below_soful
 )
-_BELOW = Claim("Section 5", "BKB has less regret than SOFUL.", "Its mean is below SOFUL's.", below_soful)
 _SOFUL_LINEAR = Claim(
     "Section 1",
     "A sketch of fixed size (SOFUL) suffers linear regret where the spectrum is too long for it; BKB does not.",
     _LINEAR_RULE,
-    linear_regret("soful"),
+    checks.linear_regret("soful"),
 )
 
 
@@ -148,31 +50,31 @@ STARVATION = Experiment(
             "Figure 2",
             "Where nothing was observed, BKB's error bars stay at the prior.",
             "Smallest sd over the exact GP's at least 0.95, mean of the draws, at every t.",
-            keeps_prior("bkb"),
+            checks.keeps_prior("bkb"),
         ),
         Claim(
             "Figure 2",
             "Where f was observed, BKB's error bars follow the exact GP's.",
             "Within 10% at every point, mean of the draws, at every t.",
-            follows_exact,
+            checks.follows_exact,
         ),
         Claim(
             "Figure 2",
-            "The subset of regressors starves: its error bars miss f where nothing was observed.",
-            f"f lies outside mean ± 3 sd at least {STARVED} times as often as with the exact GP, at every t.",
-            starves("sor"),
+            "The subset of regressors checks.starves: its error bars miss f where nothing was observed.",
+            f"f lies outside mean ± 3 sd at least {checks.STARVED} times as often as with the exact GP, at every t.",
+            checks.starves("sor"),
         ),
         Claim(
             "Figure 2",
             "Random Fourier features starve as well.",
-            f"f lies outside mean ± 3 sd at least {STARVED} times as often as with the exact GP, at every t.",
-            starves("rff"),
+            f"f lies outside mean ± 3 sd at least {checks.STARVED} times as often as with the exact GP, at every t.",
+            checks.starves("rff"),
         ),
         Claim(
             "Section 5",
             "Quadrature Fourier features do not starve when there are enough nodes (one dimension).",
             "Smallest sd over the exact GP's at least 0.95, mean of the draws, at every t.",
-            keeps_prior("qff"),
+            checks.keeps_prior("qff"),
         ),
     ),
 )
@@ -191,14 +93,14 @@ PAPER = Paper(
                 "Section 1",
                 "So does a random projection of fixed size (CBRAP).",
                 _LINEAR_RULE,
-                linear_regret("cbrap"),
+                checks.linear_regret("cbrap"),
             ),
             _BELOW,
             Claim(
                 "Section 1",
                 "BKB finds the size of its dictionary by itself.",
                 "At least twice as many inducing points with the slow spectrum as with either short one.",
-                finds_size,
+                checks.finds_size,
             ),
         ),
         _linear("linear_fast", "fast decaying spectrum", "--spectrum fast", _BELOW),
@@ -210,7 +112,7 @@ PAPER = Paper(
                 "Section 5",
                 "SOFUL is as good as its unsketched form when the arms span no more dimensions than its sketch.",
                 "Regret within 1% of GP-UCB's.",
-                as_unsketched,
+                checks.as_unsketched,
             ),
             _BELOW,
         ),
