@@ -90,7 +90,7 @@ TUNING = Experiment(
     (
         Claim(
             "Figure 3a",
-            "All methods are checks.similar for the random forest on breast cancer.",
+            "All methods are similar for the random forest on breast cancer.",
             "The 95% interval of the paired difference to GO-UCB holds 0 for each of the four.",
             checks.similar("random_forest-breast_cancer"),
         ),
