@@ -60,7 +60,7 @@ STARVATION = Experiment(
         ),
         Claim(
             "Figure 2",
-            "The subset of regressors checks.starves: its error bars miss f where nothing was observed.",
+            "The subset of regressors starves: its error bars miss f where nothing was observed.",
             f"f lies outside mean ± 3 sd at least {checks.STARVED} times as often as with the exact GP, at every t.",
             checks.starves("sor"),
         ),

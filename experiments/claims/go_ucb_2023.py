@@ -108,7 +108,7 @@ TUNING = Experiment(
         ),
         Claim(
             "Figure 3b",
-            "TuRBO's regret checks.bends after t = 23, those of the GP methods do not.",
+            "TuRBO's regret bends after t = 23, those of the GP methods do not.",
             f"Regret a step after t = 23 at most {checks.BENT} of that until then for TuRBO, and more for the GP methods.",
             checks.bends,
         ),
