@@ -26,6 +26,9 @@ def test_slopes():
     assert results.log_slope(t, 3.0 * t**0.7) == pytest.approx(0.7, abs=1e-12)
     bent = np.where(t < 10, 1.0, (t / 10.0) ** 2)
     assert results.log_slope(t, bent) == pytest.approx(2, abs=1e-12)  # the last decade counts
+    order = np.random.default_rng(0).permutation(100)
+    assert results.log_slope(t[order], bent[order]) == pytest.approx(2, abs=1e-12)
+    assert results.log_slope(t, bent, decades=2) < 1.9
     assert np.isnan(results.log_slope(t, np.zeros(100)))
 
 
