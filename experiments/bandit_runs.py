@@ -135,13 +135,18 @@ def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy
 
 
 def draw(folder: Path) -> None:
-    """regret_ratio.png, time.png and batch_size.png from the tables in the folder."""
+    """regret_ratio.png, time.png, batch_size.png, and dictionary.png where sizes are in the tables in the folder."""
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
     plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), title)
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
     plots.run_time(folder / "time.png", timed(curves), title, side_by_side)
     plots.batch_size(folder / "batch_size.png", tidy.lines(curves, "batch_size"), title)
+    sizes = {
+        name: (t, values) for name, (t, values) in tidy.lines(curves, "dictionary").items() if values.any()
+    }
+    if sizes:
+        plots.dictionary_size(folder / "dictionary.png", sizes, title)
 
 
 def timed(curves: pd.DataFrame) -> plots.Curves:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import bandit_runs, tidy
+from experiments import bandit_runs, sweep_figures, tidy
 from experiments.bbkb_2020 import bandwidths, nas_bench_101
-from experiments.bkb_2019 import linear
+from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic
 from experiments.pkawv_2019 import adversarial, large_scale, rates
 
@@ -28,15 +28,22 @@ def draw_boxes(folder: Path) -> None:
     synthetic.draw(folder, runs, uniform, curves["seed"].nunique())
 
 
+def draw_sweep(folder: Path) -> None:
+    """The heat maps of a sweep."""
+    sweep_figures.draw(folder)
+
+
 DRAW: dict[str, Callable[[Path], None]] = {
     "bbkb_2020.regret": bandit_runs.draw,
     "bbkb_2020.bandwidths": bandwidths.draw,
     "bbkb_2020.nas_bench_101": nas_bench_101.draw,
     "bkb_2019.linear": linear.draw,
+    "bkb_2019.variance_starvation": variance_starvation.draw,
     "pkawv_2019.adversarial": adversarial.draw,
     "pkawv_2019.large_scale": large_scale.draw,
     "pkawv_2019.rates": rates.draw,
     "go_ucb_2023.synthetic": draw_boxes,
+    "sweep": draw_sweep,
 }
 
 

@@ -37,6 +37,15 @@ def describe(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str
     return {"mean": float(values.mean()), **interval, "values": values.tolist()}
 
 
+def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
+    """Slope of log y on log x over the last decades of x, by least squares: the power of x that y grows with.
+
+    Points where x or y is not above 0 are left out. NaN for fewer than two.
+    """
+    kept = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
+    return float(np.polyfit(np.log(x[kept]), np.log(y[kept]), 1)[0]) if kept.sum() > 1 else float("nan")
+
+
 def environment() -> dict[str, Any]:
     """Commit, versions and hardware of this process, for the summary. Holds no path and no host name."""
     return {"commit": commit(), "versions": versions(), "hardware": hardware(), "dtype": _float_dtype()}

@@ -20,7 +20,7 @@ import pandas as pd
 import tyro
 from tqdm import tqdm
 
-from experiments import lock, results, sweep_problems, sweep_rows, sweep_run, tidy
+from experiments import lock, results, sweep_figures, sweep_problems, sweep_rows, sweep_run, tidy
 from experiments.compile_cache import use_compile_cache
 from experiments.sweep_config import Sweep
 from experiments.sweep_rows import Row
@@ -52,6 +52,7 @@ def run(sweep: Sweep) -> pd.DataFrame:
         session = execute(sweep, bandits, setting.problem, missing, len(tasks))
         if missing or not (sweep.out / tidy.SUMMARY).exists() or seeds_in_tables(sweep) != sweep.seeds:
             collect(sweep, config, rows, [sweep_rows.numbers(b) for b in bandits], tasks, session)
+            sweep_figures.draw(sweep.out)
     summary = tidy.load(sweep.out).summary
     return best(summary, list(rows[0]))
 
@@ -164,7 +165,7 @@ def main() -> None:
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     print_table(table)
-    print(f"\nsummary.json and the tables (curves, summary .parquet) are in {sweep.out}")
+    print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}")
 
 
 if __name__ == "__main__":

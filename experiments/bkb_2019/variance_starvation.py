@@ -21,17 +21,19 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from jax import Array
+from matplotlib.axes import Axes
 
-from experiments import results, tidy
+from experiments import drawing, results, tidy
 from experiments.compile_cache import use_compile_cache
-from experiments.plots import STYLE
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
 from jsketch.bandits.sketched import SketchState
 from jsketch.linalg import matmul
 from jsketch.posterior import bayes_std, exact, ridge
 from jsketch.sketch import fourier
+from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.types import PRNGKey
 
@@ -48,6 +50,7 @@ METHODS = {  # label and colour
     "qff": ("quadrature\nFourier features", "#CC79A7"),
 }
 DRAWN = ("exact", "bkb", "sor", "rff")
+DRAWN_TABLE = "posteriors.parquet"  # what the figure shows: seed 0
 
 
 class Posterior(NamedTuple):
@@ -64,6 +67,14 @@ class Setting(NamedTuple):
     f: Array  # [A]
     arms: Array  # [t] int32
     y: Array  # [t]
+
+
+class Outcome(NamedTuple):
+    """One seed: the data, the posteriors of all methods, and the arms [m] in BKB's dictionary."""
+
+    setting: Setting
+    posteriors: dict[str, Posterior]
+    inducing: np.ndarray
 
 
 def generate(key: PRNGKey, evaluations: int) -> Setting:
@@ -103,8 +114,10 @@ def on_features(z: Array, setting: Setting) -> Posterior:
 
 
 @partial(jax.jit, static_argnames=("evaluations", "capacity"))
-def sketched(key: PRNGKey, evaluations: int, capacity: int) -> tuple[Setting, dict[str, Any], Array, Array]:
-    """(setting, posteriors of all methods but RFF, inducing points, overflow) of one seed."""
+def sketched(
+    key: PRNGKey, evaluations: int, capacity: int
+) -> tuple[Setting, dict[str, Any], Dictionary, Array]:
+    """(setting, posteriors of all methods but RFF, dictionary, overflow) of one seed."""
     data_key, bkb_key = jax.random.split(key)
     setting = generate(data_key, evaluations)
     counts, sums = (jnp.zeros(GRID).at[setting.arms].add(v) for v in (jnp.ones(evaluations), setting.y))
@@ -118,7 +131,7 @@ def sketched(key: PRNGKey, evaluations: int, capacity: int) -> tuple[Setting, di
         sor=Posterior(state.mean, bayes_std(without, LAM)),
         qff=on_features(fourier.features(grid, setting.x), setting),
     )
-    return setting, posteriors, state.dictionary.size, overflow
+    return setting, posteriors, state.dictionary, overflow
 
 
 @partial(jax.jit, static_argnames="count")
@@ -128,16 +141,16 @@ def random_features(key: PRNGKey, setting: Setting, count: int) -> Posterior:
     return on_features(fourier.features(drawn, setting.x), setting)
 
 
-def one(seed: int, evaluations: int) -> tuple[Setting, dict[str, Posterior], int]:
-    """(setting, posteriors of all methods, inducing points of BKB) under one seed."""
+def one(seed: int, evaluations: int) -> Outcome:
+    """What is known under one seed."""
     key, capacity = jax.random.fold_in(jax.random.key(0), seed), 48
     while True:
-        setting, posteriors, size, overflow = sketched(key, evaluations, capacity)
+        setting, posteriors, dictionary, overflow = sketched(key, evaluations, capacity)
         if not bool(overflow):
             break
         capacity *= 2
-    posteriors["rff"] = random_features(key, setting, -(-int(size) // 2))
-    return setting, posteriors, int(size)
+    posteriors["rff"] = random_features(key, setting, -(-int(dictionary.size) // 2))
+    return Outcome(setting, posteriors, np.asarray(dictionary.index)[np.asarray(dictionary.mask)])
 
 
 def measure(setting: Setting, posteriors: dict[str, Posterior]) -> dict[str, dict[str, float]]:
@@ -197,40 +210,61 @@ def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> li
     ]
 
 
-def draw(path: Path, columns: dict[int, tuple[Setting, dict[str, Posterior], int]]) -> None:
-    """One column for each t, one row for each method: f, the evaluations, mean +- 3 standard deviations."""
-    style = STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}
-    with plt.rc_context(style):
-        figure, table = plt.subplots(len(DRAWN), len(columns), sharex=True, sharey=True)
-        for column, (t, (setting, posteriors, size)) in enumerate(columns.items()):
-            x = np.asarray(setting.x[:, 0])
-            prior = 3 * np.ones_like(x)
-            for row, name in enumerate(DRAWN):
-                axes, (label, colour) = table[row, column], METHODS[name]
-                mean, std = np.asarray(posteriors[name].mean), np.asarray(posteriors[name].std)
-                axes.axvspan(EDGE, 1, color="0.96", linewidth=0)
-                axes.plot(x, prior, x, -prior, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
-                axes.fill_between(x, mean - 3 * std, mean + 3 * std, color=colour, alpha=0.3, linewidth=0)
-                axes.plot(x, mean, color=colour)
-                axes.plot(x, setting.f, color="black", linewidth=0.9)
-                axes.plot(x[setting.arms], setting.y, ".", color="0.25", markersize=2.5, alpha=0.7)
-                axes.margins(x=0)
-                if row == 0:
-                    axes.set_title(f"$t = {t}$, {size} inducing points", loc="left")
-                if column == 0:
-                    axes.set_ylabel(label)
-        table[0, 0].set_ylim(-4.2, 4.2)
-        for axes in table[-1]:
+def table_of(columns: dict[int, Outcome]) -> pd.DataFrame:
+    """What the figure shows: (t, series, x, value, sd) of f, the evaluations, the inducing points and the posteriors."""
+    parts = []
+    for t, (setting, posteriors, inducing) in columns.items():
+        x = np.asarray(setting.x[:, 0])
+        series: dict[str, tuple[Any, Any, Any]] = dict(
+            f=(x, setting.f, np.nan),
+            evaluations=(x[np.asarray(setting.arms)], setting.y, np.nan),
+            inducing_points=(x[inducing], np.nan, np.nan),
+        )
+        series |= {name: (x, posteriors[name].mean, posteriors[name].std) for name in DRAWN}
+        for name, (at, value, sd) in series.items():
+            parts.append(
+                pd.DataFrame(dict(t=t, series=name, x=at, value=np.asarray(value), sd=np.asarray(sd)))
+            )
+    return pd.concat(parts, ignore_index=True).astype({"series": "category"})
+
+
+def draw(folder: Path) -> None:
+    """variance_starvation.png from the table in the folder: a column for each t, a row for each method."""
+    table = pd.read_parquet(folder / DRAWN_TABLE)
+    times = table["t"].unique()
+    with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}):
+        figure, grid = plt.subplots(len(DRAWN), len(times), sharex=True, sharey=True, squeeze=False)
+        grid[0, 0].set_ylim(-4.2, 4.2)
+        for column, t in enumerate(times):
+            part = {name: rows for name, rows in table[table["t"] == t].groupby("series", observed=True)}
+            grid[0, column].set_title(
+                f"$t = {t}$, {len(part['inducing_points'])} inducing points", loc="left"
+            )
+            for axes, name in zip(grid[:, column], DRAWN, strict=True):
+                _panel(axes, part, name)
+        for axes, name in zip(grid[:, 0], DRAWN, strict=True):
+            axes.set_ylabel(METHODS[name][0])
+        for axes in grid[-1]:
             axes.set_xlabel("$x$")
         figure.suptitle(
-            "GP draw (black), evaluations in [0, 0.5] (dots), posterior mean ± 3 sd; dashed: prior ± 3 sd; grey: unseen",
+            "GP draw (black), evaluations (dots), posterior mean ± 3 sd; dashed: prior; grey: unseen; triangles: dictionary",
             fontsize=8,
         )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.stem + ".tmp.png")
-        figure.savefig(part)
-        part.replace(path)
-        plt.close(figure)
+        drawing.save(figure, folder / "variance_starvation.png")
+
+
+def _panel(axes: Axes, part: dict[Any, pd.DataFrame], name: str) -> None:
+    """One posterior with f, the evaluations, and BKB's inducing points where the method has them."""
+    axes.axvspan(EDGE, 1, color="0.96", linewidth=0)
+    for edge in (-3, 3):
+        axes.axhline(edge, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
+    shown = part[name]
+    drawing.posterior(axes, shown["x"], shown["value"], shown["sd"], METHODS[name][1])
+    axes.plot(part["f"]["x"], part["f"]["value"], color="black", linewidth=0.9)
+    seen = part["evaluations"]
+    axes.plot(seen["x"], seen["value"], ".", color="0.25", markersize=2.5, alpha=0.7)
+    if name in ("bkb", "sor"):
+        drawing.dictionary_marks(axes, part["inducing_points"]["x"])
 
 
 def print_table(numbers: dict[str, Any]) -> None:
@@ -267,8 +301,8 @@ def main() -> None:
     for t in EVALUATIONS:
         found = [one(seed, t) for seed in range(options.seeds)]
         columns[t] = found[0]
-        rows = [measure(setting, posteriors) for setting, posteriors, _ in found]
-        numbers[str(t)] = summarise(rows, [size for *_, size in found])
+        rows = [measure(outcome.setting, outcome.posteriors) for outcome in found]
+        numbers[str(t)] = summarise(rows, [len(outcome.inducing) for outcome in found])
     config = dict(
         kernel="Gaussian",
         lengthscale=LENGTHSCALE,
@@ -289,7 +323,10 @@ def main() -> None:
     results.write_json(options.out / "summary.json", summary)
     title = "GP draws evaluated on [0, 0.5]"
     tidy.write(options.out, tidy_runs(config, numbers, options.seeds), "bkb_2019.variance_starvation", title)
-    draw(options.out / "variance_starvation.png", columns)
+    results.write_bytes(
+        options.out / DRAWN_TABLE, table_of(columns).to_parquet(index=False, compression="zstd")
+    )
+    draw(options.out)
     print_table(numbers)
     print(
         f"\nsummary.json, the tables (curves, summary .parquet) and variance_starvation.png are in {options.out}"

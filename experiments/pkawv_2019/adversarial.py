@@ -75,12 +75,11 @@ def tidy_runs(name: str, config: dict[str, Any], regret: np.ndarray, sizes: np.n
 def draw(folder: Path) -> None:
     """regret.png from the tables in the folder."""
     curves = tidy.load(folder).curves
-    plots.streams(
+    plots.regret(
         folder / "regret.png",
         tidy.lines(curves, "regret"),
         curves.attrs["title"],
-        "regret",
-        "examples $t$",
+        xlabel="examples $t$",
     )
 
 

@@ -184,7 +184,7 @@ def draw(folder: Path) -> None:
     examples, seconds = "examples $n$", "seconds, without compilation"
     loss = metric["average_loss"]
     plots.streams(folder / "loss.png", loss, title, "average squared loss", examples)
-    plots.streams(folder / "time.png", metric["seconds"], title, seconds, examples, log=True)
+    plots.streams(folder / "time.png", metric["seconds"], title, seconds, examples, log=True, slopes=True)
     at_time = {name: (metric["seconds"][name][1][0], values) for name, (_, values) in loss.items()}
     plots.streams(folder / "loss_at_time.png", at_time, title, "average squared loss", seconds, log=True)
     if "error_rate" in metric:

@@ -17,15 +17,12 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from flax import struct
 from jax import Array
 
-from experiments import plots, results, tidy
+from experiments import drawing, results, tidy
 from jsketch import loops, online
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -132,7 +129,7 @@ def draw(folder: Path) -> None:
         "sketched_kons": ("Sketched-KONS", "#0072B2", (0, (3, 1, 1, 1))),
         "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
     }
-    with plt.rc_context(plots.STYLE | {"figure.figsize": (9.0, 3.0)}):
+    with plt.rc_context(drawing.STYLE | {"figure.figsize": (9.0, 3.0)}):
         figure, panels = plt.subplots(1, 3, sharey=True)
         for axes, gamma in zip(panels, GAMMAS, strict=True):
             for method, (label, colour, dashes) in looks.items():
@@ -147,9 +144,7 @@ def draw(folder: Path) -> None:
         panels[0].set_ylabel("regret exponent $b$")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-        plt.close(figure)
+        drawing.save(figure, path)
 
 
 def main() -> None:
