@@ -144,7 +144,8 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
-            steps = [{k: row[k][FUNCTIONS[function][1] :] for k in row} for row in rows]
+            told = ("beta", "distance", "acquisition", "at_starts")
+            steps = [{k: row[k][FUNCTIONS[function][1] :] for k in told} for row in rows]
             table[name] |= dict(
                 largest_distance_over_beta=float(max((r["distance"] / r["beta"]).max() for r in steps)),
                 ascent_never_below_starts=bool(
