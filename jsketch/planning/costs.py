@@ -1,7 +1,7 @@
 """What rounds, picks and evaluations of the algorithms do, counted from their code.
 
-Counts and no seconds: `Machine` knows how long an operation takes. Products, kernel values and reads of matrices are counted;
-the numbers of passes over vectors and of loop steps are rough. They matter for small sketches only, and were set on the
+Counts and no seconds: `Machine` knows how long an operation takes. Products, kernel values and reads of matrices are
+counted; the numbers of passes over vectors and of loop steps are rough. They matter for small sketches only, and were set on the
 benchmarks (results/bench.json).
 """
 
@@ -59,7 +59,7 @@ def refresh(arms: int, capacity: int, dictionary: float, distinct: float) -> Wor
         entries=m**2 + (a + pulled) * m,
         reads=BLOCK * pivots * m,
         matrix=BLOCK * m,
-        scanned=20 * a + a * m,
+        scanned=8 * a + 0.4 * a * m,
         steps=PIVOT * pivots + m + BLOCK + ROUND,
     )
 
@@ -70,19 +70,19 @@ def lazy_pick(arms: int, capacity: int, rows: int = 0) -> Work:
     reads = LOOKS * 2 * m**2 + 2 * m**2  # map and precision; the precision changes
     if rows:
         reads = (LOOKS + 1) * (2 * m**2 + 2 * m * rows + rows**2)
-    return Work(entries=LOOKS * (m + rows), reads=reads, matrix=m**2, scanned=(2 + LOOKS) * a, steps=PICK)
+    return Work(entries=LOOKS * (m + rows), reads=reads, matrix=m**2, scanned=0.85 * LOOKS * a, steps=PICK)
 
 
 def swept_pick(arms: int, capacity: int) -> Work:
     """A pick of BBKB with `lazy=False`: a product with the features of all arms."""
     a, m = float(arms), float(capacity)
-    return Work(reads=a * m + 3 * m**2, matrix=a * m, scanned=5 * a, steps=PICK)
+    return Work(reads=a * m + 3 * m**2, matrix=a * m, scanned=2 * a, steps=PICK)
 
 
 def observation(arms: int, capacity: int) -> Work:
     """An observation of an exact posterior (`posterior.exact.observe`)."""
     a, n = float(arms), float(capacity)
-    return Work(entries=a, reads=a * n + 3 * n**2, matrix=a * n, scanned=4 * a, steps=PICK)
+    return Work(entries=a, reads=a * n + 3 * n**2, matrix=a * n, scanned=a, steps=PICK)
 
 
 def work(

@@ -43,7 +43,7 @@ def _seconds(function: Callable[..., Any], *args: Any) -> float:
     compiled = jax.jit(function).lower(*args).compile()
     jax.block_until_ready(compiled(*args))
     times = []
-    for _ in range(4):
+    for _ in range(8):
         began = time.perf_counter()
         jax.block_until_ready(compiled(*args))
         times.append(time.perf_counter() - began)
