@@ -19,6 +19,7 @@ def announce(
     horizon: int,
     runs: int,
     at_once: int,
+    what: str = "plan",
     **options: Any,
 ) -> planning.Plan | None:
     """Prints the plan of some runs, `at_once` side by side, of algorithms that differ in their numbers; nothing when they
@@ -40,5 +41,5 @@ def announce(
     whole = dataclasses.replace(
         slowest, seconds=mean * runs / together, seeds=runs, bytes=max(plan.bytes for plan in plans)
     )
-    print(f"plan: {whole}", flush=True)
+    print(f"{what}: {whole}", flush=True)
     return whole

@@ -45,6 +45,7 @@ def nothing_is_timed(monkeypatch, request):
     if "slow" not in request.keywords:
         monkeypatch.setattr(machine, "entry", lambda kernel, dimensions, dtype: 2e-9)
         monkeypatch.setattr(machine, "measure", lambda dtype: SPEEDS)
+        monkeypatch.setattr(pilot, "POOL", 256)
 
 
 def planned(bandit, arms=400, horizon=200, **options):
@@ -55,22 +56,22 @@ def planned(bandit, arms=400, horizon=200, **options):
 def test_more_work_takes_longer(name):
     """In the horizon with the pilot's sketch; in arms, seeds and inducing points where the sketch is given."""
     bandit = ALL[name]
-    plans = [planned(bandit, horizon=t) for t in (50, 200, 800)]
-    for one, other in zip(plans, plans[1:], strict=False):
-        assert 0 < one.seconds < other.seconds and one.bytes < other.bytes
-        assert one.dictionary_size <= other.dictionary_size and one.rounds <= other.rounds
-    assert planned(bandit, seeds=5, workers=2).seconds > planned(bandit, seeds=2, workers=2).seconds
-    assert planned(bandit, seeds=2, strategy="vmap").bytes > planned(bandit).bytes
+    one, other = planned(bandit, horizon=50), planned(bandit, horizon=200)
+    assert 0 < one.seconds < other.seconds and one.bytes < other.bytes
+    assert one.dictionary_size <= other.dictionary_size and one.rounds <= other.rounds
+    assert planned(bandit, horizon=50, seeds=5, workers=2).seconds > 1.5 * one.seconds
+    assert planned(bandit, horizon=50, seeds=2, strategy="vmap").bytes > one.bytes
     if name != "uniform":
-        small = planned(bandit, dictionary_size=30)
-        for larger in (planned(bandit, dictionary_size=200), planned(bandit, 2000, dictionary_size=30)):
+        small = planned(bandit, horizon=50, dictionary_size=30)
+        for larger in (dict(dictionary_size=200), dict(arms=2000, dictionary_size=30)):
+            larger = planned(bandit, horizon=50, **larger)
             assert larger.seconds > small.seconds and larger.bytes > small.bytes
         assert small.dictionary_size == pytest.approx(30)
 
 
 @every
 def test_a_plan_is_a_sentence_with_everything_in_it(name):
-    plan = planned(ALL[name], seeds=3)
+    plan = planned(ALL[name], horizon=50, seeds=3)
     text = str(plan)
     assert (
         type(ALL[name]).__name__ in text
@@ -84,7 +85,9 @@ def test_a_plan_is_a_sentence_with_everything_in_it(name):
         plan.seconds = 0.0
 
 
-@every
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in ("bbkb", "gp_bucb"))) for n in ALL]
+)
 def test_bytes_are_those_of_the_compiled_run(name):
     """At least the state; within a factor 2 of what the compiler sets aside for a run at the same capacity."""
     bandit, arms, horizon = ALL[name], problem(3000), 100
@@ -95,7 +98,7 @@ def test_bytes_are_those_of_the_compiled_run(name):
         bandit = bandit.replace(capacity=plan.capacities[-1])
     state = jax.eval_shape(lambda: bandit.init(arms.arms, KEY))
     assert plan.bytes >= sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
-    begin = start(bandit, arms, KEY, horizon)
+    begin = jax.eval_shape(lambda: start(bandit, arms, KEY, horizon))
     program = jax.jit(
         lambda problem, progress: loops.rollout(bandit, problem, KEY, horizon, progress), donate_argnums=1
     )
@@ -109,7 +112,9 @@ def test_bytes_are_those_of_the_compiled_run(name):
     assert 0.5 <= plan.bytes / true <= 2, (plan.bytes, true)
 
 
-@pytest.mark.parametrize("name", ["bbkb", "bkb", "gp_ucb", "gp_bucb"])
+@pytest.mark.parametrize(
+    "name", ["gp_ucb", *(pytest.param(n, marks=pytest.mark.slow) for n in ("bkb", "gp_bucb")), "bbkb"]
+)
 def test_the_pilot_sees_what_the_run_will_do(name):
     """Rounds and sketch size of the real run within a third, from a pilot on all arms and from one on a few of them."""
     bandit, horizon = ALL[name], 300
@@ -124,7 +129,7 @@ def test_a_long_run_is_extrapolated(monkeypatch):
     """The pilot stops when it has done its share; what it then says of the rest is near what it would have seen."""
     whole = planned(ALL["bbkb"], horizon=2000)
     assert whole.simulated == 2000
-    monkeypatch.setattr(pilot, "WORK", 1e7)
+    monkeypatch.setattr(pilot, "WORK", 4e7)
     cut = planned(ALL["bbkb"], horizon=2000)
     assert cut.simulated < 1000
     assert cut.rounds == pytest.approx(whole.rounds, rel=0.3)
@@ -142,7 +147,7 @@ def test_arms_alone_and_other_dtypes():
 def test_what_cannot_fit_is_refused_with_what_would():
     words = r"a run of GPUCB with 400 arms and room for \d+ distinct arms would need about .* GB, and there are .* GB"
     with pytest.raises(ValueError, match=words) as refused:
-        planned(ALL["gp_ucb"], horizon=1000, memory=1e6)
+        planned(ALL["gp_ucb"], horizon=1000, memory=1.3e6)
     for offer in ("float32", "arms at once", "a capacity of", "BBKB, which keeps no table"):
         assert offer in str(refused.value)
     one = planned(ALL["bbkb"]).bytes

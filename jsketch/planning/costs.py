@@ -98,7 +98,7 @@ def work(
         if not isinstance(bandit, GPBUCB):
             return {"posterior": posterior} | bookkeeping
         room = n + bandit.new_arms
-        copies = Work(reads=4.0 * arms * room, matrix=float(arms * room), steps=ROUND)
+        copies = Work(reads=2.0 * arms * room, matrix=float(arms * room), steps=ROUND)
         return {
             "picks": observation(arms, room).times(evaluations),
             "posterior": posterior,

@@ -27,6 +27,9 @@ WORK = 4e10  # flops after which the pilot stops; the rest of the run is extrapo
 BUMPS = 12  # arms whose kernel functions make up the reward, where no problem is given
 
 
+_gram = jax.jit(lambda kernel, x, y: kernel.gram(x, y))
+
+
 class Path(NamedTuple):
     """A run as the pilot saw it, [P] each, at growing numbers of evaluations up to the horizon."""
 
@@ -53,7 +56,6 @@ class _Pilot:
     def __init__(self, bandit: Any, features: Any, reward: np.ndarray | None, noise_std: float, seed: int):
         self.bandit, self.features, self.noise_std = bandit, np.asarray(features), noise_std
         self.random = np.random.default_rng(seed)
-        self.gram = jax.jit(lambda kernel, x, y: kernel.gram(x, y))
         self.lam, self.ratio = float(bandit.regularization), float(getattr(bandit, "ratio", 1.0))
         self.rule = getattr(bandit, "rule", "")
         self.diagonal = np.asarray(bandit.kernel.diag(jnp.asarray(features)), float)  # [A]
@@ -69,15 +71,15 @@ class _Pilot:
         """Kernel values [P, n] of the arms of a pool with n others; a call of one shape for every COLUMNS of them."""
         x = self.features[arms]
         blocks = [np.resize(others[i : i + COLUMNS], COLUMNS) for i in range(0, len(others), COLUMNS)]
-        columns = [np.asarray(self.gram(self.bandit.kernel, x, self.features[b]), float) for b in blocks]
+        columns = [np.asarray(_gram(self.bandit.kernel, x, self.features[b]), float) for b in blocks]
         return np.concatenate([np.zeros((len(arms), 0)), *columns], axis=1)[:, : len(others)]
 
     def _imagined(self) -> np.ndarray:
         """A random function with the norm that the bandit assumes."""
         bumps = self.features[self.random.permutation(len(self.features))[:BUMPS]]
         heights = self.random.standard_normal(len(bumps))
-        square = heights @ np.asarray(self.gram(self.bandit.kernel, bumps, bumps), float) @ heights
-        values = np.asarray(self.gram(self.bandit.kernel, self.features, bumps), float) @ heights
+        square = heights @ np.asarray(_gram(self.bandit.kernel, bumps, bumps), float) @ heights
+        values = np.asarray(_gram(self.bandit.kernel, self.features, bumps), float) @ heights
         return values * float(getattr(self.bandit, "norm_bound", 1.0)) / np.sqrt(square)
 
     def read(self, best: np.ndarray) -> _Pool:
@@ -194,11 +196,11 @@ def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: 
 
 
 def _extended(columns: np.ndarray, horizon: int) -> Path:
-    """The path of the pilot, linear in log(t) from its second half to the horizon."""
+    """The path of the pilot, linear in log(t) as in its last third, up to the horizon."""
     simulated = int(columns[0, -1])
     if simulated < horizon:
         log_t = np.log(columns[0])
-        late = np.flatnonzero(columns[0] >= simulated / 2)
+        late = np.flatnonzero(columns[0] >= 0.7 * simulated)
         more = np.geomspace(simulated, horizon, 12)[1:]
         slopes = np.diff(columns[1:, late[[0, -1]]], axis=1) / (log_t[-1] - log_t[late[0]])
         rest = columns[1:, -1:] + slopes * np.log(more / simulated)

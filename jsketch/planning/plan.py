@@ -169,6 +169,6 @@ def _parts(bandit: Any, domain: Any, path: Path, speeds: Machine | None) -> dict
     for point in zip(*path[:4], strict=True):
         evaluations, rounds = point[0] - before[0], point[1] - before[1]
         for name, work in costs.work(bandit, arms, evaluations, rounds, *point[2:]).items():
-            parts[name] = parts.get(name, 0.0) + work.seconds(speeds, entry, dtype.itemsize)
+            parts[name] = parts.get(name, 0.0) + float(work.seconds(speeds, entry, dtype.itemsize))
         before = np.asarray(point)
     return parts

@@ -10,7 +10,7 @@ from jsketch.bandits import BBKB, GPBUCB, FixedBKB, Uniform
 from jsketch.bandits.sketched import SWEEP_ENTRIES
 
 # vectors [A], matrices [M, M] and parts of a sweep that are alive at once
-VECTORS, SQUARES, PARTS = 25, 14, 5
+VECTORS, SQUARES, PARTS = 25, 14, 2
 TRACE = 7  # columns of a trace
 
 
