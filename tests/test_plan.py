@@ -1,4 +1,4 @@
-"""`jsketch.plan`: what it says of time and memory before a run, and what it refuses. Times are tested in the slow test only."""
+"""`jsketch.plan`: what it says of time and memory before a run, and what it refuses. Seconds are tested in the slow test."""
 
 import dataclasses
 

@@ -1,15 +1,15 @@
 """What rounds, picks and evaluations of the algorithms do, counted from their code.
 
 Counts and no seconds: `Machine` knows how long an operation takes. Products, kernel values and reads of matrices are
-counted; the numbers of passes over vectors and of loop steps are rough. They matter for small sketches only, and were set on the
-benchmarks (results/bench.json).
+counted; the numbers of passes over vectors and of loop steps are rough. They matter for small sketches only, and were set
+on the benchmarks (results/bench.json).
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from jsketch.bandits import BBKB, BKB, GPBUCB, EpsGreedy, FixedBKB, GPUCB, Uniform
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, Uniform
 from jsketch.bandits.sketched import PULLED_ROWS
 from jsketch.factor import BLOCK
 from jsketch.linalg import UPPER_BLOCKS, UPPER_FROM

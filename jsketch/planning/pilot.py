@@ -106,7 +106,9 @@ class _Pilot:
             return 0.0
         product = self.rule in ("product", "sum")  # GP-BUCB takes the ratio out of its width
         names = ("regularization", "noise_std", "norm_bound", "delta")
-        assumed = Confidence(*(float(getattr(self.bandit, n)) for n in names), 1.0 if product else self.ratio)
+        regularization, noise_std, norm_bound, delta = (float(getattr(self.bandit, n)) for n in names)
+        ratio = 1.0 if product else self.ratio
+        assumed = Confidence(regularization, noise_std, norm_bound, delta, ratio)
         variance_sum = self.counts @ self.variance
         known = (self.counts.sum(), *self.information, variance_sum, pool.logdet, 0.0, self.diagonal.max())
         width = float(self.bandit.width(Evidence(*(jnp.asarray(float(x)) for x in known)), assumed))
@@ -164,7 +166,7 @@ class _Pilot:
 
 
 def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: int, seed: int = 0) -> Path:
-    """The pilot of a bandit over arms with mean rewards [A]; for None, of a random function with the norm that it assumes."""
+    """The pilot of a bandit over arms with mean rewards [A]; for None, of a random function with its assumed norm."""
     reward = None if mean_reward is None else np.asarray(mean_reward, float)
     pilot = _Pilot(bandit, domain.features, reward, noise_std, seed)
     qbar, plate = float(getattr(bandit, "qbar", 1.0)), int(getattr(bandit, "batch", 1))
@@ -205,4 +207,5 @@ def _extended(columns: np.ndarray, horizon: int) -> Path:
         slopes = np.diff(columns[1:, late[[0, -1]]], axis=1) / (log_t[-1] - log_t[late[0]])
         rest = columns[1:, -1:] + slopes * np.log(more / simulated)
         columns = np.concatenate([columns, np.vstack([more, rest])], axis=1)
-    return Path(*columns, simulated=simulated)
+    t, rounds, distinct, dictionary = columns
+    return Path(t, rounds, distinct, dictionary, simulated)

@@ -107,8 +107,10 @@ def plan(
     path = _path(bandit, problem, domain, horizon, dictionary_size)
     sizes = path.distinct if isinstance(bandit, EXACT) else path.dictionary
     capacities = costs.capacities(bandit, sizes.max(), domain.count)
+    arms, dimensions = domain.features.shape
     size = space.Size(
-        *domain.features.shape,
+        arms,
+        dimensions,
         horizon=horizon,
         capacity=capacities[-1] if capacities else 0,
         seeds=seeds,
@@ -145,7 +147,8 @@ def _path(bandit: Any, problem: Any, domain: Any, horizon: int, dictionary_size:
     if isinstance(bandit, Uniform) or (dictionary_size is not None and not adaptive):
         size = min(dictionary_size or 0, domain.count)
         distinct = size if isinstance(bandit, EXACT) else max(size, min(horizon, domain.count))
-        path = Path(*(np.asarray([float(x)]) for x in (horizon, 1, distinct, size)), simulated=0)
+        at_end = np.array([[horizon], [1], [distinct], [size]], float)
+        path = Path(at_end[0], at_end[1], at_end[2], at_end[3], simulated=0)
     else:
         noise = getattr(
             problem, "noise_std", getattr(bandit, "noise_std", float(bandit.regularization) ** 0.5)
