@@ -40,9 +40,9 @@ def needed(bandit: Any, size: Size) -> int:
     state = 0.0
     if is_exact(bandit):
         state = a * m + 2 * m**2 + 2 * a
-        working += 2 * state + 8 * a
-        if isinstance(bandit, GPBUCB):
-            working += 2 * a * (m + bandit.new_arms)
+        working += 8 * a  # the tables are changed in place
+        if isinstance(bandit, GPBUCB):  # whose batches and overflows need copies
+            working += 2 * state + 2 * a * (m + bandit.new_arms)
     elif not isinstance(bandit, Uniform):
         state = 5 * a + 2 * m**2 + m * d
         working += VECTORS * a + SQUARES * m**2 + a * d + PARTS * min(SWEEP_ENTRIES, a * m)
