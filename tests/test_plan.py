@@ -1,6 +1,7 @@
 """`jsketch.plan`: what it says of time and memory before a run, and what it refuses. Seconds are tested in the slow test."""
 
 import dataclasses
+import os
 
 import jax
 import jax.numpy as jnp
@@ -169,7 +170,7 @@ def test_what_cannot_fit_is_refused_with_what_would():
         planned(ALL["bbkb"], seeds=fits + 1, strategy="vmap", memory=4 * one)
     with pytest.raises(ValueError, match="nothing smaller"):
         planned(Uniform(), memory=10)
-    assert planned(ALL["gp_ucb"], memory=float("inf")).bytes > 1e6
+    assert planned(ALL["gp_ucb"], memory=float("inf")).bytes > 1e5
 
 
 def test_mistakes_and_unknown_algorithms():
@@ -220,6 +221,10 @@ def test_the_line_of_the_experiments(capsys, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    "optimization_level=0" in os.environ.get("XLA_FLAGS", ""),
+    reason="runs are not compiled as users have them: set XLA_FLAGS to a space",
+)
 @pytest.mark.parametrize("name", ["bbkb", "bkb", "gp_ucb"])
 def test_seconds_are_true_within_a_factor_of_two(name):
     """The second run, on an otherwise idle machine; not in CI."""
