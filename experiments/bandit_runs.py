@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from experiments import plots, results, tidy
+from experiments import plan_line, plots, results, tidy
 from jsketch import loops
 
 POINTS = 400  # points of a saved curve
@@ -105,6 +105,7 @@ def run_algorithm(
     if len(missing) < seeds:
         print(f"{name}: {seeds - len(missing)} of {seeds} seeds are already done")
     workers = config["seeds_side_by_side"]
+    plan_line.announce([bandit], problem, config["horizon"], len(missing), workers, workers=workers)
     for begin in range(0, len(missing), workers):
         chunk = missing[begin : begin + workers]
         label = f"{name}, seeds {chunk[0] + 1}-{chunk[-1] + 1} of {seeds}"

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from experiments import tables
+from experiments import plan_line, tables
 from experiments.compile_cache import use_compile_cache
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import FixedBKB, history, widths
@@ -171,6 +171,20 @@ def run(options: argparse.Namespace) -> Suggestion:
     )
     print(
         f"{len(candidates.ids)} candidates, {features.shape[1]} features, {said}; {len(values)} evaluations"
+    )
+    # before the fit, so with a kernel of its shape and not of its lengthscale, and the most inducing points there can be
+    most = min(len(np.unique(done.arms)), LARGEST_DICTIONARY)
+    likely = FixedBKB(
+        kernels.Gaussian(1.0), batch=options.batch, max_pending=len(pending), capacity=max(32, most)
+    )
+    plan_line.announce(
+        [likely],
+        Arms(jnp.asarray(features)),
+        options.batch,
+        1,
+        1,
+        what="plan of the batch, after the fit",
+        dictionary_size=max(most, 1),
     )
     model = fit(features[done.arms], values, options.lengthscale, options.seed)
     how = "given" if options.lengthscale else "by marginal likelihood"

@@ -20,7 +20,16 @@ import pandas as pd
 import tyro
 from tqdm import tqdm
 
-from experiments import lock, results, sweep_figures, sweep_problems, sweep_rows, sweep_run, tidy
+from experiments import (
+    lock,
+    plan_line,
+    results,
+    sweep_figures,
+    sweep_problems,
+    sweep_rows,
+    sweep_run,
+    tidy,
+)
 from experiments.compile_cache import use_compile_cache
 from experiments.sweep_config import Sweep
 from experiments.sweep_rows import Row
@@ -62,6 +71,16 @@ def execute(
 ) -> dict[str, Any]:
     """Makes the missing runs; what is to be said of how."""
     vmapped = sweep.strategy == "vmap" or (sweep.strategy == "auto" and jax.default_backend() != "cpu")
+    of_missing = [bandits[row] for row in sorted({task.row for task in missing})]
+    plan_line.announce(
+        of_missing,
+        problem,
+        sweep.horizon,
+        len(missing),
+        sweep.chunk if vmapped else sweep.workers,
+        workers=sweep.workers,
+        strategy="vmap" if vmapped else "threads",
+    )
     now = results.commit()
     code = f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
     began, before = time.perf_counter(), sweep_run.compiled_programs()

@@ -3,7 +3,8 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
-order is import order: `types, linalg, factor, kernels, sketch/, posterior/, bandits/, box/, online/, problems/, loops`.
+order is import order: `types, linalg, factor, kernels, sketch/, posterior/, bandits/, box/, online/, problems/, loops/,
+planning/`.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)            d inputs per arm                M sketch capacity (static)
@@ -16,8 +17,9 @@ the prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posteri
 The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
 """
 
-from jsketch import bandits, box, kernels, loops, online, posterior, problems, sketch
+from jsketch import bandits, box, kernels, loops, online, planning, posterior, problems, sketch
 from jsketch.loops import drive, rollout, run, run_seeds
+from jsketch.planning import plan
 from jsketch.types import Arms, Box, Info, Query
 
 __version__ = "0.1.0"
@@ -33,6 +35,8 @@ __all__ = [
     "kernels",
     "loops",
     "online",
+    "plan",
+    "planning",
     "posterior",
     "problems",
     "rollout",

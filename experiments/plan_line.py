@@ -1,0 +1,45 @@
+"""The line that experiments, sweeps and suggestions print first: how long, and how much memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jsketch
+from jsketch import planning
+
+TINY = 1_000_000  # arms times evaluations of all runs, below which a plan takes longer than it is worth
+SAMPLE = 3  # configurations that are planned, of those that differ in their numbers only
+
+
+def announce(
+    bandits: Sequence[Any],
+    problem: Any,
+    horizon: int,
+    runs: int,
+    at_once: int,
+    what: str = "plan",
+    **options: Any,
+) -> planning.Plan | None:
+    """Prints the plan of some runs, `at_once` side by side, of algorithms that differ in their numbers; nothing when they
+    are tiny. Raises ValueError, with what would fit, when they do not fit the memory."""
+    arms = getattr(problem, "arms", problem).count
+    if not runs or arms * horizon * runs < TINY:
+        return None
+    name = type(bandits[0]).__name__
+    if not planning.covers(bandits[0]):
+        print(f"plan: there is no cost model for {name}", flush=True)
+        return None
+    together = min(at_once, runs)
+    chosen = (
+        [bandits[i * len(bandits) // SAMPLE] for i in range(SAMPLE)] if len(bandits) > SAMPLE else bandits
+    )
+    plans = [jsketch.plan(bandit, problem, horizon, seeds=together, **options) for bandit in chosen]
+    slowest = max(plans, key=lambda plan: plan.seconds)
+    mean = sum(plan.seconds for plan in plans) / len(plans)
+    whole = dataclasses.replace(
+        slowest, seconds=mean * runs / together, seeds=runs, bytes=max(plan.bytes for plan in plans)
+    )
+    print(f"{what}: {whole}", flush=True)
+    return whole

@@ -1,0 +1,235 @@
+"""`jsketch.plan`: what it says of time and memory before a run, and what it refuses. Seconds are tested in the slow test."""
+
+import dataclasses
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsketch
+from experiments import plan_line
+from jsketch import Arms, kernels, loops, problems
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, SketchedTS, Uniform
+from jsketch.loops.rollout import start
+from jsketch.planning import Machine, machine, pilot
+
+KEY = jax.random.key(0)
+KERNEL = kernels.Gaussian(1.0)
+MODEL = dict(kernel=KERNEL, regularization=0.01)
+ASSUMED = dict(MODEL, noise_std=0.1, delta=0.01)
+ALL = {
+    "bbkb": BBKB(**ASSUMED),
+    "bbkb_local": BBKB(**ASSUMED, rule="global_local"),
+    "bbkb_sweep": BBKB(**ASSUMED, lazy=False),
+    "bkb": BKB(**ASSUMED),
+    "fixed_bkb": FixedBKB(**ASSUMED, batch=16),
+    "gp_ucb": GPUCB(**ASSUMED),
+    "gp_bucb": GPBUCB(**ASSUMED),
+    "eps_greedy": EpsGreedy(**MODEL),
+    "uniform": Uniform(),
+}
+IN_CI = ("bbkb", "bkb", "fixed_bkb", "gp_bucb", "uniform")
+every = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in IN_CI)) for name in ALL]
+)
+# of a machine that is nobody's, so that nothing is timed
+SPEEDS = Machine(products=1e11, cached=3e10, memory=1e10, scan=1e-9, step=1e-7, itemsize=8)
+
+
+def problem(arms=400, seed=0):
+    random = np.random.default_rng(seed)
+    x = random.uniform(-2, 2, (arms, 2))
+    return problems.finite_arms(x, np.exp(-np.square(x - 0.5).sum(1)), 0.1)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_timed(monkeypatch, request):
+    if "seconds_are_true" not in request.node.name:
+        monkeypatch.setattr(machine, "entry", lambda kernel, dimensions, dtype: 2e-9)
+        monkeypatch.setattr(machine, "measure", lambda dtype: SPEEDS)
+        monkeypatch.setattr(pilot, "POOL", 256)
+
+
+def planned(bandit, arms=400, horizon=200, **options):
+    return jsketch.plan(bandit, problem(arms), horizon, **options)
+
+
+@every
+def test_more_work_takes_longer(name):
+    """In the horizon with the pilot's sketch; in arms, seeds and inducing points where the sketch is given."""
+    bandit = ALL[name]
+    one, other = planned(bandit, horizon=50), planned(bandit, horizon=200)
+    assert 0 < one.seconds < other.seconds and one.bytes < other.bytes
+    assert one.dictionary_size <= other.dictionary_size and one.rounds <= other.rounds
+    assert planned(bandit, horizon=50, seeds=5, workers=2).seconds > 1.5 * one.seconds
+    assert planned(bandit, horizon=50, seeds=2, strategy="vmap").bytes > one.bytes
+    if name != "uniform":
+        small = planned(bandit, horizon=50, dictionary_size=30)
+        for larger in (dict(dictionary_size=200), dict(arms=2000, dictionary_size=30)):
+            larger = planned(bandit, horizon=50, **larger)
+            assert larger.seconds > small.seconds and larger.bytes > small.bytes
+        assert small.dictionary_size == pytest.approx(30)
+
+
+@pytest.mark.parametrize("name", ["bbkb", "uniform"])
+def test_a_plan_is_a_sentence_with_everything_in_it(name):
+    plan = planned(ALL[name], horizon=50, seeds=3)
+    text = str(plan)
+    assert (
+        type(ALL[name]).__name__ in text
+        and "3 x" in text
+        and "400 arms" in text
+        and len(text.split("\n")) == 2
+    )
+    assert sum(plan.parts.values()) > 0
+    assert plan.compile_seconds > 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.seconds = 0.0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.slow] * (n not in ("bbkb", "gp_bucb")))
+        for n in ALL
+        if n != "uniform"
+    ],
+)
+def test_bytes_are_those_of_the_compiled_run(name):
+    """At least the state; within a factor 2 of what the compiler sets aside for a run at the same capacity."""
+    bandit, arms, horizon = ALL[name], problem(3000), 100
+    if name.startswith("bbkb"):
+        bandit = bandit.replace(max_batch=horizon)
+    plan = jsketch.plan(bandit, arms, horizon)
+    if plan.capacities:
+        bandit = bandit.replace(capacity=plan.capacities[-1])
+    state = jax.eval_shape(lambda: bandit.init(arms.arms, KEY))
+    assert plan.bytes >= sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    begin = jax.eval_shape(lambda: start(bandit, arms, KEY, horizon))
+    program = jax.jit(
+        lambda problem, progress: loops.rollout(bandit, problem, KEY, horizon, progress), donate_argnums=1
+    )
+    used = program.lower(arms, begin).compile().memory_analysis()
+    true = (
+        used.argument_size_in_bytes
+        + used.output_size_in_bytes
+        + used.temp_size_in_bytes
+        - used.alias_size_in_bytes
+    )
+    assert 0.5 <= plan.bytes / true <= 2, (plan.bytes, true)
+
+
+@pytest.mark.parametrize(
+    "name", ["gp_ucb", *(pytest.param(n, marks=pytest.mark.slow) for n in ("bkb", "gp_bucb")), "bbkb"]
+)
+def test_the_pilot_sees_what_the_run_will_do(name):
+    """Rounds and sketch size of the real run within a third, from a pilot on all arms and from one on a few of them."""
+    bandit, horizon = ALL[name].replace(capacity=144), 300
+    run = loops.run(bandit, problem(), KEY, horizon)
+    rounds, size = int(run.trace.round[-1]) + 1, int(run.trace.dictionary_size[-1])
+    plan = planned(bandit, horizon=horizon)
+    assert plan.rounds == pytest.approx(rounds, rel=1 / 3)
+    assert plan.dictionary_size == pytest.approx(size, rel=1 / 3)
+
+
+def test_a_long_run_is_extrapolated(monkeypatch):
+    """The pilot stops when it has done its share; what it then says of the rest is near what it would have seen."""
+    whole = planned(ALL["bbkb"], horizon=2000)
+    assert whole.simulated == 2000
+    monkeypatch.setattr(pilot, "WORK", 4e7)
+    cut = planned(ALL["bbkb"], horizon=2000)
+    assert cut.simulated < 1000
+    assert cut.rounds == pytest.approx(whole.rounds, rel=0.3)
+    assert cut.dictionary_size == pytest.approx(whole.dictionary_size, rel=0.3)
+
+
+def test_arms_alone_and_other_dtypes():
+    """Without rewards a random function is assumed; float32 takes less memory, and every kernel has its own cost."""
+    arms = problem().arms
+    assert jsketch.plan(ALL["bbkb"], arms, 100).dictionary_size > 1
+    half = jsketch.plan(ALL["bbkb"], Arms(arms.features.astype(jnp.float32)), 100)
+    assert half.bytes < jsketch.plan(ALL["bbkb"], arms, 100).bytes
+
+
+def test_what_cannot_fit_is_refused_with_what_would():
+    words = r"a run of GPUCB with 400 arms and room for \d+ distinct arms would need about .* GB, and there are .* GB"
+    with pytest.raises(ValueError, match=words) as refused:
+        planned(ALL["gp_ucb"], horizon=1000, memory=0.65 * planned(ALL["gp_ucb"], horizon=1000).bytes)
+    for offer in ("float32", "arms at once", "a capacity of", "BBKB, which keeps no table"):
+        assert offer in str(refused.value)
+    one = planned(ALL["bbkb"]).bytes
+    with pytest.raises(
+        ValueError, match=r"20 runs of BBKB .* What would fit: (\d+) of its 20 seeds in a call"
+    ) as refused:
+        planned(ALL["bbkb"], seeds=20, strategy="vmap", memory=4 * one)
+    fits = int(str(refused.value).split("What would fit: ")[1].split(" of")[0])
+    planned(ALL["bbkb"], seeds=fits, strategy="vmap", memory=4 * one)
+    with pytest.raises(ValueError, match="seeds in a call"):
+        planned(ALL["bbkb"], seeds=fits + 1, strategy="vmap", memory=4 * one)
+    with pytest.raises(ValueError, match="nothing smaller"):
+        planned(Uniform(), memory=10)
+    assert planned(ALL["gp_ucb"], memory=float("inf")).bytes > 1e5
+
+
+def test_mistakes_and_unknown_algorithms():
+    with pytest.raises(ValueError, match="no cost model for SketchedTS: only for BBKB, BKB"):
+        planned(SketchedTS(**ASSUMED))
+    for wrong, words in (
+        (dict(horizon=0), "horizon"),
+        (dict(seeds=0), "seeds"),
+        (dict(dictionary_size=0), "dictionary_size"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            planned(ALL["bbkb"], **wrong)
+    with pytest.raises(ValueError, match="ratio"):
+        planned(BBKB(**ASSUMED, ratio=0.5))
+
+
+def test_the_machine_is_measured_once(monkeypatch):
+    monkeypatch.undo()
+    calls = []
+    monkeypatch.setattr(machine, "_seconds", lambda *args: calls.append(args) or 1e-3)
+    machine.measure.cache_clear()
+    machine._entry.cache_clear()
+    try:
+        for horizon in (50, 100):
+            planned(ALL["bbkb"], horizon=horizon)
+            planned(BBKB(kernels.Gaussian(2.0), regularization=0.1), horizon=horizon)
+        assert len(calls) == 6  # five speeds, and the Gaussian kernel
+        planned(BBKB(kernels.Matern(2.0), regularization=0.1), horizon=50)
+        assert len(calls) == 7
+    finally:
+        machine.measure.cache_clear()
+        machine._entry.cache_clear()
+
+
+def test_the_line_of_the_experiments(capsys, monkeypatch):
+    """Said where it is worth it, of all runs; nothing of tiny ones; a run that does not fit is refused."""
+    assert plan_line.announce([ALL["bbkb"]], problem(), 100, 2, 2) is None
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(plan_line, "TINY", 1000)
+    grid = [BBKB(kernels.Gaussian(s), regularization=0.01) for s in (0.5, 1.0, 2.0, 4.0)]
+    whole = plan_line.announce(grid, problem(), 100, 40, 2)
+    assert whole.seeds == 40 and whole.seconds > 10 * planned(grid[-1], horizon=100, seeds=2).seconds
+    assert capsys.readouterr().out.startswith("plan: about ")
+    assert plan_line.announce([SketchedTS(**ASSUMED)], problem(), 100, 1, 1) is None
+    assert capsys.readouterr().out == "plan: there is no cost model for SketchedTS\n"
+    with pytest.raises(ValueError, match="What would fit"):
+        plan_line.announce(grid, problem(), 100, 2, 2, memory=1e5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "optimization_level=0" in os.environ.get("XLA_FLAGS", ""),
+    reason="runs are not compiled as users have them: set XLA_FLAGS to a space",
+)
+@pytest.mark.parametrize("name", ["bbkb", "bkb", "gp_ucb"])
+def test_seconds_are_true_within_a_factor_of_two(name):
+    """The second run, on an otherwise idle machine; not in CI."""
+    bandit, horizon = ALL[name], 1000
+    setting = problem(4000)
+    loops.run(bandit, setting, KEY, horizon)
+    seconds = loops.run(bandit, setting, KEY, horizon).run_seconds
+    assert 0.5 <= jsketch.plan(bandit, setting, horizon).seconds / seconds <= 2
