@@ -31,21 +31,31 @@ def _stream(name: str, title: str, item: str, note: str, *claims: Claim, classes
     )
 
 
-def _signs(item: str) -> Claim:
-    return Claim(
-        item,
-        "Taylor features of degree 2 are close to the best forecaster, and fast.",
-        "0/1 error within 5% of the least of all methods, in at most twice the least time.",
-        checks.close_and_fast,
+def _signs(item: str) -> tuple[Claim, ...]:
+    return (
+        Claim(
+            item,
+            "Taylor features of degree 2 approximate the kernel forecaster reasonably well.",
+            "0/1 error at most 5% above the exact one's where that stopped.",
+            checks.near_exact("error_rate"),
+        ),
+        Claim(
+            item,
+            "They are close to the best of all forecasters.",
+            "0/1 error within 5% of the least of those that saw the whole stream.",
+            checks.least_errors,
+        ),
+        Claim(item, "They are fast.", "Least time of the paper's methods.", checks.degree_two_is_fastest),
     )
 
 
-_NOT_AT_HAND = "The data are not at hand: put the file into the data folder first (the command says which)."
+_AS_AUTHORS = "The first author's settings, scaling and prediction (projected kernel ridge regression)."
+_SAMPLE = " Without the 880 MB file in the data folder a random sample of 39,930 rows stands in; the provenance says which."
 CASP = _stream(
     "casp",
     "casp",
     "Figure 4",
-    "The first author's settings, scaling and prediction (projected kernel ridge regression).",
+    _AS_AUTHORS,
     Claim(
         "Figure 4",
         "PKAWV's average losses.",
@@ -63,7 +73,7 @@ CASP = _stream(
         "Figure 4",
         "Taylor features of degree 2 are close to the kernel forecaster.",
         "Average loss at most 5% above the exact one's where that stopped.",
-        checks.near_exact,
+        checks.near_exact("average_loss"),
     ),
     Claim("Figure 4", "They are fast.", "Least time of the paper's methods.", checks.degree_two_is_fastest),
     Claim(
@@ -170,10 +180,10 @@ PAPER = Paper(
     "Efficient online learning with kernels for adversarial large scale problems (NeurIPS 2019)",
     (
         RATES,
-        _stream("cod_rna", "cod-rna", "Figure 2", _NOT_AT_HAND, _signs("Figure 2")),
-        _stream("susy", "SUSY", "Figure 2", _NOT_AT_HAND, _signs("Figure 2")),
+        _stream("cod_rna", "cod-rna", "Figure 2", _AS_AUTHORS, *_signs("Figure 2")),
+        _stream("susy", "SUSY", "Figure 2", _AS_AUTHORS + _SAMPLE, *_signs("Figure 2")),
         ADVERSARY,
         CASP,
-        _stream("ijcnn1", "ijcnn1", "Figure 4", _NOT_AT_HAND, _signs("Figure 4")),
+        _stream("ijcnn1", "ijcnn1", "Figure 4", _AS_AUTHORS, *_signs("Figure 4")),
     ),
 )
