@@ -30,7 +30,7 @@ LOOKS = {
     "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
     "sklearn": ("Nystroem(200) + SGD, scikit-learn", "#F0E442", "solid"),
     "go_ucb": ("GO-UCB", "#D55E00", "solid"),
-    "go_ucb_refit": ("GO-UCB, refitted", "#CC79A7", (0, (6, 1))),
+    "go_ucb_eq5": ("GO-UCB, eq. 5", "#CC79A7", (0, (6, 1))),
     "go_ucb_whole_box": ("GO-UCB, whole box", "#F0E442", (0, (5, 1.5))),
     "go_ucb_printed": ("GO-UCB, printed settings", "#8C564B", (0, (7, 2))),
     "go_ucb_printed_uniform": ("the same from uniform starts", "#7F7F7F", (0, (5, 1, 1, 1))),

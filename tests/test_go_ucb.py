@@ -21,15 +21,21 @@ from jsketch.types import Box
 KEY = jax.random.key(0)
 LAM = 0.3
 SMALL = dict(
-    initial=3, candidates=64, starts=8, steps=40, oracle=oracle.LevenbergMarquardt(steps=8, restarts=2)
+    initial=3,
+    candidates=64,
+    starts=8,
+    steps=40,
+    oracle=oracle.LevenbergMarquardt(steps=8, restarts=2),
+    refit=False,
+    reach=0.05,
 )
 PROBLEM = boxes.styblinski_tang(3, noise_std=0.01)
 HORIZON = 9
 OPTIMIZERS = {
-    "ball": GOUCB(**SMALL, reach=1.0),
-    "first_order": GOUCB(**SMALL, acquisition="first_order", reach=1.0),
+    "ball": GOUCB(**SMALL | dict(reach=1.0)),
+    "first_order": GOUCB(**SMALL | dict(reach=1.0), acquisition="first_order"),
     "phase_two_rows": GOUCB(**SMALL, exploration_rows=False, regularization=LAM),
-    "refit": GOUCB(**SMALL, refit=True, reach=0.2),
+    "refit": GOUCB(**SMALL | dict(refit=True, reach=0.2)),
     "printed": go_ucb.printed(3, steps=15, oracle=oracle.Gradient(1e-11, "sgd", steps=5, restarts=1)),
 }
 each = pytest.mark.parametrize("name", OPTIMIZERS)
@@ -356,7 +362,7 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
     bound = float(jnp.sqrt(jnp.square(TRUTH).sum()))
     optimizer = GOUCB(
         model=LINEAR, schedule=radius.OFUL(norm_bound=bound, noise_std=0.0), regularization=0.1, initial=1, reach=1.0,
-        standardize=False, exploration_rows=False, candidates=256, starts=32, steps=100,
+        refit=False, standardize=False, exploration_rows=False, candidates=256, starts=32, steps=100,
         oracle=oracle.Gradient(1e-30, "sgd", steps=1, restarts=1),
     )  # fmt: skip
     grid = jnp.linspace(-2, 2, 4001)[:, None]
@@ -376,7 +382,7 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
 
 
 def test_reach_limits_the_choice():
-    seen, _ = rounds(GOUCB(**SMALL, reach=0.05))
+    seen, _ = rounds(GOUCB(**SMALL))
     for state, query, _ in seen[1:]:
         best = state.history.x[int(jnp.argmax(jnp.where(state.history.ok, state.history.y, -jnp.inf)))]
         assert float(jnp.abs(query.x[0] - best).max()) <= 0.05 * 10 + 1e-12
@@ -439,7 +445,7 @@ def test_a_host_objective_makes_the_same_picks():
 
 def test_other_numbers_compile_nothing():
     def run(lam, b, reach):
-        optimizer = GOUCB(**SMALL, regularization=lam, reach=reach, schedule=radius.OFUL(norm_bound=b))
+        optimizer = GOUCB(**SMALL | dict(reach=reach), regularization=lam, schedule=radius.OFUL(norm_bound=b))
         loops.run_box(optimizer, PROBLEM, PROBLEM.box, KEY, HORIZON)
         return loops._one._cache_size()
 

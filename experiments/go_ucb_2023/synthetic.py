@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
 ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "uniform": lambda n: UniformBox(initial=n),
     "go_ucb": lambda n: GOUCB(initial=n),
-    "go_ucb_refit": lambda n: GOUCB(initial=n, refit=True),
+    "go_ucb_eq5": lambda n: GOUCB(initial=n, refit=False, reach=0.05),
     "go_ucb_whole_box": lambda n: GOUCB(initial=n, reach=1.0),
     "go_ucb_printed": lambda n: go_ucb.printed(n),
     "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
@@ -52,7 +52,8 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "turbo": lambda n: Turbo(initial=n),
 }
 CHOSEN = [
-    "GO-UCB: lam, b, reach, starts and steps of the ascent, scaling (the defaults, from other functions: choose.py)",
+    "GO-UCB: lam, b, reach, refit, starts and steps of the ascent, scaling (the defaults, from other functions: choose.py)",
+    "GO-UCB, eq5: parameters by eq. 5 and not by refitting, the best reach of that form on the same other functions",
     "printed settings: F = 1, ascent from the best observed point (or, printed_uniform, from a uniform one)",
     "everything of the GP methods and TuRBO: the defaults of jsketch.box",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
@@ -49,6 +50,7 @@ class GOInfo:
     failed: Array  # [] int32
     best: Array  # []
     proposal: Proposal
+    diverged: Array  # [] bool: the new parameters were not finite, so the ones before stayed
 
 
 @struct.dataclass
@@ -59,21 +61,23 @@ class GOUCB:
     acquisition: "ball", the joint maximum over x and w by ascent in whitened coordinates; "first_order", the maximum of the
     linearization in w; "plain", plain gradient steps over x and w, as printed.
 
-    Three fields go beyond the paper, and its theorem does not cover them. `reach` < 1 maximises over points whose inputs
-    differ from the best observed point's by at most that share of a side: the maximum of a network over a whole box lies in
-    a corner of it, far from all that it was fitted to. `exploration_rows` counts phase I's points, at w0, in eqs. 3 and 5,
-    which otherwise forget them. `refit` moves w_t to a least-squares fit of all observations after each of them, with
-    gradients and scaling taken anew, instead of eq. 5.
+    Three fields go beyond the paper, and its theorem does not cover them. `refit` moves w_t to a least-squares fit of all
+    observations after each of them, with gradients and scaling taken anew; without it w_t is eq. 5's, in which a row keeps
+    the linearization of its own time for good: on a function that the network cannot fit, w_t then stops moving and the same
+    point is asked for again. `reach` < 1 maximises over points whose inputs differ from the best observed point's by at most
+    that share of a side: the maximum of a network over a whole box lies in a corner of it, far from all that it was fitted
+    to. `exploration_rows` counts phase I's points in eqs. 3 and 5, which otherwise forget them (a refit has all anyway).
+    Numbers were chosen on functions that are not the paper's (experiments/go_ucb_2023/choose.py).
     """
 
     schedule: Any = OFUL()
     oracle: Any = LevenbergMarquardt()
     regularization: ArrayLike | None = 0.01  # lam; None is the printed sqrt(T) log^2 T
-    reach: ArrayLike = 0.05
+    reach: ArrayLike = 0.02
     rate: ArrayLike = 0.05  # of the ascent over x; Adam's falls to zero along a cosine
     model: Any = struct.field(pytree_node=False, default=Network())
     acquisition: str = struct.field(pytree_node=False, default="ball")
-    refit: bool = struct.field(pytree_node=False, default=False)
+    refit: bool = struct.field(pytree_node=False, default=True)
     exploration_rows: bool = struct.field(pytree_node=False, default=True)
     standardize: bool = struct.field(pytree_node=False, default=True)
     initial: int = struct.field(pytree_node=False, default=8)  # n
@@ -115,13 +119,15 @@ class GOUCB:
     def tell(self, state: GOState, query: GOQuery, y: Array, key: PRNGKey) -> tuple[GOState, GOInfo]:
         """Learns y [B]: the oracle's fit after phase I, then one row of eqs. 3 and 5 an evaluation."""
         after = history.add(state.history, BoxQuery(query.x, query.mask), y)
-        new = lax.cond(
+        new, diverged = lax.cond(
             state.history.count == 0,
             lambda: parametric.explored(self, state.replace(history=after), key),
             lambda: parametric.learned(self, state, after, self._regularization(state)),
         )
+        # a query beyond the horizon is empty and teaches nothing
+        new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
         news = history.info(state.history, after)
-        return new, GOInfo(news.observed, news.failed, news.best, query.proposal)
+        return new, GOInfo(news.observed, news.failed, news.best, query.proposal, diverged)
 
     def ball(self, state: GOState) -> Ball:
         """Ball_t around the state's w_t (eqs. 3 and 6)."""
@@ -166,9 +172,9 @@ class GOUCB:
 
 
 def printed(initial: int, **changes: Any) -> GOUCB:
-    """The settings of Appendix D.1: no scaling, SGD at rate 1e-11, lam = sqrt(T) log^2 T, beta_t = d_w^3 t / T (F = 1), 2000
-    plain gradient steps of 1e-4. Where the ascent starts is not printed: here, at the best observed point, or, with
-    from_best=False, at a uniform one."""
+    """The settings of Appendix D.1: eq. 5, no scaling, SGD at rate 1e-11, lam = sqrt(T) log^2 T, beta_t = d_w^3 t / T
+    (F = 1), 2000 plain gradient steps of 1e-4. Where the ascent starts is not printed: here, at the best observed point, or,
+    with from_best=False, at a uniform one."""
     settings = GOUCB(
         schedule=radius.Printed(),
         oracle=oracle.printed(),
@@ -176,6 +182,7 @@ def printed(initial: int, **changes: Any) -> GOUCB:
         reach=1.0,
         rate=1e-4,
         acquisition="plain",
+        refit=False,
         exploration_rows=False,
         standardize=False,
         initial=initial,

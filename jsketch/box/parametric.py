@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.box import oracle, scaling
@@ -34,25 +34,46 @@ class GOState:
     targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); zero where nothing was learned
 
 
-def explored(go: Any, state: GOState, key: PRNGKey) -> GOState:
-    """The state after phase I: scaling and w0."""
+def explored(go: Any, state: GOState, key: PRNGKey) -> tuple[GOState, Array]:
+    """The state after phase I, with scaling and w0; and whether the oracle diverged, which leaves w0 as it was drawn."""
     model, past = flatten(go.model, state.box.lower), state.history
     units = scaling.standard(state.box, past) if go.standardize else scaling.identity(state.box)
     x, y = units.inputs(past.x), units.values(past.y)
     # of the horizon's slots only the first are in use
     n = min(go.initial, past.capacity)
-    w0 = oracle.fit(go.oracle, model, x[:n], y[:n], past.ok[:n], key).w
+    fitted = oracle.fit(go.oracle, model, x[:n], y[:n], past.ok[:n], key)
+    w0, diverged = _finite(fitted.w, model.draw(key))
     state = state.replace(scaling=units, w0=w0, centre=w0)
-    return _with_rows(go, state, past.ok) if go.exploration_rows else state
+    return (_with_rows(go, state, past.ok) if go.exploration_rows else state), diverged
 
 
-def learned(go: Any, state: GOState, after: History, lam: ArrayLike) -> GOState:
-    """The state after an evaluation of phase II, the last of `after`."""
+def learned(go: Any, state: GOState, after: History, lam: ArrayLike) -> tuple[GOState, Array]:
+    """The state after an evaluation of phase II, the last of `after`, and whether its parameters diverged."""
     new = state.replace(history=after)
-    return _refitted(go, new) if go.refit else _with_one_row(go, new, lam)
+    if go.refit:
+        return _refitted(go, new)
+    if not go.standardize:
+        return _with_one_row(go, new, lam)
+    return lax.cond(
+        state.history.ok.sum() < 2,  # no scale yet
+        lambda: _rescaled(go, new),
+        lambda: _with_one_row(go, new, lam),
+    )
 
 
-def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> GOState:
+def _finite(new: Array, old: Array) -> tuple[Array, Array]:
+    """(new, if all of it is finite, else old; whether it is not)."""
+    diverged = ~jnp.isfinite(new).all()
+    return jnp.where(diverged, old, new), diverged
+
+
+def _rescaled(go: Any, state: GOState) -> tuple[GOState, Array]:
+    """The scaling that two values have where one had none; w0 stays."""
+    state = state.replace(scaling=scaling.standard(state.box, state.history), centre=state.w0)
+    return _with_rows(go, state, state.history.ok), jnp.zeros((), bool)
+
+
+def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> tuple[GOState, Array]:
     """The last evaluation's row, at the w_t with which it was chosen, and w_{t+1} (eqs. 3 and 5)."""
     model, past = flatten(go.model, state.box.lower), state.history
     slot = past.count - 1
@@ -63,18 +84,17 @@ def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> GOState:
     gradients = put(state.gradients, slot, gradient)
     targets = put(state.targets, slot, matmul(gradient, state.centre) + residual)
     sigma = ellipsoid(gradients, lam)
-    return state.replace(
-        gradients=gradients, targets=targets, centre=estimate(sigma, gradients, targets, state.w0)
-    )
+    centre, diverged = _finite(estimate(sigma, gradients, targets, state.w0), state.centre)
+    return state.replace(gradients=gradients, targets=targets, centre=centre), diverged
 
 
-def _refitted(go: Any, state: GOState) -> GOState:
+def _refitted(go: Any, state: GOState) -> tuple[GOState, Array]:
     """Scaling, centre and all rows anew."""
     model, past = flatten(go.model, state.box.lower), state.history
     units = scaling.standard(state.box, past) if go.standardize else state.scaling
     x, y = units.inputs(past.x), units.values(past.y)
-    w = go.oracle.refine(model, state.centre, x, y, past.ok).w
-    return _with_rows(go, state.replace(scaling=units, centre=w), past.ok)
+    w, diverged = _finite(go.oracle.refine(model, state.centre, x, y, past.ok).w, state.centre)
+    return _with_rows(go, state.replace(scaling=units, centre=w), past.ok), diverged
 
 
 def _with_rows(go: Any, state: GOState, ok: Array) -> GOState:

@@ -50,6 +50,6 @@ def standard(box: Box, past: History) -> Scaling:
     count = jnp.maximum(past.ok.sum(), 1).astype(past.y.dtype)
     mean = jnp.where(past.ok, past.y, 0).sum() / count
     deviation = jnp.sqrt(jnp.where(past.ok, jnp.square(past.y - mean), 0).sum() / count)
-    least = jnp.sqrt(jnp.finfo(past.y.dtype).eps) * jnp.abs(mean)  # below it, a deviation is rounding
+    least = 64 * jnp.finfo(past.y.dtype).eps * jnp.abs(mean)  # below it, a deviation is rounding
     deviation = jnp.where(deviation > least, deviation, 1)
     return Scaling((box.lower + box.upper) / 2, (box.upper - box.lower) / 2, mean, deviation)

@@ -1,0 +1,68 @@
+"""GO-UCB where things go wrong: points that repeat, oracles that diverge, too few values for a scale, nothing to tell."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsketch import loops
+from jsketch.box import GOUCB, oracle, scaling
+from jsketch.box.network import Network
+from jsketch.problems import boxes
+
+KEY = jax.random.key(0)
+SMALL = GOUCB(
+    model=Network(hidden=4),
+    initial=3,
+    candidates=16,
+    starts=4,
+    steps=10,
+    oracle=oracle.LevenbergMarquardt(steps=5, restarts=2),
+)
+PROBLEM = boxes.styblinski_tang(3)
+HORIZON = 12
+
+
+def test_a_refitted_run_asks_for_new_points():
+    run = loops.run_box(SMALL, PROBLEM, PROBLEM.box, KEY, HORIZON)
+    assert len(np.unique(np.asarray(run.x), axis=0)) == HORIZON and not np.asarray(run.info.diverged).any()
+
+
+def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
+    wild = oracle.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
+    run = loops.run_box(SMALL.replace(oracle=wild), PROBLEM, PROBLEM.box, KEY, 5)
+    assert np.asarray(run.info.diverged).all()
+    assert np.isfinite(np.asarray(run.x)).all() and np.isfinite(np.asarray(run.state.centre)).all()
+
+
+def test_a_scale_is_found_as_soon_as_there_are_two_values():
+    """Two of three initial evaluations fail; the values are near 1000."""
+    optimizer = SMALL.replace(refit=False)
+    state = optimizer.init(PROBLEM.box, KEY, HORIZON)
+    ask, tell = jax.jit(optimizer.ask), jax.jit(optimizer.tell)
+    for t, y in enumerate(([1000.0, jnp.nan, jnp.nan], [jnp.nan] * 3, [1004.0] * 3, [1008.0] * 3)):
+        query = ask(state, jax.random.fold_in(KEY, t))
+        state, _ = tell(state, query, jnp.asarray(y), KEY)
+        expected = [(1000, 1), (1000, 1), (1002, 2), (1002, 2)][t]
+        np.testing.assert_allclose([state.scaling.mean, state.scaling.deviation], expected)
+    used = np.asarray(state.history.ok)
+    assert np.asarray(state.gradients)[used].any(1).all() and not np.asarray(state.gradients)[~used].any()
+
+
+def test_a_query_beyond_the_horizon_is_empty_and_teaches_nothing():
+    run = loops.run_box(SMALL, PROBLEM, PROBLEM.box, KEY, HORIZON)
+    query = SMALL.ask(run.state, KEY)
+    assert int(query.size) == 0
+    after, info = SMALL.tell(run.state, query, jnp.zeros(3), KEY)
+    jax.tree.map(np.testing.assert_array_equal, after, run.state)
+    assert int(info.observed) == 0
+
+
+def test_single_precision_sees_small_deviations():
+    """Values of 1000 that differ by 0.5, a two-thousandth; equal ones are only centred."""
+    state = SMALL.init(jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.box), KEY, 4)
+    past = state.history.replace(
+        y=jnp.asarray([1000.5, 999.5, 1000.5, 999.5], jnp.float32), ok=jnp.ones(4, bool)
+    )
+    assert float(scaling.standard(state.box, past).deviation) == 0.5
+    equal = past.replace(y=jnp.full(4, 0.1, jnp.float32))
+    assert float(scaling.standard(state.box, equal).deviation) == 1
