@@ -37,6 +37,8 @@ LOOKS = {
     "gp_ei": ("GP-EI", "#009E73", (0, (2, 1))),
     "gp_pi": ("GP-PI", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),
     "turbo": ("TuRBO", "#E69F00", (0, (1, 1))),
+    "suggested": ("scripts/suggest", "#D55E00", "solid"),
+    "random": ("random batches", "#0072B2", (0, (5, 1.5))),
 }
 
 

@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,9 @@ def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
 
 
 def environment() -> dict[str, Any]:
-    """Commit, versions and hardware of this process, for the summary. Holds no path and no host name."""
-    return {"commit": commit(), "versions": versions(), "hardware": hardware(), "dtype": _float_dtype()}
+    """Day, commit, versions and hardware of this process, for the summary. Holds no path and no host name."""
+    day = datetime.now(UTC).date().isoformat()
+    return {"date": day, "commit": commit(), "versions": versions(), "hardware": hardware(), "dtype": _float_dtype()}
 
 
 def commit() -> dict[str, Any]:

@@ -1,0 +1,126 @@
+"""A laboratory with a robot: 20 rounds of `scripts/suggest` on a real library, against random batches.
+
+    python -m experiments.closed_loop --out results/closed_loop
+
+The library is Abalone: 4,177 animals with 8 measurements; an experiment counts the rings of one (no noise, 1 to 29). Every
+round reads the two tables, suggests the next batch and adds what was counted, as a user does with files. Simple regret is
+29 less the best count so far; a random batch is drawn from what is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from experiments import data, plots, results, suggest, tidy
+from experiments.compile_cache import use_compile_cache
+
+
+def played(library: pd.DataFrame, values: pd.Series, rounds: int, batch: int, seed: int) -> np.ndarray:
+    """Values [rounds, batch] of the suggested candidates; values is indexed by their ids."""
+    found = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        library.to_csv(folder / "library.csv", index=False)
+        done = folder / "done.csv"
+        for t in range(rounds):
+            known = ["--observations", str(done)] if t else []
+            arguments = ["--candidates", str(folder / "library.csv"), *known, "--batch", str(batch)]
+            arguments += ["--seed", str(seed), "--out", str(folder / "next.csv")]
+            with contextlib.redirect_stdout(io.StringIO()):  # twenty times what one run prints
+                suggest.run(suggest.parse(arguments))
+            ids = pd.read_csv(folder / "next.csv")["id"]
+            counted = values[ids]
+            row = pd.DataFrame({"id": ids, "value": counted.to_numpy()})
+            row.to_csv(done, mode="a", header=not t, index=False)
+            found.append(counted.to_numpy())
+    return np.array(found)
+
+
+def drawn(values: np.ndarray, rounds: int, batch: int, seed: int) -> np.ndarray:
+    """Values [rounds, batch] of random batches without repetition."""
+    return np.random.default_rng(seed).permutation(values)[: rounds * batch].reshape(rounds, batch)
+
+
+def simple_regret(found: np.ndarray, largest: float) -> np.ndarray:
+    """[rounds], of values [rounds, batch]."""
+    return largest - np.maximum.accumulate(found.max(1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--random-seeds", type=int, default=1000, help="of the random batches, which cost nothing"
+    )
+    parser.add_argument("--data-dir", type=Path, help="folder of the data files")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    options = parser.parse_args()
+    for name in ("rounds", "batch", "seeds", "random_seeds"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1; {getattr(options, name)} was given")
+    jax.config.update("jax_enable_x64", True)
+    use_compile_cache()
+    abalone = data.load("abalone", options.data_dir)
+    if options.rounds * options.batch > len(abalone.target):
+        parser.error(f"the library has {len(abalone.target)} candidates")
+    print(f"data: {data.describe(data.SOURCES['abalone'])}")
+    library = pd.DataFrame(abalone.features).add_prefix("feature_")
+    library.insert(0, "id", np.arange(len(library)))
+    values, largest = pd.Series(abalone.target), float(abalone.target.max())
+    size, regrets, begin = (options.rounds, options.batch), {}, time.perf_counter()
+    regrets["suggested"] = [
+        simple_regret(played(library, values, *size, seed), largest) for seed in tqdm(range(options.seeds))
+    ]
+    seconds = (time.perf_counter() - begin) / options.seeds / options.rounds
+    regrets["random"] = [
+        simple_regret(drawn(abalone.target, *size, seed), largest) for seed in range(options.random_seeds)
+    ]
+    report(options, regrets, seconds)
+
+
+def report(options: argparse.Namespace, regrets: dict[str, list[np.ndarray]], seconds: float) -> None:
+    """Says, draws and saves what was found."""
+    config = dict(
+        data=data.describe(data.SOURCES["abalone"]), rounds=options.rounds, batch=options.batch, root_seed=0
+    )
+    ends = {name: np.array([curve[-1] for curve in curves]) for name, curves in regrets.items()}
+    better = float(ends["random"].mean() / max(ends["suggested"].mean(), 1e-12))
+    t = np.arange(1, options.rounds + 1) * options.batch
+    runs = [
+        tidy.Run(dict(problem="abalone", algorithm=name, **config), seed, dict(t=t, simple_regret=curve))
+        for name, curves in regrets.items()
+        for seed, curve in enumerate(curves[:100])
+    ]
+    summary = dict(
+        config=config, seconds_a_round=seconds, random_over_suggested=better, **results.environment()
+    )
+    summary["simple_regret"] = {name: results.describe(end, ci=True) for name, end in ends.items()}
+    summary["simple_regret"]["random"].pop("values", None)
+    results.write_json(options.out / "summary.json", summary)
+    tidy.write(options.out, runs, "closed_loop", "Abalone as a library")
+    curves = {name: (t, np.stack(rows)) for name, rows in regrets.items()}
+    title = f"Abalone as a library, {options.rounds} batches of {options.batch}"
+    plots.streams(options.out / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations")
+    for name, end in ends.items():
+        print(
+            f"{name:10s} simple regret {end.mean():.2f} +- {results.ci95(end):.2f} rings ({len(end)} seeds)"
+        )
+    print(f"random batches end {better:.1f} times as far below the maximum; {seconds:.1f} s a round")
+
+
+if __name__ == "__main__":
+    main()
