@@ -240,6 +240,44 @@ def test_wrong_calls(tmp_path):
         loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
 
 
+@struct.dataclass
+class Valued:
+    """An objective whose noiseless value is a vector."""
+
+    def __call__(self, x, key):
+        return x.sum()
+
+    def value(self, x):
+        return x[:1]
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (lambda x, key: x[:1], r"returns one number, shape \(\); an array of shape \(1,\) and dtype float64"),
+        (lambda x, key: x, r"an array of shape \(2,\)"),
+        (lambda x, key: jax.lax.complex(x[0], x[1]), r"an array of shape \(\) and dtype complex128"),
+        (lambda x, key: None, "None was returned"),
+        (lambda x, key: (x[0], x[1]), "was returned"),
+        (lambda x: x.sum(), r"a function of a point and a key; its arguments are \(x\)"),
+        (lambda x, key, more: x.sum(), r"its arguments are \(x, key, more\)"),
+        (Valued(), r"value must be a function of a point that returns one number, .*shape \(1,\)"),
+    ],
+)
+def test_objectives_that_are_refused(objective, words):
+    """Nothing is compiled: each is said while tracing, one evaluation a round or not."""
+    with pytest.raises(ValueError, match=words):
+        loops.run_box(UniformBox(), objective, BOX, KEY, 3)
+    with pytest.raises(ValueError, match=words):
+        loops.rollout_box(UniformBox(), objective, BOX, KEY, 3)
+
+
+def test_integers_and_booleans_are_numbers():
+    for objective in (lambda x, key: 3, lambda x, key: x[0] > 0):
+        run = jax.eval_shape(lambda f=objective: loops.rollout_box(UniformBox(), f, BOX, KEY, 3))
+        assert run.y.shape == (3,) and run.y.dtype == BOX.lower.dtype
+
+
 def test_lists_of_integers_are_a_box():
     run = loops.run_box(
         UniformBox(initial=2), lambda x, key: -jnp.square(x).sum(), Box([-1, 0], [1, 2]), KEY, 4
