@@ -171,6 +171,12 @@ def test_dtypes_follow_the_box(name):
         (Box(jnp.zeros(2), jnp.ones(3)), "upper must have shape"),
         (Box(jnp.zeros((2, 1)), jnp.ones((2, 1))), "lower must be a vector"),
         (Box(jnp.zeros(0), jnp.ones(0)), "at least one input"),
+        ((jnp.zeros(2), jnp.ones(2)), r"a box is Box\(lower, upper\), .*; \(Array"),
+        (Box, "a box is Box.*; <class"),
+        (None, "a box is Box.*; None was given"),
+        (Box(["low", "0"], ["high", "1"]), "a box's lower and upper must be numbers"),
+        (Box(None, jnp.ones(2)), "a box's lower and upper must be numbers; None"),
+        (Box([0j], [1j]), "a number was expected"),
     ],
 )
 def test_wrong_boxes(box, words):
@@ -194,12 +200,26 @@ def test_wrong_settings():
         (GP.replace(starts=0), "starts must be an integer"),
         (GP.replace(steps=0), "steps must be an integer"),
         (GP.replace(restarts=-1), "restarts must be"),
+        (GP.replace(restarts=1.5), "restarts must be an integer, at least 0; 1.5"),
+        (GP.replace(restarts=True), "restarts must be an integer, at least 0; True"),
         (GP.replace(candidates=3), "candidates must be at least twice"),
+        (GP.replace(candidates=20.0), "candidates must be an integer of at least 1; 20.0"),
+        (GP.replace(steps=True), "steps must be an integer of at least 1; True"),
+        (GP.replace(candidates=10**12), "1000000000000 candidates .* GB, and there are .* GB: take fewer"),
+        (GP.replace(starts=10**12, candidates=2 * 10**12), "1000000000000 starts .*: take fewer"),
+        (GP.replace(initial=10**13), "10000000000000 initial points, need about .*: take fewer"),
     ]:
         with pytest.raises(ValueError, match=words):
             optimizer.init(BOX, KEY, 5)
-    with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
-        GP.init(BOX, KEY, 0)
+    for optimizer in (GP, TURBO):
+        with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
+            optimizer.init(BOX, KEY, 0)
+        for horizon in (10**7, np.int64(10**11)):  # whose square is no int64
+            with pytest.raises(
+                ValueError, match=f"^{horizon} evaluations .* GB, and there are .*: take fewer"
+            ):
+                optimizer.init(BOX, KEY, horizon)
+    assert GP.init(BOX, KEY, 2000).history.capacity == TURBO.init(BOX, KEY, 2000).history.capacity == 2000
 
 
 def test_wrong_calls(tmp_path):

@@ -14,7 +14,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.box import gp, history, trust_regions
+from jsketch.box import gp, history, memory, trust_regions
 from jsketch.box.fit import Bounds, each, fit
 from jsketch.box.gp import Data
 from jsketch.box.history import History
@@ -80,29 +80,46 @@ class Turbo:
     fit_steps: int = struct.field(pytree_node=False, default=15)  # L-BFGS steps of each
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> TurboState:
-        """Nothing evaluated yet. Raises ValueError on static mistakes."""
+        """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations, candidates, frequencies or
+        regions than memory allows."""
         checks.capacity(regions=self.regions, batch=self.batch, fit_steps=self.fit_steps)
+        checks.capacity(frequencies=self.frequencies, initial=self.initial, horizon=horizon)
         checks.capacity(candidates=self.batch if self.candidates is None else self.candidates)
         checks.a_kernel(self.kernel)
-        checks.nonnegative(restarts=self.restarts)
+        checks.count(restarts=self.restarts)
         checks.positive(least_length=self.least_length)
         self.bounds.check()
         box = history.checked_box(box)
-        initial = history.initial_points(box, key, self.initial)
         if self.initial < self.regions:
             raise ValueError(
                 f"each of the {self.regions} regions needs one of the initial points; initial is {self.initial}."
             )
-        if self._candidates(initial.shape[1]) < self.batch:
+        if self._candidates(box.lower.size) < self.batch:
             raise ValueError(
                 f"candidates must be at least the batch, {self.batch}; {self.candidates} was given."
             )
+        self._check_memory(box, horizon)
+        initial = history.initial_points(box, key, self.initial)
         return TurboState(
             box=box,
             initial=initial,
             history=history.empty(box, horizon),
             owner=jnp.zeros(horizon, jnp.int32),
             regions=self._fresh(jnp.zeros((), jnp.int32), initial),
+        )
+
+    def _check_memory(self, box: Box, horizon: int) -> None:
+        d, n = box.lower.size, int(horizon)
+        count, features = int(self._candidates(d)), 2 * int(self.frequencies)
+        # at the least: a region's covariance, factor and one product, its candidates' features and covariances; all regions'
+        # candidates and draws; the points
+        floats = 3 * n**2 + (n + count) * features + n * count
+        floats += int(self.regions) * count * (d + int(self.batch)) + d * (int(self.initial) + n)
+        memory.check(
+            floats * box.lower.dtype.itemsize,
+            f"{horizon} evaluations with {count} candidates in {self.frequencies} frequencies, {self.regions} regions,"
+            f" batches of {self.batch} and {self.initial} initial points of {d} inputs",
+            "take fewer",
         )
 
     def ask(self, state: TurboState, key: PRNGKey) -> TurboQuery:
