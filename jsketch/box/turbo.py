@@ -236,7 +236,7 @@ class Turbo:
             candidate_key, sample_key = jax.random.split(key)
             data = self._data(state, mine)
             count = self._candidates(state.initial.shape[1])
-            u = trust_regions.candidates(data, region.numbers, region.length, candidate_key, count)
+            u = trust_regions.candidates(data, mine, region.numbers, region.length, candidate_key, count)
 
             def draws(data: Data) -> Array:
                 posterior = gp.condition(self.kernel, region.numbers, data)
