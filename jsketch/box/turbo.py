@@ -66,6 +66,15 @@ class Turbo:
     `candidates` Thompson-sampled points a region and round: by default 100 for each input, at most 5000, are drawn in
     `frequencies` random Fourier features.
     A region that has become too small starts anew, from as many uniform points as it had at first.
+
+    Departures from the published code (theory.md A11), which minimises. First points are uniform, not a Latin hypercube:
+    all optimisers here share them. y is standardized by the mean, not the median, and the standard deviation of the region's
+    own successful evaluations. Hyperparameters are fitted by L-BFGS from the last fit, not by 50 steps of Adam. Thompson
+    samples are of f: the fitted noise is in the posterior, but none is added to the samples, as it is there; and the prior's
+    part of them comes from Fourier features, whose covariance is right on average only. A candidate that would change no
+    input changes a random one of all, where the published one never takes the last. Failures are counted in evaluations,
+    max(4, d) of them, so that batches that regions share mean the same; for one region with batches of b these are the
+    published ceil(max(4 / b, d / b)) rounds.
     """
 
     kernel: Any = Matern()
