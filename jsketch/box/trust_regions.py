@@ -60,9 +60,8 @@ def candidates(
     slots, have failed, the first of them stands for the best."""
     point_key, which_key, one_key = jax.random.split(key, 3)
     shape, dtype = (count, data.u.shape[1]), data.u.dtype
-    failed = jnp.where(
-        mine, jnp.finfo(dtype).min, -jnp.inf
-    )  # above the slots of other regions, below all that is observed
+    # a failure of its own is below all that is observed, and above the slots of other regions
+    failed = jnp.where(mine, jnp.finfo(dtype).min, -jnp.inf)
     best = data.u[jnp.argmax(jnp.where(data.mask, data.y, failed))]
     logs = jnp.log(numbers.lengthscale)
     half = jnp.exp(logs - logs.mean()) * length / 2  # long where f varies slowly; the volume is length^d
