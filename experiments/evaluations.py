@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 COLUMNS = "key TEXT PRIMARY KEY, value REAL, error TEXT NOT NULL, seconds REAL NOT NULL"
+PATIENCE = 60  # seconds to wait for another process that writes
 
 
 class Outcome(NamedTuple):
@@ -27,7 +28,7 @@ def once(path: Path, key: dict[str, Any], evaluate: Callable[[], float]) -> Outc
 
     An evaluation that raises, or whose value is not finite, has failed and is recorded as such. Lack of memory and files
     that cannot be read are the machine's failures, not the evaluation's: they are raised. Raises ValueError for a file
-    that is no such table.
+    that is no such table, and for one to which another process is writing all the time.
     """
     name = json.dumps(key, sort_keys=True)
     rows = _query(path, "SELECT value, error, seconds FROM evaluations WHERE key = ?", (name,))
@@ -62,10 +63,16 @@ def _query(path: Path, command: str, values: tuple) -> list[tuple]:
     """A transaction of its own, so that what was recorded stays recorded."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with closing(sqlite3.connect(path, timeout=60)) as table, table:
+        with closing(sqlite3.connect(path, timeout=PATIENCE)) as table, table:
             table.execute(f"CREATE TABLE IF NOT EXISTS evaluations ({COLUMNS})")
             return table.execute(command, values).fetchall()
     except sqlite3.DatabaseError as error:
+        # extended codes have the primary one in their last byte; what is not SQLite's own has none
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise ValueError(
+                f"another process is writing to the table of evaluations {path}, for {PATIENCE} seconds by now: wait for it,"
+                " or use another --table."
+            ) from error
         raise ValueError(
             f"the table of evaluations {path} cannot be used ({error}): name another file, or remove it."
         ) from error

@@ -199,8 +199,15 @@ def _warn_of_precision(domain: Arms, kernel: Any, regularization: Any) -> None:
 def capacity(**values: int) -> None:
     """Raises ValueError unless every named static capacity is an integer >= 1."""
     for name, value in values.items():
-        if not isinstance(value, int | np.integer) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1; {value!r} was given.")
+
+
+def count(**values: int) -> None:
+    """Raises ValueError unless every named static count is an integer >= 0."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise ValueError(f"{name} must be an integer, at least 0; {value!r} was given.")
 
 
 def choice(choices: tuple[str, ...], **values: Any) -> None:

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import struct
+from flax import serialization, struct
 
-from jsketch import Box, loops
+from jsketch import Box, kernels, loops
 from jsketch.box import GPBandit, Turbo, UniformBox, history
 from jsketch.problems import boxes
 
@@ -171,6 +171,12 @@ def test_dtypes_follow_the_box(name):
         (Box(jnp.zeros(2), jnp.ones(3)), "upper must have shape"),
         (Box(jnp.zeros((2, 1)), jnp.ones((2, 1))), "lower must be a vector"),
         (Box(jnp.zeros(0), jnp.ones(0)), "at least one input"),
+        ((jnp.zeros(2), jnp.ones(2)), r"a box is Box\(lower, upper\), .*; \(Array"),
+        (Box, "a box is Box.*; <class"),
+        (None, "a box is Box.*; None was given"),
+        (Box(["low", "0"], ["high", "1"]), "a box's lower and upper must be numbers"),
+        (Box(None, jnp.ones(2)), "a box's lower and upper must be numbers; None"),
+        (Box([0j], [1j]), "a number was expected"),
     ],
 )
 def test_wrong_boxes(box, words):
@@ -194,12 +200,26 @@ def test_wrong_settings():
         (GP.replace(starts=0), "starts must be an integer"),
         (GP.replace(steps=0), "steps must be an integer"),
         (GP.replace(restarts=-1), "restarts must be"),
+        (GP.replace(restarts=1.5), "restarts must be an integer, at least 0; 1.5"),
+        (GP.replace(restarts=True), "restarts must be an integer, at least 0; True"),
         (GP.replace(candidates=3), "candidates must be at least twice"),
+        (GP.replace(candidates=20.0), "candidates must be an integer of at least 1; 20.0"),
+        (GP.replace(steps=True), "steps must be an integer of at least 1; True"),
+        (GP.replace(candidates=10**12), "1000000000000 candidates .* GB, and there are .* GB: take fewer"),
+        (GP.replace(starts=10**12, candidates=2 * 10**12), "1000000000000 starts .*: take fewer"),
+        (GP.replace(initial=10**13), "10000000000000 initial points, need about .*: take fewer"),
     ]:
         with pytest.raises(ValueError, match=words):
             optimizer.init(BOX, KEY, 5)
-    with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
-        GP.init(BOX, KEY, 0)
+    for optimizer in (GP, TURBO):
+        with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
+            optimizer.init(BOX, KEY, 0)
+        for horizon in (10**7, np.int64(10**11)):  # whose square is no int64
+            with pytest.raises(
+                ValueError, match=f"^{horizon} evaluations .* GB, and there are .*: take fewer"
+            ):
+                optimizer.init(BOX, KEY, horizon)
+    assert GP.init(BOX, KEY, 2000).history.capacity == TURBO.init(BOX, KEY, 2000).history.capacity == 2000
 
 
 def test_wrong_calls(tmp_path):
@@ -221,23 +241,151 @@ def test_wrong_calls(tmp_path):
         with pytest.raises(ValueError, match=words):
             action()
 
+
+def test_checkpoints_that_are_refused(tmp_path):
     path = tmp_path / "run"
     begun = loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
     with pytest.raises(ValueError, match="planned for 3 evaluations"):
         loops.drive_box(UniformBox(), on_host, BOX, KEY, 4, state=begun)
     wider = Box(BOX.lower - 1, BOX.upper)
-    for arguments in [
-        (UniformBox(), on_host, BOX, KEY, 4),
-        (UniformBox(), on_host, BOX, jax.random.key(1), 3),
-        (UniformBox(), on_host, wider, KEY, 3),
-        (UniformBox(initial=2), on_host, BOX, KEY, 3),
-        (GP, on_host, BOX, KEY, 3),
+    for arguments, words in [
+        ((UniformBox(), on_host, BOX, KEY, 4), "horizon was 3, is 4"),
+        ((UniformBox(), on_host, BOX, jax.random.key(1), 3), r"key.* was \[0, 0\], is \[0, 1\]"),
+        ((UniformBox(), on_host, wider, KEY, 3), r"box.lower was \[-5.0, 0.0\], is \[-6.0, -1.0\]"),
+        ((UniformBox(initial=2), on_host, BOX, KEY, 3), "optimizer.initial was 1, is 2"),
+        ((GP, on_host, BOX, KEY, 3), "optimizer was UniformBox, is GPBandit"),
     ]:
-        with pytest.raises(ValueError, match="name another file, or remove it"):
+        with pytest.raises(ValueError, match=f"{words}.*Name another file, or remove it"):
             loops.drive_box(*arguments, checkpoint=path)
-    path.write_bytes(b"no run at all")
-    with pytest.raises(ValueError, match="name another file, or remove it"):
-        loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
+    for optimizer, box, key, words in [
+        (UniformBox(), BOX, jax.random.key(1), "key"),
+        (UniformBox(), wider, KEY, "box.lower"),
+        (GP, BOX, KEY, "the optimiser's state was UniformState, is GPState"),
+    ]:
+        with pytest.raises(ValueError, match=f"state is of another run: {words}"):
+            loops.drive_box(optimizer, on_host, box, key, 3, state=begun)
+    content = path.read_bytes()
+    last = bytes([content[-1] ^ 1])
+    for broken, words in [
+        (b"no run at all", "is not a saved jsketch run over a box"),
+        (b"", "is not a saved"),
+        (content[:-9], "is damaged"),
+        (content[:-1] + last, "is damaged"),
+        (serialization.to_bytes(begun), "is not a saved .* before files said"),  # as it was once
+    ]:
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=f"{words}.*Name another file, or remove it"):
+            loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
+    with pytest.raises(ValueError, match="a folder that exists"):
+        loops.drive_box(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=tmp_path / "none" / "run")
+
+
+class Plain:
+    """An object without a repr of its own."""
+
+
+@struct.dataclass
+class Labelled:
+    """Uniform points, with settings that no state shows."""
+
+    width: float = 1.96
+    kernel: object = kernels.Matern()
+    refit: bool = struct.field(pytree_node=False, default=True)
+    model: object = struct.field(pytree_node=False, default=None)
+
+    def init(self, box, key, horizon):
+        return UniformBox().init(box, key, horizon)
+
+    def ask(self, state, key):
+        return UniformBox().ask(state, key)
+
+    def tell(self, state, query, y, key):
+        return UniformBox().tell(state, query, y, key)
+
+
+def test_a_checkpoint_of_other_settings_of_which_the_state_shows_nothing(tmp_path):
+    path = tmp_path / "run"
+    loops.drive_box(Labelled(), on_host, BOX, KEY, 2, checkpoint=path)
+    for change, words in [
+        (dict(kernel=kernels.Gaussian()), "optimizer.kernel was Matern, is Gaussian"),
+        (dict(width=2.5), "optimizer.width was 1.96, is 2.5"),
+        (dict(refit=False), "optimizer.refit was True, is False"),
+        (dict(width=2.5, refit=False), "refit was True, is False; optimizer.width was"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            loops.drive_box(Labelled(**change), pytest.fail, BOX, KEY, 2, checkpoint=path)
+    # an object that has no description of its own is not told by where it lies in memory
+    path.unlink()
+    loops.drive_box(Labelled(model=Plain()), on_host, BOX, KEY, 2, checkpoint=path)
+    assert loops.drive_box(Labelled(model=Plain()), pytest.fail, BOX, KEY, 2, checkpoint=path).t == 2
+
+
+def test_a_state_and_a_file(tmp_path):
+    """The longer of the two is gone on with, whichever it is; another run is refused."""
+    path, calls = tmp_path / "run", []
+
+    def objective(x):
+        calls.append(x)
+        if len(calls) in (3, 6):
+            raise KeyboardInterrupt
+        return float(len(calls))
+
+    def run(**start):
+        return loops.drive_box(UniformBox(), objective, BOX, KEY, 5, **start)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(checkpoint=path)
+    short = path.read_bytes()  # two evaluations
+    with pytest.raises(KeyboardInterrupt):
+        run(checkpoint=path)
+    done = run(checkpoint=path)
+    assert done.y.tolist() == [1, 2, 4, 5, 7] and len(calls) == 7
+    path.write_bytes(short)
+    assert run(state=done, checkpoint=path).y.tolist() == done.y.tolist()
+    begun = done.replace(x=done.x[:0], y=done.y[:0], told=0)
+    assert run(state=begun, checkpoint=path).y.tolist() == [1, 2, 8, 9, 10]
+    with pytest.raises(ValueError, match="holds 5 evaluations that are not those of the state"):
+        run(state=done, checkpoint=path)
+    with pytest.raises(ValueError, match="state is what drive_box returned, a DrivenBox; dict"):
+        run(state={})
+
+
+@struct.dataclass
+class Valued:
+    """An objective whose noiseless value is a vector."""
+
+    def __call__(self, x, key):
+        return x.sum()
+
+    def value(self, x):
+        return x[:1]
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (lambda x, key: x[:1], r"returns one number, shape \(\); an array of shape \(1,\) and dtype float64"),
+        (lambda x, key: x, r"an array of shape \(2,\)"),
+        (lambda x, key: jax.lax.complex(x[0], x[1]), r"an array of shape \(\) and dtype complex128"),
+        (lambda x, key: None, "None was returned"),
+        (lambda x, key: (x[0], x[1]), "was returned"),
+        (lambda x: x.sum(), r"a function of a point and a key; its arguments are \(x\)"),
+        (lambda x, key, more: x.sum(), r"its arguments are \(x, key, more\)"),
+        (Valued(), r"value must be a function of a point that returns one number, .*shape \(1,\)"),
+    ],
+)
+def test_objectives_that_are_refused(objective, words):
+    """Nothing is compiled: each is said while tracing, one evaluation a round or not."""
+    with pytest.raises(ValueError, match=words):
+        loops.run_box(UniformBox(), objective, BOX, KEY, 3)
+    with pytest.raises(ValueError, match=words):
+        loops.rollout_box(UniformBox(), objective, BOX, KEY, 3)
+
+
+def test_integers_and_booleans_are_numbers():
+    for objective in (lambda x, key: 3, lambda x, key: x[0] > 0):
+        run = jax.eval_shape(lambda f=objective: loops.rollout_box(UniformBox(), f, BOX, KEY, 3))
+        assert run.y.shape == (3,) and run.y.dtype == BOX.lower.dtype
 
 
 def test_lists_of_integers_are_a_box():

@@ -4,6 +4,7 @@ import json
 import math
 import sqlite3
 import sys
+from contextlib import closing
 
 import numpy as np
 import pooch
@@ -154,6 +155,20 @@ def test_the_machines_failures_are_raised_and_not_recorded(tmp_path, failure):
     with pytest.raises(type(failure)):
         evaluations.once(tmp_path / "table.sqlite", dict(a=1), evaluate)
     assert evaluations.once(tmp_path / "table.sqlite", dict(a=1), lambda: 0.5).value == 0.5
+
+
+def test_a_table_to_which_another_process_is_writing(tmp_path, monkeypatch):
+    path = tmp_path / "table.sqlite"
+    evaluations.once(path, dict(a=1), lambda: 0.5)
+    monkeypatch.setattr(evaluations, "PATIENCE", 0.01)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(
+            ValueError, match="another process is writing .*table.sqlite.*: wait .* another --table"
+        ):
+            evaluations.once(path, dict(a=2), lambda: 0.5)
+        other.execute("ROLLBACK")
+    assert evaluations.once(path, dict(a=1), pytest.fail).value == 0.5
 
 
 def test_a_file_that_is_no_table(tmp_path):

@@ -7,10 +7,11 @@ import pytest
 from scipy.stats import qmc
 
 from jsketch import Box, loops
-from jsketch.box import Turbo, fit, gp, trust_regions
+from jsketch.box import Turbo, fit, gp, history, trust_regions
 from jsketch.box.gp import Hyperparameters
 from jsketch.box.sobol import sobol
 from jsketch.problems import boxes
+from jsketch.types import BoxQuery
 
 KEY = jax.random.key(0)
 SMALL = Turbo(batch=3, initial=5, candidates=50, frequencies=16, fit_steps=5)
@@ -45,23 +46,49 @@ def region_of(lengthscale, length, n=9):
 def test_candidates_fill_the_box_around_the_best_observation():
     lengthscale = np.array([0.2, 0.4, 0.8])
     data, numbers, length = region_of(lengthscale, 0.3)
-    u = np.asarray(trust_regions.candidates(data, numbers, length, KEY, 512))
+    u = np.asarray(trust_regions.candidates(data, data.mask, numbers, length, KEY, 512))
     sides = 0.3 * lengthscale / np.exp(np.log(lengthscale).mean())
     assert np.prod(sides) == pytest.approx(0.3**3)
     assert (np.abs(u - 0.6) <= sides / 2 + 1e-12).all()
     np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
     assert (u != 0.6).all()  # with so few inputs, all of them are taken
-    wide = np.asarray(trust_regions.candidates(data, numbers, jnp.array(1.6), KEY, 512))
+    wide = np.asarray(trust_regions.candidates(data, data.mask, numbers, jnp.array(1.6), KEY, 512))
     assert wide.min() >= 0 and wide.max() <= 1
 
 
 def test_candidates_change_about_twenty_inputs_and_at_least_one():
     d = 100
     data, numbers, length = region_of(np.full(d, 0.5), 0.4)
-    changed = np.asarray(trust_regions.candidates(data, numbers, length, KEY, 2000)) != 0.6
+    changed = np.asarray(trust_regions.candidates(data, data.mask, numbers, length, KEY, 2000)) != 0.6
     error = (0.2 * 0.8 / 2000) ** 0.5
     np.testing.assert_allclose(changed.mean(0), 0.2, atol=5 * error)  # the last input too
     assert changed.any(1).all()
+
+
+def test_a_region_of_which_all_has_failed_is_around_its_own_first_point():
+    """Slots 5 to 7 are its own; once one of them succeeds, that is the centre, whatever its value."""
+    data, numbers, length = region_of([0.5, 0.5], 0.1)
+    mine = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
+    for succeeded, centre in ((None, 5), (6, 6)):
+        ok = jnp.zeros(12, bool) if succeeded is None else jnp.arange(12) == succeeded
+        own = gp.standardized(data.u, -jnp.ones(12), ok)
+        u = np.asarray(trust_regions.candidates(own, mine, numbers, length, KEY, 64))
+        assert (np.abs(u - np.asarray(data.u[centre])) <= 0.05 + 1e-12).all()
+
+
+def test_two_regions_of_which_one_has_failed():
+    """The optimiser knows whose evaluations are whose."""
+    turbo = SMALL.replace(regions=2, initial=6)
+    state = turbo.init(boxes.branin().box, KEY, 30)
+    dealt = BoxQuery(state.initial, jnp.ones(6, bool))
+    past = history.add(state.history, dealt, jnp.array([1.0, jnp.nan] * 3))
+    owner = history.write(state.owner, jnp.arange(6, dtype=jnp.int32) % 2, 0, 6)
+    regions = state.regions.replace(length=jnp.full(2, 0.1), design=jnp.zeros(2, jnp.int32))
+    state = state.replace(history=past, owner=owner, regions=regions)
+    u = jax.jit(lambda state: turbo._thompson(state, KEY)[0])(state)
+    for region in (0, 1):  # all values are equal, so that the first point is the centre of both
+        centre = history.to_unit(state.box, state.initial[region])
+        assert (np.abs(u[region] - centre) <= 0.05 + 1e-12).all()
 
 
 class PlainCounters:
@@ -169,6 +196,13 @@ def test_a_region_that_starts_anew_leaves_its_slots_to_the_others():
         (SMALL.replace(regions=6), "needs one of the initial points"),
         (SMALL.replace(candidates=2), "candidates must be at least the batch"),
         (SMALL.replace(candidates=0), "candidates must be an integer"),
+        (SMALL.replace(candidates=50.0), "candidates must be an integer of at least 1; 50.0"),
+        (SMALL.replace(frequencies=1.5), "frequencies must be an integer of at least 1; 1.5"),
+        (SMALL.replace(restarts=1.5), "restarts must be an integer, at least 0; 1.5"),
+        (SMALL.replace(candidates=10**12), "1000000000000 candidates .* GB, and there are .* GB: take fewer"),
+        (SMALL.replace(frequencies=10**12), "1000000000000 frequencies.*: take fewer"),
+        (SMALL.replace(initial=10**13), "10000000000000 initial points .*: take fewer"),
+        (SMALL.replace(initial=10**11, regions=10**11), "100000000000 regions.*: take fewer"),
         (SMALL.replace(least_length=0.0), "least_length must be a finite number above 0"),
         (SMALL.replace(kernel="matern"), "kernel must be a kernel"),
         (SMALL.replace(bounds=fit.Bounds(noise=(0.1, 0.1))), "noise needs finite"),

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.box import acquisition as acquisitions
-from jsketch.box import gp, history
+from jsketch.box import gp, history, memory
 from jsketch.box.fit import Bounds, default, fit
 from jsketch.box.gp import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
@@ -70,21 +70,37 @@ class GPBandit:
     steps: int = struct.field(pytree_node=False, default=60)  # of ascent
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> GPState:
-        """Nothing evaluated yet. Raises ValueError on static mistakes."""
+        """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations, candidates or starts than
+        memory allows."""
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
         checks.a_kernel(self.kernel)
         checks.nonnegative(margin=self.margin, width=self.width)
         checks.capacity(fit_steps=self.fit_steps, starts=self.starts, steps=self.steps)
-        checks.nonnegative(restarts=self.restarts)
+        checks.capacity(candidates=self.candidates, initial=self.initial, horizon=horizon)
+        checks.count(restarts=self.restarts)
         if self.candidates < 2 * self.starts:
             raise ValueError(
                 f"candidates must be at least twice the {self.starts} starts; {self.candidates} was given."
             )
         self.bounds.check()
         box = history.checked_box(box)
+        self._check_memory(box, horizon)
         past = history.empty(box, horizon)
         first = default(self.bounds, box.lower.size, box.lower.dtype)
         return GPState(box, history.initial_points(box, key, self.initial), past, first)
+
+    def _check_memory(self, box: Box, horizon: int) -> None:
+        d = box.lower.size
+        # at the least: the covariance, its factor and one product; half the candidates at a time, or all starts with their
+        # slopes, each with two rows of the capacity; the points
+        floats = 3 * int(horizon) ** 2 + int(horizon) * max(int(self.candidates), 8 * int(self.starts))
+        floats += d * (int(self.candidates) + int(self.initial) + int(horizon))
+        memory.check(
+            floats * box.lower.dtype.itemsize,
+            f"{horizon} evaluations with {self.candidates} candidates and {self.starts} starts of {d} inputs, after"
+            f" {self.initial} initial points,",
+            "take fewer",
+        )
 
     def ask(self, state: GPState, key: PRNGKey) -> BoxQuery:
         """The initial points, then the maximum of the acquisition function."""

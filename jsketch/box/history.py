@@ -36,9 +36,16 @@ class History:
 
 
 def checked_box(box: Box) -> Box:
-    """The box as JAX arrays of floating point numbers. Raises ValueError unless lower and upper are finite vectors [d]
-    with lower < upper."""
-    lower, upper = jnp.asarray(box.lower), jnp.asarray(box.upper)
+    """The box as JAX arrays of floating point numbers. Raises ValueError unless it is a Box whose lower and upper are finite
+    vectors [d] with lower < upper."""
+    if isinstance(box, type) or not (hasattr(box, "lower") and hasattr(box, "upper")):
+        raise ValueError(f"a box is Box(lower, upper), the ends of each input; {box!r} was given.")
+    try:
+        lower, upper = jnp.asarray(box.lower), jnp.asarray(box.upper)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"a box's lower and upper must be numbers; {box.lower!r} and {box.upper!r} were given."
+        ) from error
     if lower.ndim != 1 or lower.size == 0:
         raise ValueError(
             f"a box's lower must be a vector [d] of at least one input; its shape is {lower.shape}."

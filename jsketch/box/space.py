@@ -30,6 +30,7 @@ from jsketch.types import Box
 
 SIDE = 10.0  # of the box
 MARGIN = 1e-6  # of the range, that decoded values keep from open ends
+MOST_INTEGERS = 2**50  # beyond, a float64 in [0,10] does not tell one from the next
 
 
 class Hyperparameter(Protocol):
@@ -46,9 +47,10 @@ class Hyperparameter(Protocol):
 @dataclass(frozen=True)
 class Real:
     """A number from low to high, linear or, with log=True, with equal ratios on equal lengths. With open=True, the ends are
-    excluded: decoded values stay a millionth of the range (of its logarithm, with log=True) away from them.
+    excluded: decoded values stay a millionth of the range (of its logarithm, with log=True) away from them, and at least the
+    spacing of floats.
 
-    Raises ValueError unless low < high are finite, and for log=True with low <= 0.
+    Raises ValueError unless low < high are finite, for log=True with low <= 0, and for a range that floats cannot divide.
     """
 
     name: str
@@ -59,17 +61,24 @@ class Real:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if not _is_number(end) or not math.isfinite(end):
+            if not _is_number(end) or not _is_finite(end):
                 raise ValueError(f"{self.name}: low and high must be finite numbers; {end!r} was given.")
         _check_order(self)
         if self.log and self.low <= 0:
             raise ValueError(f"{self.name}: a logarithmic scale needs low > 0; {self.low} was given.")
+        low, high = self._decoded_ends()
+        if not (low <= high and 0 < self._width() < math.inf):
+            raise ValueError(
+                f"{self.name}: floats cannot divide the range from low = {self.low} to high = {self.high}"
+                f"{' without its ends' if self.open else ''}{' on a logarithmic scale' if self.log else ''}."
+            )
 
     def decode(self, unit: float) -> float:
         """The value at unit in [0,1]."""
         share = self._kept_inside(unit)
         scaled = (1 - share) * self._scaled(self.low) + share * self._scaled(self.high)
-        return min(max(math.exp(scaled) if self.log else scaled, float(self.low)), float(self.high))
+        low, high = self._decoded_ends()
+        return min(max(math.exp(scaled) if self.log else scaled, low), high)
 
     def encode(self, value: Any) -> float:
         """Where in [0,1] the value is. Raises ValueError for a value outside."""
@@ -79,8 +88,15 @@ class Real:
         if not inside:
             ends = f"({self.low}, {self.high})" if self.open else f"[{self.low}, {self.high}]"
             raise ValueError(f"{self.name} must be a number in {ends}; {value!r} was given.")
-        low, high = self._scaled(self.low), self._scaled(self.high)
-        return self._kept_inside((self._scaled(value) - low) / (high - low))
+        return self._kept_inside((self._scaled(value) - self._scaled(self.low)) / self._width())
+
+    def _decoded_ends(self) -> tuple[float, float]:
+        """The smallest and the largest decoded value."""
+        low, high = float(self.low), float(self.high)
+        return (math.nextafter(low, math.inf), math.nextafter(high, -math.inf)) if self.open else (low, high)
+
+    def _width(self) -> float:
+        return self._scaled(self.high) - self._scaled(self.low)
 
     def _scaled(self, value: float) -> float:
         return math.log(value) if self.log else float(value)
@@ -94,7 +110,7 @@ class Real:
 class Integer:
     """An integer from low to high, both included; each has an interval of the same length.
 
-    Raises ValueError unless low < high are integers.
+    Raises ValueError unless low < high are integers, at most 2^50 of them. In float32, an optimiser proposes about 2^23.
     """
 
     name: str
@@ -106,6 +122,11 @@ class Integer:
             if not _is_integer(end):
                 raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
         _check_order(self)
+        if self._count > MOST_INTEGERS:
+            raise ValueError(
+                f"{self.name}: a float tells at most 2^50 integers apart; low = {self.low}, high = {self.high} was given:"
+                " take a Real, and round it."
+            )
 
     def decode(self, unit: float) -> int:
         """The value in whose interval unit is; 1 belongs to the last."""
@@ -128,7 +149,8 @@ class Integer:
 class Category:
     """One of several choices (strings, numbers, True and False, None); each has an interval of the same length.
 
-    Raises ValueError for no choices and for a choice given twice; 1 and True are the same.
+    Raises ValueError for no choices, for an array among them and for a choice given twice; 1 and True are the same, and so
+    are NaN and NaN.
     """
 
     name: str
@@ -140,7 +162,9 @@ class Category:
         if len(self.choices) == 0:
             raise ValueError(f"{self.name}: a category needs at least one choice; none was given.")
         for position, choice in enumerate(self.choices):
-            if choice in self.choices[:position]:
+            if np.ndim(choice) and hasattr(choice, "dtype"):
+                raise ValueError(f"{self.name}: a choice cannot be an array; {choice!r} was given.")
+            if any(_is_same(choice, other) for other in self.choices[:position]):
                 raise ValueError(f"{self.name}: the choice {choice!r} is given twice in {self.choices}.")
         object.__setattr__(self, "choices", tuple(self.choices))
 
@@ -150,9 +174,10 @@ class Category:
 
     def encode(self, value: Any) -> float:
         """The middle of the choice's interval. Raises ValueError for what is no choice."""
-        if value not in self.choices:
-            raise ValueError(f"{self.name} must be one of {self.choices}; {value!r} was given.")
-        return (self.choices.index(value) + 0.5) / len(self.choices)
+        for position, choice in enumerate(self.choices):
+            if _is_same(choice, value):
+                return (position + 0.5) / len(self.choices)
+        raise ValueError(f"{self.name} must be one of {self.choices}; {value!r} was given.")
 
 
 @dataclass(frozen=True, init=False)
@@ -191,9 +216,15 @@ class Space:
         return Box(jnp.zeros(d), jnp.full(d, SIDE))
 
     def decode(self, x: ArrayLike) -> dict[str, Any]:
-        """The hyperparameters by name at a point x [d]. Raises ValueError for another shape and for a point outside the
-        box, NaN included."""
-        point = np.asarray(x, dtype=float)
+        """The hyperparameters by name at a point x [d]. Raises ValueError for what is no vector of numbers, for another
+        shape and for a point outside the box, NaN included."""
+        try:
+            given = np.asarray(x)
+        except ValueError as error:  # rows of several lengths
+            raise ValueError(f"x must be a vector of numbers; {x!r} was given.") from error
+        if given.dtype.kind in "OSUcMm":  # others become floats, those of JAX too
+            raise ValueError(f"x must be a vector of numbers; {x!r} was given.")
+        point = given.astype(float)
         if point.shape != (len(self.hyperparameters),):
             raise ValueError(
                 f"x must hold one number for each of {', '.join(self.names)}, shape ({len(self.hyperparameters)},);"
@@ -211,6 +242,10 @@ class Space:
         """The point x [d], float64, of hyperparameters by name, in any order; in the middle of the interval of an integer or
         a category. `decode` gives them back. Raises ValueError for names that are missing or unknown, and for values
         outside."""
+        if not isinstance(values, Mapping):
+            raise ValueError(
+                f"hyperparameters are given by name, {{{self.names[0]!r}: ...}}; {values!r} was given."
+            )
         unknown = [name for name in values if name not in self.names]
         missing = [name for name in self.names if name not in values]
         for what, names in (("unknown", unknown), ("missing", missing)):
@@ -229,6 +264,21 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, RealNumber) and not isinstance(value, bool)
 
 
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
+
+
+def _is_same(choice: Any, value: Any) -> bool:
+    """Equal, or both NaN, which is not equal to itself. What cannot be compared, such as an array, is nothing's equal."""
+    try:
+        return bool(choice is value or choice == value or (choice != choice and value != value))
+    except (TypeError, ValueError):
+        return False
+
+
 def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
@@ -240,4 +290,4 @@ def _check_order(one: Real | Integer) -> None:
 
 def _interval(unit: float, count: int) -> int:
     """Which of `count` equal intervals of [0,1] unit is in."""
-    return min(math.floor(unit * count), count - 1)
+    return min(max(math.floor(unit * count), 0), count - 1)

@@ -52,12 +52,17 @@ def started(design: Array, first: Array, bounds: Bounds, d: int, dtype: Any) -> 
     )
 
 
-def candidates(data: Data, numbers: Hyperparameters, length: Array, key: PRNGKey, count: int) -> Array:
+def candidates(
+    data: Data, mine: Array, numbers: Hyperparameters, length: Array, key: PRNGKey, count: int
+) -> Array:
     """Points [count,d] of one region: Sobol points of its box around the best observation, of which each takes about
-    PERTURBED inputs, and at least one, and the rest from the best."""
+    PERTURBED inputs, and at least one, and the rest from the best. While all of its evaluations, mine [N] of the data's
+    slots, have failed, the first of them stands for the best."""
     point_key, which_key, one_key = jax.random.split(key, 3)
     shape, dtype = (count, data.u.shape[1]), data.u.dtype
-    best = data.u[jnp.argmax(jnp.where(data.mask, data.y, -jnp.inf))]
+    # a failure of its own is below all that is observed, and above the slots of other regions
+    failed = jnp.where(mine, jnp.finfo(dtype).min, -jnp.inf)
+    best = data.u[jnp.argmax(jnp.where(data.mask, data.y, failed))]
     logs = jnp.log(numbers.lengthscale)
     half = jnp.exp(logs - logs.mean()) * length / 2  # long where f varies slowly; the volume is length^d
     low, high = jnp.clip(best - half, 0, 1), jnp.clip(best + half, 0, 1)

@@ -14,7 +14,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.box import gp, history, trust_regions
+from jsketch.box import gp, history, memory, trust_regions
 from jsketch.box.fit import Bounds, each, fit
 from jsketch.box.gp import Data
 from jsketch.box.history import History
@@ -66,6 +66,15 @@ class Turbo:
     `candidates` Thompson-sampled points a region and round: by default 100 for each input, at most 5000, are drawn in
     `frequencies` random Fourier features.
     A region that has become too small starts anew, from as many uniform points as it had at first.
+
+    Departures from the published code (theory.md A11), which minimises. First points are uniform, not a Latin hypercube:
+    all optimisers here share them. y is standardized by the mean, not the median, and the standard deviation of the region's
+    own successful evaluations. Hyperparameters are fitted by L-BFGS from the last fit, not by 50 steps of Adam. Thompson
+    samples are of f: the fitted noise is in the posterior, but none is added to the samples, as it is there; and the prior's
+    part of them comes from Fourier features, whose covariance is right on average only. A candidate that would change no
+    input changes a random one of all, where the published one never takes the last. Failures are counted in evaluations,
+    max(4, d) of them, so that batches that regions share mean the same; for one region with batches of b these are the
+    published ceil(max(4 / b, d / b)) rounds.
     """
 
     kernel: Any = Matern()
@@ -80,29 +89,46 @@ class Turbo:
     fit_steps: int = struct.field(pytree_node=False, default=15)  # L-BFGS steps of each
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> TurboState:
-        """Nothing evaluated yet. Raises ValueError on static mistakes."""
+        """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations, candidates, frequencies or
+        regions than memory allows."""
         checks.capacity(regions=self.regions, batch=self.batch, fit_steps=self.fit_steps)
+        checks.capacity(frequencies=self.frequencies, initial=self.initial, horizon=horizon)
         checks.capacity(candidates=self.batch if self.candidates is None else self.candidates)
         checks.a_kernel(self.kernel)
-        checks.nonnegative(restarts=self.restarts)
+        checks.count(restarts=self.restarts)
         checks.positive(least_length=self.least_length)
         self.bounds.check()
         box = history.checked_box(box)
-        initial = history.initial_points(box, key, self.initial)
         if self.initial < self.regions:
             raise ValueError(
                 f"each of the {self.regions} regions needs one of the initial points; initial is {self.initial}."
             )
-        if self._candidates(initial.shape[1]) < self.batch:
+        if self._candidates(box.lower.size) < self.batch:
             raise ValueError(
                 f"candidates must be at least the batch, {self.batch}; {self.candidates} was given."
             )
+        self._check_memory(box, horizon)
+        initial = history.initial_points(box, key, self.initial)
         return TurboState(
             box=box,
             initial=initial,
             history=history.empty(box, horizon),
             owner=jnp.zeros(horizon, jnp.int32),
             regions=self._fresh(jnp.zeros((), jnp.int32), initial),
+        )
+
+    def _check_memory(self, box: Box, horizon: int) -> None:
+        d, n = box.lower.size, int(horizon)
+        count, features = int(self._candidates(d)), 2 * int(self.frequencies)
+        # at the least: a region's covariance, factor and one product, its candidates' features and covariances; all regions'
+        # candidates and draws; the points
+        floats = 3 * n**2 + (n + count) * features + n * count
+        floats += int(self.regions) * count * (d + int(self.batch)) + d * (int(self.initial) + n)
+        memory.check(
+            floats * box.lower.dtype.itemsize,
+            f"{horizon} evaluations with {count} candidates in {self.frequencies} frequencies, {self.regions} regions,"
+            f" batches of {self.batch} and {self.initial} initial points of {d} inputs",
+            "take fewer",
         )
 
     def ask(self, state: TurboState, key: PRNGKey) -> TurboQuery:
@@ -219,7 +245,7 @@ class Turbo:
             candidate_key, sample_key = jax.random.split(key)
             data = self._data(state, mine)
             count = self._candidates(state.initial.shape[1])
-            u = trust_regions.candidates(data, region.numbers, region.length, candidate_key, count)
+            u = trust_regions.candidates(data, mine, region.numbers, region.length, candidate_key, count)
 
             def draws(data: Data) -> Array:
                 posterior = gp.condition(self.kernel, region.numbers, data)

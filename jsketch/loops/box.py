@@ -20,7 +20,7 @@ from jax import Array, lax
 
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import put
-from jsketch.loops.inputs import check_horizon, check_keys
+from jsketch.loops.inputs import check_horizon, check_keys, check_objective
 from jsketch.loops.rollout import split_roots
 from jsketch.types import Box, BoxQuery, PRNGKey
 
@@ -40,9 +40,12 @@ class BoxRun:
 def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int) -> BoxRun:
     """`horizon` evaluations of objective(x [d], key) -> y []; pure, for use inside jit and vmap.
 
-    An objective with a method `value(x) -> []` (a test function) has its noiseless values recorded too.
+    An objective with a method `value(x) -> []` (a test function) has its noiseless values recorded too. Raises ValueError,
+    before anything is compiled, for a box that is none and an objective of other arguments or of more than one number.
     """
+    box = checked_box(box)
     roots = split_roots(key)
+    check_objective(objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem)
     value = getattr(objective, "value", None)
 
     def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:

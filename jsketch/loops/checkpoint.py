@@ -43,14 +43,30 @@ class Checkpoint:
         if not self.path.exists():
             return start
         header, body = saved.read(self.path, saved.RUN)
-        changed = differences(header["belongs"], json.loads(json.dumps(self.belongs)))
-        if changed:
-            raise ValueError(
-                f"{self.path} holds another run: {'; '.join(changed)}. Name another file, or remove it."
-            )
+        check_belongs(self.path, header["belongs"], self.belongs)
         if header["capacity"] > capacity:
             start = start.replace(state=grow(start.state, header["capacity"]))
         return jax.tree.map(jnp.asarray, serialization.from_bytes(start, body))
+
+
+def check_belongs(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raises ValueError, and names the differences, unless a file of `before` belongs to what there is `now`."""
+    changed = differences(before, json.loads(json.dumps(now)))
+    if changed:
+        raise ValueError(f"{path} holds another run: {'; '.join(changed)}. Name another file, or remove it.")
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """Raises ValueError unless a file can be written there."""
+    path = Path(path)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"checkpoint names a file in a folder that exists; {path} was given.")
+    return path
+
+
+def versions() -> dict[str, str]:
+    """Of what decides on the numbers of a run: another one may round, and so pick, otherwise."""
+    return {name: importlib.metadata.version(name) for name in ("jsketch", "jax", "jaxlib")}
 
 
 def numbered(path: str | os.PathLike[str] | None, count: int) -> list[str | None]:
@@ -79,9 +95,7 @@ def open_checkpoint(
         raise ValueError(
             f"every counts evaluations and must be an integer of at least 1; {every!r} was given."
         )
-    path = Path(path)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"checkpoint names a file in a folder that exists; {path} was given.")
+    path = checked_path(path)
     parts = dict(
         bandit=bandit,
         problem=problem,
@@ -90,6 +104,6 @@ def open_checkpoint(
         key_kind=str(jax.random.key_impl(keys)),
         horizon=horizon,
         dtype=str(problem.mean_reward.dtype),
-        versions={name: importlib.metadata.version(name) for name in ("jsketch", "jax", "jaxlib")},
+        versions=versions(),
     )
     return Checkpoint(path, int(every), describe(parts))

@@ -49,4 +49,6 @@ def _leaf(value: Any) -> Any:
         return f"{numbers.dtype}{list(numbers.shape)} {digest}"
     if hasattr(value, "__qualname__"):  # a function or a class: its repr would name an address
         return f"{value.__module__}.{value.__qualname__}"
+    if " object at 0x" in repr(value):  # an object without a repr of its own
+        return f"a {type(value).__module__}.{type(value).__qualname__}"
     return repr(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,9 @@ import numpy as np
 from flax import serialization, struct
 
 from jsketch.box.history import checked_box
+from jsketch.loops import saved
+from jsketch.loops.checkpoint import check_belongs, checked_path, versions
+from jsketch.loops.describe import describe, differences
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import split_roots
 from jsketch.types import Box, PRNGKey
@@ -53,13 +56,15 @@ def drive_box(
     key: PRNGKey,
     horizon: int,
     state: DrivenBox | None = None,
-    checkpoint: str | Path | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> DrivenBox:
     """`horizon` evaluations in all of a host objective(x [d]) -> y, NaN for a failure.
 
     Goes on from `state`, or from the file `checkpoint` if it exists, which is written after each evaluation: a killed run
-    makes the same picks when it is called again with the same arguments. Raises ValueError for an objective that returns no
-    number and for a checkpoint of another optimiser, box, key or horizon.
+    makes the same picks when it is called again with the same arguments. Of both, the longer is gone on with; one must be
+    the beginning of the other, so that no evaluation is ever lost. The objective is not compared, nor is the optimiser that
+    made `state`. Raises ValueError for an objective that returns no number, for a state of another box or key, and for a
+    checkpoint that is damaged or of another optimiser, box, key, horizon or version, and says what differs.
     """
     check_horizon(horizon)
     box = checked_box(box)
@@ -69,7 +74,8 @@ def drive_box(
     start = DrivenBox(
         np.asarray(jax.random.key_data(key)), box, optimizer.init(box, roots.init, horizon), *nothing
     )
-    driven = state or _load(checkpoint, start)
+    file = _open(checkpoint, optimizer, start, key, horizon)
+    driven = _longer(_checked(state, start), None if file is None else file.load(start), file) or start
     while driven.t < horizon:
         query = _ask(optimizer, driven.state, jax.random.fold_in(roots.ask, driven.told))
         points = np.asarray(query.x)[np.asarray(query.mask)]
@@ -82,13 +88,15 @@ def drive_box(
             driven = driven.replace(
                 x=np.vstack([driven.x, x]), y=np.append(driven.y, _evaluated(objective, x))
             )
-            _save(checkpoint, driven)
+            if file is not None:
+                file.save(driven)
         y = np.full(query.mask.shape, np.nan)
         y[: len(points)] = driven.y[driven.told :]
         tell_key = jax.random.fold_in(roots.tell, driven.told)
         told = _tell(optimizer, driven.state, query, jnp.asarray(y, query.x.dtype), tell_key)
         driven = driven.replace(state=told, told=driven.t)
-        _save(checkpoint, driven)
+        if file is not None:
+            file.save(driven)
     return driven
 
 
@@ -99,29 +107,80 @@ def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray) -> float:
     return float(y)
 
 
-def _save(checkpoint: str | Path | None, driven: DrivenBox) -> None:
-    """In one step: a run killed while saving leaves the file before it."""
-    if checkpoint is None:
-        return
-    path = Path(checkpoint)
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_bytes(serialization.to_bytes(driven))
-    os.replace(unfinished, path)
+class _File(NamedTuple):
+    """Where a run is kept, and what it is."""
+
+    path: Path
+    belongs: dict[str, Any]
+
+    def save(self, driven: DrivenBox) -> None:
+        """Replaces the file."""
+        header = dict(belongs=self.belongs, evaluations=driven.t)
+        saved.write(self.path, saved.BOX_RUN, header, serialization.to_bytes(driven))
+
+    def load(self, start: DrivenBox) -> DrivenBox | None:
+        """The run in the file, None when there is none. Raises ValueError for a file that does not fit."""
+        if not self.path.exists():
+            return None
+        try:
+            header, body = saved.read(self.path, saved.BOX_RUN)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} Runs saved before files said what they belong to cannot be read. Name another file, or remove it."
+            ) from error
+        check_belongs(self.path, header["belongs"], self.belongs)
+        return serialization.from_bytes(start, body)
 
 
-def _load(checkpoint: str | Path | None, start: DrivenBox) -> DrivenBox:
-    """The run in the file, or `start`. Raises ValueError for a file that does not fit."""
-    if checkpoint is None or not Path(checkpoint).exists():
-        return start
-    wrong = (
-        f"{checkpoint} holds no run of this optimiser, box, key and horizon: name another file, or remove it."
+def _open(
+    path: str | os.PathLike[str] | None, optimizer: Any, start: DrivenBox, key: PRNGKey, horizon: int
+) -> _File | None:
+    """Raises ValueError, before anything is evaluated, for a folder that is not there."""
+    if path is None:
+        return None
+    parts = dict(
+        optimizer=optimizer,
+        box=start.box,
+        key=start.key,
+        key_kind=str(jax.random.key_impl(key)),
+        horizon=horizon,
+        dtype=str(start.box.lower.dtype),
+        # shapes and dtypes, so that a state that the same optimiser no longer has is refused too
+        state=[f"{np.asarray(leaf).dtype}{list(np.shape(leaf))}" for leaf in jax.tree.leaves(start.state)],
+        versions=versions(),
     )
-    try:
-        driven = serialization.from_bytes(start, Path(checkpoint).read_bytes())
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ValueError(wrong) from error
-    shapes = jax.tree.map(lambda a, b: np.shape(a) == np.shape(b), driven.state, start.state)
-    numbers = jax.tree.map(np.array_equal, (driven.key, driven.box), (start.key, start.box))
-    if not all(jax.tree.leaves((shapes, numbers))):
-        raise ValueError(wrong)
-    return driven
+    return _File(checked_path(path), describe(parts))
+
+
+def _checked(state: DrivenBox | None, start: DrivenBox) -> DrivenBox | None:
+    """Raises ValueError for a state of another key, box or kind of optimiser."""
+    if state is None:
+        return None
+    if not isinstance(state, DrivenBox):
+        raise ValueError(f"state is what drive_box returned, a DrivenBox; {type(state).__name__} was given.")
+    changed = differences(
+        describe(dict(key=state.key, box=state.box)), describe(dict(key=start.key, box=start.box))
+    )
+    if type(state.state) is not type(start.state):
+        changed.append(
+            f"the optimiser's state was {type(state.state).__name__}, is {type(start.state).__name__}"
+        )
+    if changed:
+        raise ValueError(f"state is of another run: {'; '.join(changed)}.")
+    return state
+
+
+def _longer(state: DrivenBox | None, in_file: DrivenBox | None, file: _File | None) -> DrivenBox | None:
+    """Raises ValueError unless one is the beginning of the other."""
+    if state is None or in_file is None or file is None:
+        return state or in_file
+    both = min(state.t, in_file.t)
+    if not all(
+        np.array_equal(a[:both], b[:both], equal_nan=True)
+        for a, b in ((state.x, in_file.x), (state.y, in_file.y))
+    ):
+        raise ValueError(
+            f"{file.path} holds {in_file.t} evaluations that are not those of the state, of which there are {state.t}:"
+            " give one of the two, or name another file."
+        )
+    return max(in_file, state, key=lambda driven: (driven.t, driven.told))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -30,6 +32,39 @@ def check_keys(keys: Any, rank: int, wanted: str) -> PRNGKey:
     ):
         raise ValueError(f"{wanted}; {keys!r} was given.")
     return keys
+
+
+def check_objective(objective: Callable[..., Any], *arguments: Any) -> None:
+    """Raises ValueError unless objective(x [d], key), given as `arguments`, is one real number; and likewise its method
+    `value` of x, if it has one. Traces both, compiles nothing."""
+    _check_number("the objective must be a function of a point and a key", objective, *arguments)
+    value = getattr(objective, "value", None)
+    if value is not None:
+        _check_number("the objective's value must be a function of a point", value, arguments[0])
+
+
+def _check_number(wanted: str, function: Callable[..., Any], *arguments: Any) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # not everything that can be called says with what
+        signature = None
+    try:
+        if signature is not None:
+            signature.bind(*arguments)
+    except TypeError as error:
+        raise ValueError(f"{wanted}; its arguments are {signature}.") from error
+
+    def checked(*arguments: Any) -> None:
+        y = function(*arguments)
+        dtype = y.dtype if hasattr(y, "dtype") else np.asarray(y).dtype if np.isscalar(y) else None
+        real = dtype is not None and any(
+            jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, bool)
+        )
+        if not real or np.shape(y) != ():
+            what = f"an array of shape {y.shape} and dtype {dtype}" if hasattr(y, "dtype") else repr(y)
+            raise ValueError(f"{wanted} that returns one number, shape (); {what} was returned.")
+
+    jax.eval_shape(checked, *arguments)
 
 
 def check_stream(xs: Any, ys: Any) -> tuple[Array, Array]:

@@ -8,12 +8,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-STREAM, RUN = "jsketch live stream", "jsketch run"
+STREAM, RUN, BOX_RUN = "jsketch live stream", "jsketch run", "jsketch run over a box"
 VERSION = 1
 
 
 def write(path: str | os.PathLike[str], kind: str, header: dict[str, Any], body: bytes) -> None:
-    """Writes a file of a kind, STREAM or RUN, whole or not at all."""
+    """Writes a file of a kind, STREAM, RUN or BOX_RUN, whole or not at all."""
     header = dict(format=kind, version=VERSION, sha256=hashlib.sha256(body).hexdigest()) | header
     part = Path(f"{os.fspath(path)}.part")
     with part.open("wb") as file:
