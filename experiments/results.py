@@ -50,7 +50,13 @@ def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
 def environment() -> dict[str, Any]:
     """Day, commit, versions and hardware of this process, for the summary. Holds no path and no host name."""
     day = datetime.now(UTC).date().isoformat()
-    return {"date": day, "commit": commit(), "versions": versions(), "hardware": hardware(), "dtype": _float_dtype()}
+    return {
+        "date": day,
+        "commit": commit(),
+        "versions": versions(),
+        "hardware": hardware(),
+        "dtype": _float_dtype(),
+    }
 
 
 def commit() -> dict[str, Any]:

@@ -64,7 +64,7 @@ def drive_box(
     makes the same picks when it is called again with the same arguments. Of both, the longer is gone on with; one must be
     the beginning of the other, so that no evaluation is ever lost. The objective is not compared, nor is the optimiser that
     made `state`. Raises ValueError for an objective that returns no number, for a state of another box or key, and for a
-    checkpoint that is damaged or of another optimiser, box, key, horizon or version, and says what differs.
+    checkpoint that is damaged or of another optimiser, box, key, horizon or version of jsketch, and says what differs.
     """
     check_horizon(horizon)
     box = checked_box(box)
@@ -147,7 +147,8 @@ def _open(
         dtype=str(start.box.lower.dtype),
         # shapes and dtypes, so that a state that the same optimiser no longer has is refused too
         state=[f"{np.asarray(leaf).dtype}{list(np.shape(leaf))}" for leaf in jax.tree.leaves(start.state)],
-        versions=versions(),
+        # not jax's: weeks of laboratory work outlive it, and what comes after may differ by rounding only
+        version=versions()["jsketch"],
     )
     return _File(checked_path(path), describe(parts))
 
