@@ -147,6 +147,7 @@ def scaled(features: np.ndarray) -> np.ndarray:
 def run(options: argparse.Namespace) -> Suggestion:
     """Reads, fits, asks and writes. Raises ValueError for what the tables have wrong."""
     began = time.perf_counter()
+    check_out(options)
     candidates = tables.read_candidates(options.candidates, options.id_column)
     nothing = tables.Evaluations(np.zeros(0, int), np.zeros(0))
     done, pending = nothing, np.zeros(0, int)
@@ -207,6 +208,19 @@ def run(options: argparse.Namespace) -> Suggestion:
         f" {batch.width:.2f}, {time.perf_counter() - began:.1f} s"
     )
     return batch
+
+
+def check_out(options: argparse.Namespace) -> None:
+    """Raises ValueError, before anything is computed, for a file that cannot be written or is a table to be read."""
+    out = options.out
+    if out.is_dir() or not out.parent.is_dir():
+        raise ValueError(f"--out names a file in a folder that exists; {out} was given.")
+    for name in ("candidates", "observations", "pending"):
+        table = getattr(options, name)
+        if table is not None and table.resolve() == out.resolve():
+            raise ValueError(
+                f"--out {out} is the table of --{name}, which it would replace: name another file."
+            )
 
 
 def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Suggestion) -> None:
