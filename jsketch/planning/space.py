@@ -94,6 +94,9 @@ def _what_fits(bandit: Any, size: Size, memory: float) -> list[str]:
     if capacity := largest(lambda m: replace(one, capacity=m), size.capacity - 1):
         what = "a shorter horizon" if is_exact(bandit) else "a smaller qbar or a larger regularization"
         fits.append(f"a capacity of {capacity:,} ({what})")
+    horizon = largest(lambda t: replace(one, horizon=t), size.horizon - 1)
+    if 2 * horizon >= size.horizon or (horizon and not fits):
+        fits.append(f"a horizon of {horizon:,} evaluations")
     if is_exact(bandit):
         fits.append("BBKB, which keeps no table of its inducing points times the arms")
     return fits
