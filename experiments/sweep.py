@@ -91,15 +91,19 @@ def execute(
     """Makes the missing runs; what is to be said of how."""
     vmapped = sweep.strategy == "vmap" or (sweep.strategy == "auto" and jax.default_backend() != "cpu")
     of_missing = [bandits[row] for row in sorted({task.row for task in missing})]
-    plan_line.announce(
-        of_missing,
-        problem,
-        sweep.horizon,
-        len(missing),
-        sweep.chunk if vmapped else sweep.workers,
-        workers=sweep.workers,
-        strategy="vmap" if vmapped else "threads",
-    )
+    try:
+        plan_line.announce(
+            of_missing,
+            problem,
+            sweep.horizon,
+            len(missing),
+            sweep.chunk if vmapped else sweep.workers,
+            workers=sweep.workers,
+            strategy="vmap" if vmapped else "threads",
+        )
+    except ValueError as error:
+        option = "--chunk" if vmapped else "--workers"
+        raise ValueError(f"{error} {option} says how many runs there are at a time.") from error
     now = results.commit()
     code = f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
     began, before = time.perf_counter(), sweep_run.compiled_programs()

@@ -164,6 +164,7 @@ def test_what_cannot_fit_is_refused_with_what_would():
         ValueError, match=r"20 runs of BBKB .* What would fit: (\d+) of its 20 seeds in a call"
     ) as refused:
         planned(ALL["bbkb"], seeds=20, strategy="vmap", memory=4 * one)
+    assert "arms at once" not in str(refused.value)  # a run with all of them fits
     fits = int(str(refused.value).split("What would fit: ")[1].split(" of")[0])
     planned(ALL["bbkb"], seeds=fits, strategy="vmap", memory=4 * one)
     with pytest.raises(ValueError, match="seeds in a call"):

@@ -89,6 +89,8 @@ def _what_fits(bandit: Any, size: Size, memory: float) -> list[str]:
     if size.itemsize > 4 and needed(bandit, replace(size, itemsize=4)) <= memory:
         fits.append("float32 in place of float64")
     one = seeds(1)
+    if needed(bandit, one) <= memory:
+        return fits
     if arms := largest(lambda a: replace(one, arms=a, capacity=min(a, size.capacity)), size.arms - 1):
         fits.append(f"{arms:,} arms at once")
     if capacity := largest(lambda m: replace(one, capacity=m), size.capacity - 1):
