@@ -53,13 +53,18 @@ class Suggestion(NamedTuple):
     width: float  # in posterior standard deviations
 
 
+def learnable(values: np.ndarray) -> bool:
+    """Whether values [n] can say anything of a lengthscale."""
+    return len(values) >= FEW and np.ptp(values) > 0
+
+
 def fit(features: np.ndarray, values: np.ndarray, lengthscale: float | None, seed: int) -> Model:
     """The lengthscale (unless given) and noise that explain values [n] at scaled features [n,d] best, on a sketch.
 
     Of fewer than FEW values, or values that are all the same, nothing can be learned: the defaults are taken.
     """
     centre = float(values.mean()) if len(values) else 0.0
-    if len(values) < FEW or np.ptp(values) == 0:
+    if not learnable(values):
         spread = float(np.std(values)) if len(values) else 0.0
         length = lengthscale or float(np.sqrt(features.shape[1]))
         print(
@@ -188,7 +193,7 @@ def run(options: argparse.Namespace) -> Suggestion:
         dictionary_size=max(most, 1),
     )
     model = fit(features[done.arms], values, options.lengthscale, options.seed)
-    how = "given" if options.lengthscale else "by marginal likelihood"
+    how = "given" if options.lengthscale else "by marginal likelihood" if learnable(values) else "the default"
     print(
         f"lengthscale {model.lengthscale:.3g} ({how}), noise {model.scale * model.ratio**0.5:.3g} and signal"
         f" {model.scale:.3g} in units of the values"
@@ -243,7 +248,7 @@ def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Sug
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="scripts/suggest", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--candidates", type=Path, required=True, help="table of the library")
     parser.add_argument("--observations", type=Path, help="table of the evaluations; none yet without it")

@@ -66,9 +66,10 @@ def test_rounds_of_suggestions_find_the_best(tmp_path):
     assert (up["score"] >= up["mean"]).all() and (down["score"] <= down["mean"]).all()
 
 
-def test_a_first_batch_without_observations(tmp_path):
+def test_a_first_batch_without_observations(tmp_path, capsys):
     frame, _ = library()
-    batch = run(tmp_path, frame, None, "--batch", "8", "--lengthscale", "1.5")
+    batch = run(tmp_path, frame, None, "--batch", "8")
+    assert "lengthscale 1.73 (the default)" in capsys.readouterr().out  # sqrt(3)
     assert len(set(batch["id"])) == 8
 
 
