@@ -308,3 +308,6 @@ def test_a_run_that_is_not_finite_is_counted_and_not_hidden(finished, tmp_path, 
     sweep.print_table(table)
     assert "2 runs FAILED" in capsys.readouterr().out
     assert json.loads((tmp_path / tidy.PROVENANCE).read_text())["best"][3]["regret_ratio"] is None
+    grid = Grid(ratio=(3.0,), lengthscale=(2.0, 6.0))
+    table = sweep.run(dataclasses.replace(options, out=tmp_path / "none", seeds=1, grid=grid))
+    assert table["failed"].tolist() == [1, 1] and not list((tmp_path / "none").glob("*.png"))
