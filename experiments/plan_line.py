@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import jsketch
 from jsketch import planning
 
@@ -32,9 +34,8 @@ def announce(
         print(f"plan: there is no cost model for {name}", flush=True)
         return None
     together = min(at_once, runs)
-    chosen = (
-        [bandits[i * len(bandits) // SAMPLE] for i in range(SAMPLE)] if len(bandits) > SAMPLE else bandits
-    )
+    at = np.unique(np.linspace(0, len(bandits) - 1, SAMPLE).astype(int))  # the ends of a grid need the most
+    chosen = [bandits[i] for i in at]
     plans = [jsketch.plan(bandit, problem, horizon, seeds=together, **options) for bandit in chosen]
     slowest = max(plans, key=lambda plan: plan.seconds)
     mean = sum(plan.seconds for plan in plans) / len(plans)

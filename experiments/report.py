@@ -42,7 +42,7 @@ def provenance(folder: Path) -> dict[str, Any]:
     """How the results of a folder were made, in words; empty where there are none that can be read."""
     try:
         summary = read(folder).summary
-    except (Missing, ValueError):
+    except (Missing, ValueError, OSError):
         return {}
     made, config = _fields(summary.get("commit")), _fields(summary.get("config"))
     seeds = next(
@@ -76,7 +76,7 @@ def pictures(part: Experiment, folder: Path, out: Path) -> list[str]:
     found = []
     for figure in part.figures:
         file = folder / figure.file
-        if not file.exists():
+        if not file.is_file():
             continue
         name = f"{part.folder.replace('/', '-')}-{figure.file}"
         try:

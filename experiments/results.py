@@ -129,11 +129,18 @@ def write_bytes(path: Path, content: bytes) -> None:
 def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
     """Say that the runs of `name` in `folder` are made with `config`, or check that they are.
 
-    Raises ValueError, naming each difference, when finished runs there were made with another configuration.
+    Raises ValueError, naming each difference, when runs there were made with another configuration.
     """
     path = folder / "runs" / f"{name}.json"
     if path.exists():
-        differences = compare(json.loads(path.read_text()), json.loads(json.dumps(config)))
+        try:
+            before = dict(json.loads(path.read_text()))
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{path}, which says how the runs of {name} were made, cannot be read ({error}). Use another"
+                f" --out, or delete {folder / 'runs'} to start over."
+            ) from error
+        differences = compare(before, json.loads(json.dumps(config)))
         if differences:
             raise ValueError(
                 f"{folder} holds runs of {name} made with another configuration: {'; '.join(differences)}. "

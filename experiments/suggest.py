@@ -53,13 +53,18 @@ class Suggestion(NamedTuple):
     width: float  # in posterior standard deviations
 
 
+def learnable(values: np.ndarray) -> bool:
+    """Whether values [n] can say anything of a lengthscale."""
+    return len(values) >= FEW and np.ptp(values) > 0
+
+
 def fit(features: np.ndarray, values: np.ndarray, lengthscale: float | None, seed: int) -> Model:
     """The lengthscale (unless given) and noise that explain values [n] at scaled features [n,d] best, on a sketch.
 
     Of fewer than FEW values, or values that are all the same, nothing can be learned: the defaults are taken.
     """
     centre = float(values.mean()) if len(values) else 0.0
-    if len(values) < FEW or np.ptp(values) == 0:
+    if not learnable(values):
         spread = float(np.std(values)) if len(values) else 0.0
         length = lengthscale or float(np.sqrt(features.shape[1]))
         print(
@@ -147,6 +152,7 @@ def scaled(features: np.ndarray) -> np.ndarray:
 def run(options: argparse.Namespace) -> Suggestion:
     """Reads, fits, asks and writes. Raises ValueError for what the tables have wrong."""
     began = time.perf_counter()
+    check_out(options)
     candidates = tables.read_candidates(options.candidates, options.id_column)
     nothing = tables.Evaluations(np.zeros(0, int), np.zeros(0))
     done, pending = nothing, np.zeros(0, int)
@@ -187,7 +193,7 @@ def run(options: argparse.Namespace) -> Suggestion:
         dictionary_size=max(most, 1),
     )
     model = fit(features[done.arms], values, options.lengthscale, options.seed)
-    how = "given" if options.lengthscale else "by marginal likelihood"
+    how = "given" if options.lengthscale else "by marginal likelihood" if learnable(values) else "the default"
     print(
         f"lengthscale {model.lengthscale:.3g} ({how}), noise {model.scale * model.ratio**0.5:.3g} and signal"
         f" {model.scale:.3g} in units of the values"
@@ -207,6 +213,19 @@ def run(options: argparse.Namespace) -> Suggestion:
         f" {batch.width:.2f}, {time.perf_counter() - began:.1f} s"
     )
     return batch
+
+
+def check_out(options: argparse.Namespace) -> None:
+    """Raises ValueError, before anything is computed, for a file that cannot be written or is a table to be read."""
+    out = options.out
+    if out.is_dir() or not out.parent.is_dir():
+        raise ValueError(f"--out names a file in a folder that exists; {out} was given.")
+    for name in ("candidates", "observations", "pending"):
+        table = getattr(options, name)
+        if table is not None and table.resolve() == out.resolve():
+            raise ValueError(
+                f"--out {out} is the table of --{name}, which it would replace: name another file."
+            )
 
 
 def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Suggestion) -> None:
@@ -229,7 +248,7 @@ def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Sug
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="scripts/suggest", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--candidates", type=Path, required=True, help="table of the library")
     parser.add_argument("--observations", type=Path, help="table of the evaluations; none yet without it")

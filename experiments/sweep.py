@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import sys
 import time
+import zipfile
+import zlib
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -35,6 +38,7 @@ from experiments.sweep_config import Sweep
 from experiments.sweep_rows import Row
 from experiments.sweep_run import Job, Task
 
+TABLES = (tidy.CURVES, tidy.SUMMARY, tidy.PROVENANCE)
 SHOWN = 10  # configurations in the printed table
 
 
@@ -49,7 +53,7 @@ def run(sweep: Sweep) -> pd.DataFrame:
     rows = sweep_rows.rows(sweep, bandit, setting.problem.arms.features.shape[1])
     config = sweep_problems.describe(sweep, setting, bandit)
     with lock.held(sweep.out):
-        results.claim(sweep.out, "sweep", config)
+        claim(sweep, config)
         tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
         missing = [task for task in tasks if not sweep_run.path(sweep.out, task).exists()]
         print(
@@ -59,11 +63,26 @@ def run(sweep: Sweep) -> pd.DataFrame:
         )
         bandits = [sweep_rows.with_numbers(bandit, row) for row in rows]
         session = execute(sweep, bandits, setting.problem, missing, len(tasks))
-        if missing or not (sweep.out / tidy.SUMMARY).exists() or seeds_in_tables(sweep) != sweep.seeds:
+        if missing or seeds_in_tables(sweep) != sweep.seeds:
             collect(sweep, config, rows, [sweep_rows.numbers(b) for b in bandits], tasks, session)
             sweep_figures.draw(sweep.out)
     summary = tidy.load(sweep.out).summary
     return best(summary, list(rows[0]))
+
+
+def claim(sweep: Sweep, config: dict[str, Any]) -> None:
+    """`results.claim` for the sweep that holds the folder. Raises ValueError for results that no sweep left there, too."""
+    made = sweep.out / "runs" / "sweep.json"
+    tables = [name for name in TABLES if (sweep.out / name).exists()]
+    if tables and not made.exists():
+        raise ValueError(
+            f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace them: use another"
+            " --out."
+        )
+    if not tables and not list(made.parent.glob("row*.npz")):
+        # of a sweep that did not fit, or was stopped before its first run was done
+        made.unlink(missing_ok=True)
+    results.claim(sweep.out, "sweep", config)
 
 
 def execute(
@@ -72,15 +91,19 @@ def execute(
     """Makes the missing runs; what is to be said of how."""
     vmapped = sweep.strategy == "vmap" or (sweep.strategy == "auto" and jax.default_backend() != "cpu")
     of_missing = [bandits[row] for row in sorted({task.row for task in missing})]
-    plan_line.announce(
-        of_missing,
-        problem,
-        sweep.horizon,
-        len(missing),
-        sweep.chunk if vmapped else sweep.workers,
-        workers=sweep.workers,
-        strategy="vmap" if vmapped else "threads",
-    )
+    try:
+        plan_line.announce(
+            of_missing,
+            problem,
+            sweep.horizon,
+            len(missing),
+            sweep.chunk if vmapped else sweep.workers,
+            workers=sweep.workers,
+            strategy="vmap" if vmapped else "threads",
+        )
+    except ValueError as error:
+        option = "--chunk" if vmapped else "--workers"
+        raise ValueError(f"{error} {option} says how many runs there are at a time.") from error
     now = results.commit()
     code = f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
     began, before = time.perf_counter(), sweep_run.compiled_programs()
@@ -120,9 +143,8 @@ def collect(
     shared = {name: config[name] for name in ("problem", "algorithm", "horizon")}
     runs = []
     for task in tasks:
-        with np.load(sweep_run.path(sweep.out, task)) as arrays:
-            numbered = dict(shared, configuration=task.row, **full_rows[task.row])
-            runs.append(tidy.Run(numbered, task.seed, dict(arrays)))
+        numbered = dict(shared, configuration=task.row, **full_rows[task.row])
+        runs.append(tidy.Run(numbered, task.seed, saved(sweep_run.path(sweep.out, task))))
     title = f"{config['algorithm']} on {config['problem']}, {sweep.seeds} seeds"
     _, summary = tidy.tables(runs)
     found = best(summary, list(rows[0]))
@@ -143,8 +165,23 @@ def collect(
     tidy.write(sweep.out, runs, "sweep", title)
 
 
+def saved(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a run. Raises ValueError for a file that cannot be read."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): remove it, and the same command makes that run again."
+        ) from error
+
+
 def seeds_in_tables(sweep: Sweep) -> int:
-    return int(pd.read_parquet(sweep.out / tidy.SUMMARY, columns=["seed"])["seed"].nunique())
+    """How many seeds the tables hold; 0 when one of them is not there or cannot be read."""
+    try:
+        return int(tidy.load(sweep.out).summary["seed"].nunique())
+    except (OSError, ValueError, KeyError):
+        return 0
 
 
 def best(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:

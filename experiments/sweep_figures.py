@@ -21,6 +21,8 @@ def draw(folder: Path) -> list[str]:
     title += f", {int(summary['horizon'].iloc[0]):,} evaluations, {summary['seed'].nunique()} seeds"
     if len(grid) == 1:
         values = summary.pivot_table(index="seed", columns=grid[0], values="final_regret_ratio").dropna()
+        if values.empty:  # no seed was finite at every value
+            return []
         drawn = f"regret_ratio_{grid[0]}.png"
         plots.along_number(folder / drawn, values.to_numpy(), list(values.columns), grid[0], title)
         return [drawn]

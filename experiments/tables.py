@@ -30,16 +30,36 @@ class Evaluations(NamedTuple):
 
 
 def _read(path: Path, needed: list[str]) -> pd.DataFrame:
-    """All cells as text. Raises ValueError for an empty file, a missing or repeated column."""
+    """All cells as text, by their rows in a spreadsheet (the index); empty rows are left out. Raises ValueError for an empty
+    file, a missing, repeated or unnamed column, and a row with more cells than the header."""
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+        # without a header of its own pandas neither renames columns nor takes one of them for row names
+        table = pd.read_csv(
+            path, dtype=str, header=None, keep_default_na=False, skipinitialspace=True, skip_blank_lines=False
+        )
     except pd.errors.EmptyDataError as error:
         raise ValueError(f"{path} is empty: it needs a header and at least one row.") from error
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
+        raise ValueError(f"{path} is not a table of comma-separated values: {str(error).strip()}") from error
+    table = table.fillna("")
+    names = [str(name).strip() for name in table.iloc[0]]
+    table = table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
+    unnamed = table[table.iloc[:, 0] == ""]
+    table = table.drop(index=unnamed.index[(unnamed == "").all(axis=1)])
+    if not any(names):
+        raise ValueError(f"{path} is empty: it needs a header and at least one row.")
+    if "" in names:
+        raise ValueError(f"{path}, row 1: column {names.index('') + 1} has no name; name it or remove it.")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(
+            f"{path}, row 1: there are {names.count(twice[0])} columns '{twice[0]}'; their names must differ."
+        )
     for name in needed:
-        if name not in table.columns:
-            raise ValueError(f"{path} has no column '{name}'; its columns are: {', '.join(table.columns)}.")
+        if name not in names:
+            raise ValueError(
+                f"{path} has no column '{name}'; its columns are: {', '.join(names)}. Columns are separated by commas."
+            )
     if len(table) == 0:
         raise ValueError(f"{path} has a header and no rows.")
     return table
@@ -52,7 +72,7 @@ def _numbers(path: Path, table: pd.DataFrame, column: str) -> np.ndarray:
     if bad.size:
         cell = table[column].iloc[bad[0]]
         what = "is missing" if cell.strip() == "" else f"is '{cell}', not a finite number"
-        raise ValueError(f"{path}, row {bad[0] + FIRST_ROW}, column '{column}': the value {what}.")
+        raise ValueError(f"{path}, row {table.index[bad[0]]}, column '{column}': the value {what}.")
     return values
 
 
@@ -62,18 +82,20 @@ def read_candidates(path: Path, id_column: str = "id") -> Candidates:
     ids = table[id_column].str.strip()
     empty = np.flatnonzero(ids == "")
     if empty.size:
-        raise ValueError(f"{path}, row {empty[0] + FIRST_ROW}, column '{id_column}': the id is missing.")
+        raise ValueError(f"{path}, row {table.index[empty[0]]}, column '{id_column}': the id is missing.")
     twice = np.flatnonzero(ids.duplicated())
     if twice.size:
         first = int(np.flatnonzero(ids == ids.iloc[twice[0]])[0])
         raise ValueError(
-            f"{path}, row {twice[0] + FIRST_ROW}, column '{id_column}': the id '{ids.iloc[twice[0]]}' is that of row"
-            f" {first + FIRST_ROW} already."
+            f"{path}, row {table.index[twice[0]]}, column '{id_column}': the id '{ids.iloc[twice[0]]}' is that of row"
+            f" {table.index[first]} already."
         )
     names = [name for name in table.columns if name != id_column]
     if not names:
         raise ValueError(f"{path} has no feature column beside '{id_column}'.")
     features = np.stack([_numbers(path, table, name) for name in names], axis=1)
+    if len(features) == 1:
+        raise ValueError(f"{path} has one candidate only: there is nothing to choose from.")
     constant = [name for name, spread in zip(names, np.ptp(features, axis=0), strict=True) if spread == 0]
     if constant:
         raise ValueError(
@@ -93,7 +115,7 @@ def _rows(path: Path, table: pd.DataFrame, candidates: Candidates, id_column: st
     unknown = np.flatnonzero(rows < 0)
     if unknown.size:
         raise ValueError(
-            f"{path}, row {unknown[0] + FIRST_ROW}, column '{id_column}': there is no candidate"
+            f"{path}, row {table.index[unknown[0]]}, column '{id_column}': there is no candidate"
             f" '{table[id_column].iloc[unknown[0]]}' ({unknown.size} such rows)."
         )
     return rows

@@ -123,6 +123,10 @@ def test_another_run_is_refused(tmp_path):
         (dict(bandit=CASES["sketched_ts"]), "bandit was GPUCB, is SketchedTS"),
         (dict(bandit=GPUCB(kernels.Matern(0.5), 0.01, 0.1)), "bandit.kernel was Gaussian, is Matern"),
         (dict(problem=problem.replace(noise_std=0.3)), "problem.noise_std was"),
+        (
+            dict(bandit=bandit.replace(width=lambda evidence, assumed: 2.0)),
+            "bandit.width was jsketch.bandits.w",
+        ),
         (dict(key=jax.random.key(4)), "key was .0, 3., is .0, 4."),
         (dict(horizon=50), "horizon was 40, is 50"),
     ]:
@@ -140,6 +144,7 @@ def test_a_damaged_file_is_refused(tmp_path):
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
         (content.replace(b'"version": 1', b'"version": 7'), "version 7; this is jsketch run, version 1"),
         (b"", "is not a saved jsketch run"),
+        (content.replace(b'"sha256"', b'"sha"'), "damaged"),
     ]:
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=words):

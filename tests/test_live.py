@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -205,6 +206,9 @@ def test_descriptions_are_the_same_in_every_process():
     }
     for case in CASES.values():
         assert "0x" not in json.dumps(describe(case))
+    made = [describe(lambda x, scale=scale: scale * x)[""] for scale in (1.0, 2.0, 1.0)]
+    assert made[0] == made[2] != made[1]  # all of them have one name
+    assert describe(partial(examples, 3))["args.0"] == 3
 
 
 @pytest.mark.parametrize(

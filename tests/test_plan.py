@@ -164,12 +164,17 @@ def test_what_cannot_fit_is_refused_with_what_would():
         ValueError, match=r"20 runs of BBKB .* What would fit: (\d+) of its 20 seeds in a call"
     ) as refused:
         planned(ALL["bbkb"], seeds=20, strategy="vmap", memory=4 * one)
+    assert "arms at once" not in str(refused.value)  # a run with all of them fits
     fits = int(str(refused.value).split("What would fit: ")[1].split(" of")[0])
     planned(ALL["bbkb"], seeds=fits, strategy="vmap", memory=4 * one)
     with pytest.raises(ValueError, match="seeds in a call"):
         planned(ALL["bbkb"], seeds=fits + 1, strategy="vmap", memory=4 * one)
     with pytest.raises(ValueError, match="nothing smaller"):
         planned(Uniform(), memory=10)
+    with pytest.raises(
+        ValueError, match=r"What would fit: float32.*; a horizon of 1,\d{3},\d{3} evaluations"
+    ):
+        planned(Uniform(), horizon=2_000_000, memory=0.8 * planned(Uniform(), horizon=2_000_000).bytes)
     assert planned(ALL["gp_ucb"], memory=float("inf")).bytes > 1e5
 
 
@@ -179,10 +184,19 @@ def test_mistakes_and_unknown_algorithms():
     for wrong, words in (
         (dict(horizon=0), "horizon"),
         (dict(seeds=0), "seeds"),
+        (dict(workers=-1), "workers must be an integer of at least 1; -1"),
+        (dict(strategy="vmapped"), "strategy must be one of"),
         (dict(dictionary_size=0), "dictionary_size"),
     ):
         with pytest.raises(ValueError, match=words):
             planned(ALL["bbkb"], **wrong)
+    for arms, words in (
+        (jnp.zeros((3, 2)), r"a problem, or its arms as Arms\(x\), is needed; ArrayImpl was given"),
+        (Arms(jnp.zeros((0, 2))), "nothing to choose from"),
+        (Arms(jnp.full((3, 2), jnp.nan)), "arms must be finite"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            jsketch.plan(ALL["bbkb"], arms, 10)
     with pytest.raises(ValueError, match="ratio"):
         planned(BBKB(**ASSUMED, ratio=0.5))
 

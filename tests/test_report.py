@@ -153,6 +153,8 @@ def test_what_is_broken_is_said(tmp_path, content):
     root = made_results(tmp_path / "results")
     (root / ABALONE / "summary.json").write_text(content)
     (root / ABALONE / "regret_ratio.png").write_bytes(b"no picture")
+    (root / ABALONE / "time.png").unlink(missing_ok=True)
+    (root / ABALONE / "time.png").mkdir()
     assert {outcome.verdict for outcome in outcomes(root).values()} <= {"unreadable", "not run"}
     report.build(root, tmp_path / "out")
     assert check_page(tmp_path / "out") == []

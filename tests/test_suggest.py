@@ -66,9 +66,10 @@ def test_rounds_of_suggestions_find_the_best(tmp_path):
     assert (up["score"] >= up["mean"]).all() and (down["score"] <= down["mean"]).all()
 
 
-def test_a_first_batch_without_observations(tmp_path):
+def test_a_first_batch_without_observations(tmp_path, capsys):
     frame, _ = library()
-    batch = run(tmp_path, frame, None, "--batch", "8", "--lengthscale", "1.5")
+    batch = run(tmp_path, frame, None, "--batch", "8")
+    assert "lengthscale 1.73 (the default)" in capsys.readouterr().out  # sqrt(3)
     assert len(set(batch["id"])) == 8
 
 
@@ -113,6 +114,9 @@ def change(column, row, value):
         (change("id", 7, "c2"), "row 9, column 'id': the id 'c2' is that of row 4 already"),
         (lambda t: t.assign(charge=1.5), "column 'charge': every value is 1.5"),
         (lambda t: t[:0], "a header and no rows"),
+        (lambda t: t[:1], "one candidate only"),
+        (lambda t: t.rename(columns={"mass": "size"}), "row 1: there are 2 columns 'size'"),
+        (lambda t: t.rename(columns={"mass": ""}), "row 1: column 3 has no name"),
         (lambda t: t[["id"]], "no feature column"),
         (
             lambda t: t.rename(columns={"id": "name"}),
@@ -123,6 +127,42 @@ def change(column, row, value):
 def test_what_is_wrong_with_a_library(tmp_path, edit, words):
     with pytest.raises(ValueError, match=words):
         tables.read_candidates(written(tmp_path, "library.csv", edit(library()[0])))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            "id,x\na,1,2\nb,2,3\n",
+            "Expected 2 fields in line 2, saw 3",
+        ),  # `a` would be a row name, and 1 the id
+        ("id,x\na,1\n\n\nb,two\n", "row 5, column 'x'"),  # empty lines count
+        ("id;x\na;1\nb;2\n", "its columns are: id;x. Columns are separated by commas"),
+    ],
+)
+def test_what_is_wrong_with_a_file(tmp_path, content, words):
+    (tmp_path / "library.csv").write_text(content)
+    with pytest.raises(ValueError, match=words):
+        tables.read_candidates(tmp_path / "library.csv")
+
+
+def test_files_of_spreadsheets_are_read(tmp_path):
+    """A mark at the beginning, spaces around words, line ends of their own, and rows without anything in them."""
+    (tmp_path / "library.csv").write_bytes(b"\xef\xbb\xbfid , x\r\n a ,1\r\n\r\nb b, 2\r\n,\r\n")
+    found = tables.read_candidates(tmp_path / "library.csv")
+    assert found.ids.tolist() == ["a", "b b"] and found.features.tolist() == [[1.0], [2.0]]
+    assert found.names == ["x"]
+
+
+def test_a_table_is_not_overwritten(tmp_path):
+    frame, _ = library()
+    for out, words in [
+        ("library.csv", "is the table of --candidates"),
+        ("no/next.csv", "a folder that exists"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            run(tmp_path, frame, None, "--out", str(tmp_path / out))
+    assert len(tables.read_candidates(tmp_path / "library.csv").ids) == A
 
 
 def test_what_is_wrong_with_evaluations(tmp_path):

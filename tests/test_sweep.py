@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,39 @@ def test_another_sweep_in_the_same_folder_is_refused(finished):
             sweep.run(dataclasses.replace(options, **other))
 
 
+def test_results_of_something_else_are_not_replaced(finished, tmp_path):
+    options, _ = finished
+    (tmp_path / tidy.PROVENANCE).write_text("{}")  # of an experiment, or of a sweep whose runs were not kept
+    with pytest.raises(ValueError, match=r"holds summary.json but no runs of a sweep"):
+        sweep.run(dataclasses.replace(options, out=tmp_path))
+
+
+def test_a_sweep_without_runs_does_not_hold_its_folder(finished, tmp_path):
+    """One that did not fit the memory, or was stopped at once, and is tried again with other numbers."""
+    options = dataclasses.replace(finished[0], out=tmp_path)
+    for horizon in (1000, 10):
+        sweep.claim(options, dict(horizon=horizon))
+    (tmp_path / "runs" / "row0000-000.npz").touch()
+    with pytest.raises(ValueError, match="horizon was 10, is now 20"):
+        sweep.claim(options, dict(horizon=20))
+    (tmp_path / "runs" / "sweep.json").write_text("{")
+    with pytest.raises(ValueError, match=r"sweep.json, which says .* cannot be read"):
+        sweep.claim(options, dict(horizon=10))
+
+
+def test_damaged_folders_are_mended_or_explained(finished, tmp_path):
+    options = dataclasses.replace(finished[0], out=tmp_path / "copy")
+    shutil.copytree(finished[0].out, options.out)
+    (options.out / tidy.CURVES).write_bytes(b"PAR1")
+    sweep.run(options)
+    assert_same_rows(finished[0].out, options.out)
+    (options.out / tidy.CURVES).unlink()
+    run = sweep_run.path(options.out, sweep_run.Task(1, 0))
+    run.write_bytes(run.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"row0001-000.npz is damaged .*: remove it, and the same command"):
+        sweep.run(options)
+
+
 def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):
     options, _ = finished
     holder = (
@@ -274,3 +308,6 @@ def test_a_run_that_is_not_finite_is_counted_and_not_hidden(finished, tmp_path, 
     sweep.print_table(table)
     assert "2 runs FAILED" in capsys.readouterr().out
     assert json.loads((tmp_path / tidy.PROVENANCE).read_text())["best"][3]["regret_ratio"] is None
+    grid = Grid(ratio=(3.0,), lengthscale=(2.0, 6.0))
+    table = sweep.run(dataclasses.replace(options, out=tmp_path / "none", seeds=1, grid=grid))
+    assert table["failed"].tolist() == [1, 1] and not list((tmp_path / "none").glob("*.png"))

@@ -33,6 +33,6 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes
         raise ValueError(f"{path} is not a saved {kind}.") from error
     if found != (kind, VERSION):
         raise ValueError(f"{path} is a {found[0]}, version {found[1]}; this is {kind}, version {VERSION}.")
-    if hashlib.sha256(body).hexdigest() != header["sha256"]:
+    if hashlib.sha256(body).hexdigest() != header.get("sha256"):
         raise ValueError(f"{path} is damaged: its numbers are not those that were saved.")
     return header, body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsketch import checks
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, Uniform
 from jsketch.box.memory import available
-from jsketch.loops.inputs import check_horizon
+from jsketch.loops.inputs import check_counts, check_horizon
 from jsketch.planning import costs, machine, pilot, space
 from jsketch.planning.machine import Machine
 from jsketch.planning.pilot import Path
@@ -96,12 +98,11 @@ def plan(
         known = ", ".join(kind.__name__ for kind in (*SKETCHED, *EXACT, Uniform))
         raise ValueError(f"there is no cost model for {type(bandit).__name__}: only for {known}.")
     check_horizon(horizon)
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1; {seeds} was given.")
-    if dictionary_size is not None and dictionary_size < 1:
-        raise ValueError(f"dictionary_size must be at least 1; {dictionary_size} was given.")
-    domain = Arms(jnp.asarray(getattr(problem, "arms", problem).features))
-    jax.eval_shape(lambda domain: bandit.init(domain, jax.random.key(0)), domain)  # static mistakes
+    counts = dict(seeds=seeds, dictionary_size=dictionary_size, workers=workers)
+    check_counts(**{name: count for name, count in counts.items() if count is not None})
+    if strategy is not None:
+        checks.choice(("vmap", "threads"), strategy=strategy)
+    domain = _checked(bandit, problem)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     workers = min(seeds, workers or os.cpu_count() or 1)
     path = _path(bandit, problem, domain, horizon, dictionary_size)
@@ -138,6 +139,20 @@ def plan(
         parts=parts,
         simulated=path.simulated,
     )
+
+
+def _checked(bandit: Any, problem: Any) -> Arms:
+    """The arms. Raises ValueError for static mistakes, as `init` does; its warnings are left to the run."""
+    arms = getattr(problem, "arms", problem)
+    if not hasattr(arms, "features"):
+        raise ValueError(f"a problem, or its arms as Arms(x), is needed; {type(problem).__name__} was given.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        domain = checks.arms(Arms(jnp.asarray(arms.features)))
+        if hasattr(bandit, "kernel"):
+            checks.model(domain, bandit.kernel, bandit.regularization)
+        jax.eval_shape(lambda domain: bandit.init(domain, jax.random.key(0)), domain)
+    return domain
 
 
 def _path(bandit: Any, problem: Any, domain: Any, horizon: int, dictionary_size: int | None) -> Path:

@@ -89,11 +89,16 @@ def _what_fits(bandit: Any, size: Size, memory: float) -> list[str]:
     if size.itemsize > 4 and needed(bandit, replace(size, itemsize=4)) <= memory:
         fits.append("float32 in place of float64")
     one = seeds(1)
+    if needed(bandit, one) <= memory:
+        return fits
     if arms := largest(lambda a: replace(one, arms=a, capacity=min(a, size.capacity)), size.arms - 1):
         fits.append(f"{arms:,} arms at once")
     if capacity := largest(lambda m: replace(one, capacity=m), size.capacity - 1):
         what = "a shorter horizon" if is_exact(bandit) else "a smaller qbar or a larger regularization"
         fits.append(f"a capacity of {capacity:,} ({what})")
+    horizon = largest(lambda t: replace(one, horizon=t), size.horizon - 1)
+    if 2 * horizon >= size.horizon or (horizon and not fits):
+        fits.append(f"a horizon of {horizon:,} evaluations")
     if is_exact(bandit):
         fits.append("BBKB, which keeps no table of its inducing points times the arms")
     return fits
