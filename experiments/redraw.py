@@ -13,7 +13,7 @@ from pathlib import Path
 from experiments import bandit_runs, sweep_figures, tidy
 from experiments.bbkb_2020 import bandwidths, nas_bench_101
 from experiments.bkb_2019 import linear, variance_starvation
-from experiments.go_ucb_2023 import synthetic
+from experiments.go_ucb_2023 import synthetic, tuning
 from experiments.pkawv_2019 import adversarial, large_scale, rates
 
 
@@ -43,6 +43,7 @@ DRAW: dict[str, Callable[[Path], None]] = {
     "pkawv_2019.large_scale": large_scale.draw,
     "pkawv_2019.rates": rates.draw,
     "go_ucb_2023.synthetic": draw_boxes,
+    "go_ucb_2023.tuning": tuning.redraw,
     "sweep": draw_sweep,
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 import pooch
 import pytest
 
-from experiments import data, evaluations, results, tuning_problems
+from experiments import data, evaluations, redraw, results, tuning_problems
 from experiments.go_ucb_2023 import tuning
 from experiments.tuning_problems import MODELS
 from jsketch.box import GPBandit, UniformBox
@@ -259,6 +259,9 @@ def test_the_experiment(tmp_path, monkeypatch, stand_in, capsys):
     assert (tmp_path / "out" / "figure5.png").stat().st_size > 10_000
     table = capsys.readouterr().out
     assert "best accuracy" in table and "go_ucb" in table
+    drawn = (tmp_path / "out" / "figure5.png").read_bytes()
+    (tmp_path / "out" / "figure5.png").unlink()
+    assert redraw.redraw(tmp_path / "out") and (tmp_path / "out" / "figure5.png").read_bytes() == drawn
 
 
 def test_a_killed_run_goes_on_without_evaluating_anything_twice(tmp_path, monkeypatch, stand_in):

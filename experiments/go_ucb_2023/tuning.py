@@ -26,7 +26,7 @@ import pooch
 import sklearn
 from tqdm import tqdm
 
-from experiments import plots, results, tuning_problems
+from experiments import plots, results, tidy, tuning_problems
 from experiments.compile_cache import use_compile_cache
 from experiments.data import describe
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
@@ -35,6 +35,7 @@ from jsketch.loops import drive_box
 
 Config = dict[str, Any]
 Run = dict[str, np.ndarray]
+Regrets = dict[tuple[str, str], dict[str, np.ndarray]]  # [S, n + T] by (model, data) and method
 
 N, T = 5, 25
 ROOT_SEED = 0
@@ -179,7 +180,7 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     return dict(f_star=best.tolist(), n=N, T=T, algorithms=table), regret
 
 
-def draw(folder: Path, regrets: dict[tuple[str, str], dict[str, np.ndarray]], repetitions: int) -> None:
+def draw(folder: Path, regrets: Regrets, repetitions: int) -> None:
     """figure3.png to figure5.png: a figure for each data set, a panel for each classifier."""
     t = np.arange(1, N + T + 1)
     for data in dict.fromkeys(data for _, data in regrets):
@@ -194,6 +195,31 @@ def draw(folder: Path, regrets: dict[tuple[str, str], dict[str, np.ndarray]], re
             f"{data.replace('_', ' ')}, mean and 1.96 sd / sqrt({repetitions}) of {repetitions} repetitions"
         )
         plots.tuning_panels(folder / f"figure{FIGURES[data]}.png", panels, N, title)
+
+
+def rows(regrets: Regrets) -> list[tidy.Run]:
+    """The runs for the tables."""
+    t = np.arange(1, N + T + 1)
+    return [
+        tidy.Run(
+            dict(problem=f"{model}-{data}", algorithm=name, n=N, T=T, root_seed=ROOT_SEED),
+            repetition,
+            dict(t=t, regret=regret, cumulative_regret=regret.sum()),
+        )
+        for (model, data), methods in regrets.items()
+        for name, values in methods.items()
+        for repetition, regret in enumerate(values)
+    ]
+
+
+def redraw(folder: Path) -> None:
+    """The figures again, of the tables."""
+    curves = tidy.load(folder).curves
+    regrets: Regrets = {}
+    for problem, part in curves.groupby("problem", observed=True, sort=False):
+        model, data = str(problem).split("-")
+        regrets[model, data] = {name: values for name, (_, values) in tidy.lines(part, "regret").items()}
+    draw(folder, regrets, curves["seed"].nunique())
 
 
 def print_table(summary: dict[str, Any]) -> None:
@@ -268,9 +294,10 @@ def main() -> None:
     config = configure(options.models, options.data, options.algorithms)
     summary = dict(config=config, repetitions=options.repetitions, **environment, problems=parts)
     results.write_json(options.out / "summary.json", summary)
+    tidy.write(options.out, rows(regrets), "go_ucb_2023.tuning", "tuning with 5 + 25 evaluations")
     draw(options.out, regrets, options.repetitions)
     print_table(parts)
-    print(f"\nsummary.json and the figures are in {options.out}")
+    print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
 
 
 if __name__ == "__main__":
