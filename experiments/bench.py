@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import jsketch
 from experiments import data, reference, results
 from experiments.bench_scale import million, plate
 from jsketch import kernels, loops, problems
@@ -128,10 +129,12 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
     again = [loops.run_seeds(bandit, problem, keys, task.horizon) for _ in range(options.repeats)]
     run_seconds = statistics.median(r.run_seconds + r.compile_seconds for r in again)
     floor = 0.0 if task.algorithm in EXACT else needed_flops(first.trace, problem.arms.count) / peak
+    planned = jsketch.plan(bandit, problem, task.horizon, seeds=task.seeds).seconds
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, problem.mean_reward)[:, -1])
     row: dict[str, Any] = dict(
         task=task._asdict(),
         run_seconds=run_seconds,
+        planned_seconds=planned,
         compile_seconds=first.compile_seconds,
         with_compilation=first.run_seconds + first.compile_seconds,
         gemm_floor_seconds=floor,
@@ -141,9 +144,10 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
         regret_ratio=float(ratio.mean()),
     )
     print(
-        f"{name:14s} run {run_seconds:7.2f} s  compile {first.compile_seconds:6.2f} s  first run with compilation "
-        f"{row['with_compilation']:7.2f} s  GEMM floor {floor:6.2f} s ({row['fraction_of_floor']:.0%})  m "
-        f"{row['dictionary_size']:.0f}  batches {row['batches']:.0f}  regret ratio {ratio.mean():.3f}   [{task.target}]",
+        f"{name:14s} run {run_seconds:7.2f} s (plan {planned / run_seconds:.2f} of that)"
+        f"  compile {first.compile_seconds:6.2f} s  first run with compilation {row['with_compilation']:7.2f} s"
+        f"  GEMM floor {floor:6.2f} s ({row['fraction_of_floor']:.0%})  m {row['dictionary_size']:.0f}"
+        f"  batches {row['batches']:.0f}  regret ratio {ratio.mean():.3f}   [{task.target}]",
         flush=True,
     )
     if options.reference is not None and task.algorithm not in EXACT:

@@ -237,7 +237,7 @@ def test_the_line_of_the_experiments(capsys, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(
     "optimization_level=0" in os.environ.get("XLA_FLAGS", ""),
-    reason="runs are not compiled as users have them: set XLA_FLAGS to a space",
+    reason="runs are not compiled as users have them: set XLA_FLAGS=--xla_backend_optimization_level=2",
 )
 @pytest.mark.parametrize("name", ["bbkb", "bkb", "gp_ucb"])
 def test_seconds_are_true_within_a_factor_of_two(name):

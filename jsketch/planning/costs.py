@@ -16,10 +16,14 @@ from jsketch.linalg import UPPER_BLOCKS, UPPER_FROM
 from jsketch.loops.advance import next_capacity
 from jsketch.planning.machine import Machine
 
-LOOKS = 2  # arms whose score is refreshed for a pick of a lazy batch (design, section 5)
+LOOKS = (
+    2.0  # arms whose score is refreshed for a pick of a lazy batch, where no pilot says (design, section 5)
+)
 PIVOT = 10  # steps that a pivot of a factorization is worth
 ROUND = 300  # that a round is, whatever it does
 PICK = 60
+LOCAL = 3  # looks at the local bounds in a batch
+LOOK = 20  # that a refreshed score is; of a pick's, two are counted
 EVALUATION = 100
 COMPILE = {BBKB: 1.0, BKB: 0.85, FixedBKB: 1.0, GPUCB: 0.5, EpsGreedy: 0.5, GPBUCB: 0.6, Uniform: 0.2}
 
@@ -64,19 +68,27 @@ def refresh(arms: int, capacity: int, dictionary: float, distinct: float) -> Wor
     )
 
 
-def lazy_pick(arms: int, capacity: int, rows: int = 0) -> Work:
-    """A pick by refreshing the top arm until it stays on top; `rows` hallucinated pulls are those of FixedBKB."""
+def lazy_pick(arms: int, capacity: int, looks: float, rows: int = 0) -> Work:
+    """A pick by refreshing the top arm until it stays on top, after some looks; `rows` hallucinated pulls are those of
+    FixedBKB."""
     a, m = float(arms), float(capacity)
-    reads = LOOKS * 2 * m**2 + 2 * m**2  # map and precision; the precision changes
+    reads = looks * 2 * m**2 + 2 * m**2  # map and precision; the precision changes
     if rows:
-        reads = (LOOKS + 1) * (2 * m**2 + 2 * m * rows + rows**2)
-    return Work(entries=LOOKS * (m + rows), reads=reads, matrix=m**2, scanned=0.85 * LOOKS * a, steps=PICK)
+        reads = (looks + 1) * (2 * m**2 + 2 * m * rows + rows**2)
+    steps = PICK + LOOK * (looks - LOOKS)
+    return Work(entries=looks * (m + rows), reads=reads, matrix=m**2, scanned=0.85 * looks * a, steps=steps)
 
 
 def swept_pick(arms: int, capacity: int) -> Work:
     """A pick of BBKB with `lazy=False`: a product with the features of all arms."""
     a, m = float(arms), float(capacity)
     return Work(reads=a * m + 3 * m**2, matrix=a * m, scanned=2 * a, steps=PICK)
+
+
+def local_bounds(arms: int, capacity: int) -> Work:
+    """A look at the local bounds of most arms, embedded anew in chunks (`bandits.batches`)."""
+    a, m = float(arms), float(capacity)
+    return Work(products=4 * a * m**2, entries=a * m, scanned=2 * a, steps=ROUND)
 
 
 def observation(arms: int, capacity: int) -> Work:
@@ -86,9 +98,16 @@ def observation(arms: int, capacity: int) -> Work:
 
 
 def work(
-    bandit: Any, arms: int, evaluations: float, rounds: float, distinct: float, dictionary: float
+    bandit: Any,
+    arms: int,
+    evaluations: float,
+    rounds: float,
+    looks: float,
+    distinct: float,
+    dictionary: float,
 ) -> dict[str, Work]:
-    """Some evaluations in some rounds, by what they go into, at a number of distinct arms and a dictionary size."""
+    """Some evaluations in some rounds with some looks in all, by what they go into, at a number of distinct arms and a
+    dictionary size."""
     bookkeeping = {"bookkeeping": Work(steps=EVALUATION).times(evaluations)}
     if isinstance(bandit, Uniform):
         return bookkeeping
@@ -107,10 +126,13 @@ def work(
     m = fitting(bandit, dictionary, arms)
     parts = {"refreshes": refresh(arms, m, dictionary, distinct).times(rounds)}
     if isinstance(bandit, BBKB):
-        pick = lazy_pick(arms, m) if bandit.lazy else swept_pick(arms, m)
+        pick = lazy_pick(arms, m, looks / evaluations) if bandit.lazy else swept_pick(arms, m)
         parts["picks"] = pick.times(evaluations)
+        if bandit.rule == "global_local":
+            parts["local bounds"] = local_bounds(arms, m).times(LOCAL * rounds)
     if isinstance(bandit, FixedBKB):
-        parts["picks"] = lazy_pick(arms, m, bandit.batch + bandit.max_pending).times(evaluations)
+        rows = bandit.batch + bandit.max_pending
+        parts["picks"] = lazy_pick(arms, m, looks / evaluations, rows).times(evaluations)
     return parts | bookkeeping
 
 

@@ -35,6 +35,7 @@ class Path(NamedTuple):
 
     t: np.ndarray
     rounds: np.ndarray
+    looks: np.ndarray  # scores that a lazy batch refreshes
     distinct: np.ndarray  # arms pulled
     dictionary: np.ndarray  # expected size of a sampled dictionary, sum_i min(1, qbar n_i sigma^2(x_i))
     simulated: int  # evaluations of the pilot; the points after it are extrapolated
@@ -43,7 +44,8 @@ class Path(NamedTuple):
 class _Pool(NamedTuple):
     """The posterior at the arms of a pool."""
 
-    arms: np.ndarray  # [P], the pulled ones first
+    arms: np.ndarray  # [P], the pulled ones and the best of the last pool first
+    first: int  # how many these are; the rest stands for all others
     half: np.ndarray  # [P, u]; the posterior covariance is K - half half^T, over lam
     mean: np.ndarray  # [P]
     variance: np.ndarray  # [P], leverage units
@@ -65,7 +67,7 @@ class _Pilot:
         self.local = np.ones_like(self.variance)  # [A], the local bound (BBKB Lemma 3)
         self.counts, self.sums = np.zeros_like(self.variance), np.zeros_like(self.variance)
         self.information = np.zeros(2)  # sum of log(1 + variance), and with 3 variances
-        self.bound, self.rounds = 1.0, 0
+        self.bound, self.rounds, self.looks = 1.0, 0, 0.0
 
     def covariances(self, arms: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Kernel values [P, n] of the arms of a pool with n others; a call of one shape for every COLUMNS of them."""
@@ -98,7 +100,7 @@ class _Pilot:
         weights = solve_triangular(root, averages, lower=True, check_finite=False)
         variance = np.maximum(self.diagonal[arms] - np.einsum("pu,pu->p", half, half), 0) / self.lam
         logdet = 2 * np.log(root.diagonal()).sum() - np.log(noise).sum()
-        return _Pool(arms, half, half @ weights, variance, float(logdet))
+        return _Pool(arms, len(first), half, half @ weights, variance, float(logdet))
 
     def width(self, pool: _Pool) -> float:
         """The confidence width of the bandit."""
@@ -126,6 +128,9 @@ class _Pilot:
         now = (self.covariances(pool.arms, arms)[order] - half @ half.T) / self.lam
         start = now.copy()
         times, made = -(-length // DECISIONS), 0
+        drawn = len(pool.arms) - pool.first
+        weight = np.where(order < pool.first, 1.0, (len(self.counts) - pool.first) / max(drawn, 1))
+        stored = scores[order]
         explore = float(getattr(self.bandit, "epsilon", 0.0))
         while made < length:
             upper = mean + width * np.sqrt(np.maximum(now.diagonal(), 0))
@@ -133,6 +138,9 @@ class _Pilot:
             if upper[i] < floor:
                 break  # an arm that is no candidate is the best now
             made += count
+            stale = stored >= upper[i]  # a lazy batch refreshes those, its best arm among them
+            self.looks += count * max(1.0, weight[stale].sum())
+            stored = np.where(stale, upper, stored)
             if self.random.uniform() < explore:
                 self.evaluate(int(self.random.integers(len(self.counts))), count)
                 continue
@@ -141,6 +149,7 @@ class _Pilot:
                 self.rounds, self.bound, start = self.rounds + 1, 1.0, now.copy()
                 self.frozen[arms] = np.maximum(now.diagonal(), 0)
                 self.local[:] = 1
+                stored = upper  # a new round has all scores
             row = now[i].copy()
             now -= np.outer(row, row * (count / (1 + count * max(row[i], 0))))
         return made
@@ -181,7 +190,13 @@ def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: 
             # a dictionary is drawn with the variances before the pulls of its round
             variance = before if length == 1 else pilot.variance[pulled]
             points.append(
-                (t, pilot.rounds, pulled.sum(), np.minimum(1, qbar * pilot.counts[pulled] * variance).sum())
+                (
+                    t,
+                    pilot.rounds,
+                    pilot.looks,
+                    pulled.sum(),
+                    np.minimum(1, qbar * pilot.counts[pulled] * variance).sum(),
+                )
             )
         work += 2.0 * len(pool.arms) * pulled.sum() ** 2
         if t >= horizon or work > WORK:
@@ -207,5 +222,5 @@ def _extended(columns: np.ndarray, horizon: int) -> Path:
         slopes = np.diff(columns[1:, late[[0, -1]]], axis=1) / (log_t[-1] - log_t[late[0]])
         rest = columns[1:, -1:] + slopes * np.log(more / simulated)
         columns = np.concatenate([columns, np.vstack([more, rest])], axis=1)
-    t, rounds, distinct, dictionary = columns
-    return Path(t, rounds, distinct, dictionary, simulated)
+    t, rounds, looks, distinct, dictionary = columns
+    return Path(t, rounds, looks, distinct, dictionary, simulated)

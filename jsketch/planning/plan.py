@@ -83,12 +83,12 @@ def plan(
     """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes, before anything of it is compiled.
 
     problem: with arms and mean rewards, as `run` takes it; or the arms alone (then a random function with the norm that the
-    bandit assumes stands in for the rewards). The sketch size, the number of distinct arms and of rounds come from a pilot
-    run on at most 2,048 arms (`planning.pilot`), under a second; those of BKB, FixedBKB and the exact algorithms are taken
+    bandit assumes stands in for the rewards). The sketch size, the numbers of distinct arms, of rounds and of refreshed
+    scores come from a pilot run on pools of 1,024 arms (`planning.pilot`), a second or two; those of BKB, FixedBKB and the exact algorithms are taken
     from `dictionary_size` where the user knows it (for BBKB it scales the pilot's). Operations are counted from the code
     (`planning.costs`); the speeds are measured once in a process (`planning.machine`, about a second) unless given.
 
-    On a CPU with 2 cores within a factor 2 of the benchmarks; not checked on accelerators. workers and strategy: as in
+    On a CPU with 2 cores within a factor 2 of the benchmarks (scripts/bench prints both); not checked on accelerators. workers and strategy: as in
     `run_seeds`. memory: bytes that may be used, by default what the device has.
 
     Raises ValueError for an algorithm without a cost model, for static mistakes (as `init` does), and for a run that does
@@ -162,8 +162,8 @@ def _path(bandit: Any, problem: Any, domain: Any, horizon: int, dictionary_size:
     if isinstance(bandit, Uniform) or (dictionary_size is not None and not adaptive):
         size = min(dictionary_size or 0, domain.count)
         distinct = size if isinstance(bandit, EXACT) else max(size, min(horizon, domain.count))
-        at_end = np.array([[horizon], [1], [distinct], [size]], float)
-        path = Path(at_end[0], at_end[1], at_end[2], at_end[3], simulated=0)
+        at_end = np.array([[horizon], [1], [costs.LOOKS * horizon], [distinct], [size]], float)
+        path = Path(at_end[0], at_end[1], at_end[2], at_end[3], at_end[4], simulated=0)
     else:
         noise = getattr(
             problem, "noise_std", getattr(bandit, "noise_std", float(bandit.regularization) ** 0.5)
@@ -183,10 +183,10 @@ def _parts(bandit: Any, domain: Any, path: Path, speeds: Machine | None) -> dict
     speeds = machine.measure(dtype) if speeds is None else speeds
     entry = 0.0 if isinstance(bandit, Uniform) else machine.entry(bandit.kernel, dimensions, dtype)
     parts: dict[str, float] = {}
-    before = np.zeros(4)
-    for point in zip(*path[:4], strict=True):
-        evaluations, rounds = point[0] - before[0], point[1] - before[1]
-        for name, work in costs.work(bandit, arms, evaluations, rounds, *point[2:]).items():
+    before = np.zeros(5)
+    for point in np.stack(path[:5], 1):
+        made = (point[:3] - before[:3]).tolist()  # evaluations, rounds and looks since the last point
+        for name, work in costs.work(bandit, arms, *made, *point[3:]).items():
             parts[name] = parts.get(name, 0.0) + float(work.seconds(speeds, entry, dtype.itemsize))
-        before = np.asarray(point)
+        before = point
     return parts
