@@ -82,14 +82,15 @@ def plan(
 ) -> Plan:
     """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes, before anything of it is compiled.
 
-    problem: with arms and mean rewards, as `run` takes it; or the arms alone (then a random function with the norm that the
-    bandit assumes stands in for the rewards). The sketch size, the numbers of distinct arms, of rounds and of refreshed
-    scores come from a pilot run on pools of 1,024 arms (`planning.pilot`), a second or two; those of BKB, FixedBKB and the exact algorithms are taken
-    from `dictionary_size` where the user knows it (for BBKB it scales the pilot's). Operations are counted from the code
-    (`planning.costs`); the speeds are measured once in a process (`planning.machine`, about a second) unless given.
+    problem: with arms and mean rewards, as `run` takes it; or the arms alone (then a random function with the norm that
+    the bandit assumes stands in for the rewards). The sketch size, the numbers of distinct arms, of rounds and of
+    refreshed scores come from a pilot run on pools of 1,024 arms (`planning.pilot`), a second or two; those of BKB,
+    FixedBKB and the exact algorithms are taken from `dictionary_size` where the user knows it (for BBKB it scales the
+    pilot's). Operations are counted from the code (`planning.costs`); the speeds are measured once in a process
+    (`planning.machine`, about a second) unless given.
 
-    On a CPU with 2 cores within a factor 2 of the benchmarks (scripts/bench prints both); not checked on accelerators. workers and strategy: as in
-    `run_seeds`. memory: bytes that may be used, by default what the device has.
+    On a CPU with 2 cores within a factor 2 of the benchmarks (scripts/bench prints both); not checked on accelerators.
+    workers and strategy: as in `run_seeds`. memory: bytes that may be used, by default what the device has.
 
     Raises ValueError for an algorithm without a cost model, for static mistakes (as `init` does), and for a run that does
     not fit the memory, with what would fit.
