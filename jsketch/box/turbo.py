@@ -67,6 +67,10 @@ class Turbo:
     `frequencies` random Fourier features.
     A region that has become too small starts anew, from as many uniform points as it had at first.
 
+    `bounds` and `least_length` are the published ones, for noisy functions: without noise take it out of the bounds, such as
+    Bounds(noise=(1e-6, 1e-5)), and let regions shrink further. On Ackley's function of 10 inputs that is the difference
+    between 0 and at least 18 of 20 runs within 0.1 of the maximum after 400 evaluations (tests/test_turbo.py).
+
     Departures from the published code (theory.md A11), which minimises. First points are uniform, not a Latin hypercube:
     all optimisers here share them. y is standardized by the mean, not the median, and the standard deviation of the region's
     own successful evaluations. Hyperparameters are fitted by L-BFGS from the last fit, not by 50 steps of Adam. Thompson
