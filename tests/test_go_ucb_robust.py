@@ -23,9 +23,19 @@ PROBLEM = boxes.styblinski_tang(3)
 HORIZON = 12
 
 
-def test_a_refitted_run_asks_for_new_points():
+ask = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
+tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, query, y, key))
+
+
+def test_a_refitted_run_asks_for_new_points_and_ends():
+    """A query beyond the horizon is empty and teaches nothing."""
     run = loops.run_box(SMALL, PROBLEM, PROBLEM.box, KEY, HORIZON)
     assert len(np.unique(np.asarray(run.x), axis=0)) == HORIZON and not np.asarray(run.info.diverged).any()
+    query = ask(SMALL, run.state, KEY)
+    assert int(query.size) == 0
+    after, info = tell(SMALL, run.state, query, jnp.zeros(3), KEY)
+    jax.tree.map(np.testing.assert_array_equal, after, run.state)
+    assert int(info.observed) == 0
 
 
 def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
@@ -39,23 +49,13 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
     """Two of three initial evaluations fail; the values are near 1000."""
     optimizer = SMALL.replace(refit=False)
     state = optimizer.init(PROBLEM.box, KEY, HORIZON)
-    ask, tell = jax.jit(optimizer.ask), jax.jit(optimizer.tell)
     for t, y in enumerate(([1000.0, jnp.nan, jnp.nan], [jnp.nan] * 3, [1004.0] * 3, [1008.0] * 3)):
-        query = ask(state, jax.random.fold_in(KEY, t))
-        state, _ = tell(state, query, jnp.asarray(y), KEY)
+        query = ask(optimizer, state, jax.random.fold_in(KEY, t))
+        state, _ = tell(optimizer, state, query, jnp.asarray(y), KEY)
         expected = [(1000, 1), (1000, 1), (1002, 2), (1002, 2)][t]
         np.testing.assert_allclose([state.scaling.mean, state.scaling.deviation], expected)
     used = np.asarray(state.history.ok)
     assert np.asarray(state.gradients)[used].any(1).all() and not np.asarray(state.gradients)[~used].any()
-
-
-def test_a_query_beyond_the_horizon_is_empty_and_teaches_nothing():
-    run = loops.run_box(SMALL, PROBLEM, PROBLEM.box, KEY, HORIZON)
-    query = SMALL.ask(run.state, KEY)
-    assert int(query.size) == 0
-    after, info = SMALL.tell(run.state, query, jnp.zeros(3), KEY)
-    jax.tree.map(np.testing.assert_array_equal, after, run.state)
-    assert int(info.observed) == 0
 
 
 def test_single_precision_sees_small_deviations():
