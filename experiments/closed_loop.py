@@ -61,7 +61,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument(
         "--random-seeds", type=int, default=1000, help="of the random batches, which cost nothing"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import suggest, tables
+from experiments import closed_loop, suggest, tables
 from jsketch import kernels
 from jsketch.posterior import evidence
 
@@ -178,3 +178,12 @@ def test_what_is_wrong_with_evaluations(tmp_path):
         tables.read_evaluations(tmp_path / "nothing.csv", candidates)
     with pytest.raises(ValueError, match="--batch 59 is more than what is left: of 60 .* 2 were evaluated"):
         run(tmp_path, frame, pd.DataFrame({"id": ["c1", "c2"], "value": [1.0, 2.0]}), "--batch", "59")
+
+
+def test_random_batches_and_simple_regret():
+    """What suggestions are compared with in a closed loop: batches without repetition."""
+    values = np.arange(50.0)
+    found = closed_loop.drawn(values, 5, 10, seed=3)
+    assert found.shape == (5, 10) and set(found.ravel()) == set(values)
+    regret = closed_loop.simple_regret(np.array([[1.0, 3.0], [2.0, 2.0], [5.0, 0.0]]), 6.0)
+    np.testing.assert_array_equal(regret, [3, 3, 1])
