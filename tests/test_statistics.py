@@ -43,7 +43,7 @@ def states(bandit):
         pytest.param(BBKB(**COMMON, max_batch=32, width=widths.bbkb_sqrt), "sqrt", marks=pytest.mark.slow),
         (BKB(**COMMON, width=widths.bkb_corrected), "corrected"),
         (GPUCB(**COMMON, width=widths.gp_ucb_tight), "tight"),
-        (GPUCB(**COMMON, width=widths.gp_ucb_paper), "paper"),
+        pytest.param(GPUCB(**COMMON, width=widths.gp_ucb_paper), "paper", marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
