@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
+from experiments.bench_box import NOISELESS
 from jsketch import Box, loops
 from jsketch.box import Turbo, fit, gp, history, trust_regions
 from jsketch.box.gp import Hyperparameters
@@ -221,6 +222,5 @@ def test_ackley_in_ten_dimensions():
     ripples for noise. Regions may shrink to 2^-9 of the box: at 2^-7, where the paper stops, they are 0.1 below the maximum.
     """
     problem = boxes.ackley(10)
-    turbo = Turbo(initial=20, least_length=2.0**-9, bounds=fit.Bounds(noise=(1e-6, 1e-5)))
-    run = loops.run_box(turbo, problem, problem.box, jax.random.split(KEY, 20), 400)
+    run = loops.run_box(NOISELESS, problem, problem.box, jax.random.split(KEY, 20), 400)
     assert int((problem.maximum - run.best[:, -1] < 0.1).sum()) >= 18

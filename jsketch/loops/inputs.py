@@ -91,13 +91,6 @@ def check_stream(xs: Any, ys: Any) -> tuple[Array, Array]:
     return xs, jnp.asarray(ys).astype(xs.dtype)
 
 
-def check_counts(**values: Any) -> None:
-    """Raises ValueError unless every named value is an integer of at least 1."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1; {value!r} was given.")
-
-
 def in_dtype(forecaster: Any, dtype: Any) -> Any:
     """The forecaster with its floating numbers in the dtype of the examples; those of Python have none of their own."""
 

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch.loops.inputs import check_counts, check_keys, check_stream, in_dtype
+from jsketch import checks
+from jsketch.loops.inputs import check_keys, check_stream, in_dtype
 from jsketch.loops.stream import BLOCK, Forecasts, Pass, stream
 from jsketch.types import PRNGKey
 
@@ -51,7 +52,7 @@ def prequential(
     """
     xs, ys = check_stream(xs, ys)
     key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
-    check_counts(block=block, **({} if segments is None else {"segments": segments}))
+    checks.capacity(block=block, **({} if segments is None else {"segments": segments}))
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)
     if state is None:

@@ -14,7 +14,7 @@ import numpy as np
 from jsketch import checks
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, Uniform
 from jsketch.box.memory import available
-from jsketch.loops.inputs import check_counts, check_horizon
+from jsketch.loops.inputs import check_horizon
 from jsketch.planning import costs, machine, pilot, space
 from jsketch.planning.machine import Machine
 from jsketch.planning.pilot import Path
@@ -100,7 +100,7 @@ def plan(
         raise ValueError(f"there is no cost model for {type(bandit).__name__}: only for {known}.")
     check_horizon(horizon)
     counts = dict(seeds=seeds, dictionary_size=dictionary_size, workers=workers)
-    check_counts(**{name: count for name, count in counts.items() if count is not None})
+    checks.capacity(**{name: count for name, count in counts.items() if count is not None})
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
     domain = _checked(bandit, problem)
