@@ -39,7 +39,7 @@ Regrets = dict[tuple[str, str], dict[str, np.ndarray]]  # [S, n + T] by (model, 
 
 N, T = 5, 25
 ROOT_SEED = 0
-ALGORITHMS = ("uniform", "go_ucb", "gp_ei", "gp_pi", "gp_ucb", "turbo", "go_ucb_printed")
+ALGORITHMS = ("uniform", "go_ucb", "go_ucb_eq5", "gp_ei", "gp_pi", "gp_ucb", "turbo", "go_ucb_printed")
 FIGURES = {"breast_cancer": 3, "australian": 4, "diabetes": 5}
 TITLES = {
     "random_forest": "random forest",
