@@ -78,8 +78,7 @@ TUNING = Experiment(
     "go_ucb_2023/tuning",
     "Figures 3 to 5: tuning three classifiers on three data sets",
     f"{_RUN}.tuning --repetitions 5 --out results/go_ucb_2023/tuning",
-    "The best accuracy that any method met stands for the unknown maximum. Differences are paired. With which settings of"
-    " GO-UCB is in the configuration of summary.json: here with eq. 5, which was its default then.",
+    "The best accuracy that any method met stands for the unknown maximum. Differences are paired.",
     tuple(
         Figure(
             f"figure{n}.png",
