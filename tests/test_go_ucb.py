@@ -305,6 +305,29 @@ def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
         assert float(info.proposal.acquisition) == float(proposal.acquisition)
 
 
+def test_the_way_uphill_is_a_step_in_whitened_coordinates():
+    """u = W^T g / |W^T g| moves w by sqrt(beta) W u; projection divides u by max(1, |u|). Computed without u and W."""
+    optimizer = OPTIMIZERS["ball"]
+    model = flatten(optimizer.model, PROBLEM.box.lower)
+    state, _, _ = rounds(optimizer)[0][-1]
+    ball = optimizer.ball(state)
+    form = search.whitened(model, ball)
+    gradients = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
+    for gradient in [*gradients, *state.gradients[:2]]:
+        u = ball.sigma.half_transposed(gradient)
+        u = u / jnp.linalg.norm(u)
+        step = form.uphill(search.Move(gradient, jnp.zeros(len(state.gradients))))
+        np.testing.assert_allclose(step.w, ball.move(u), rtol=1e-8, atol=1e-10 * float(abs(step.w).max()))
+        np.testing.assert_allclose(
+            step.image, ball.sigma.rows @ step.w, rtol=1e-8, atol=1e-10 * float(abs(step.image).max())
+        )
+        for length in (0.5, 3.0):
+            p = form.project(search.Move(length * step.w, length * step.image))
+            np.testing.assert_allclose(p.w, min(length, 1) * step.w, rtol=1e-9)
+    still = form.uphill(search.Move(jnp.zeros(model.size), jnp.zeros(len(state.gradients))))
+    assert not np.asarray(still.w).any() and not np.asarray(still.image).any()
+
+
 @pytest.mark.parametrize("name", ["ball", "first_order", "refit"])
 def test_the_ascent_beats_random_search(name):
     """At every step of a run, against the best of 1000 points of the same region, each with its best first-order w."""
@@ -317,7 +340,7 @@ def test_the_ascent_beats_random_search(name):
         ball, (lower, upper) = optimizer.ball(state), optimism.region(optimizer, state)
         chosen = form(model, ball)
         z = jax.random.uniform(key, (1000, 3), minval=lower, maxval=upper)
-        p = jax.vmap(lambda z: chosen.start(search.first_order(model, ball, z)[1]))(z)
+        p = jax.vmap(chosen.start)(model.features(ball.centre, z)[1])
         return state.scaling.rewards(jax.vmap(chosen.value)(z, p).max())
 
     for state, query, _ in rounds(optimizer)[0][1:]:
@@ -505,10 +528,12 @@ def test_bad_boxes(box, words):
 
 
 def test_maximise_ignores_values_that_are_not_finite():
-    def value(x, u):
-        return jnp.where(x[0] > 0.5, jnp.nan, x[0] - jnp.square(u).sum())
+    def value(x, p):
+        return jnp.where(x[0] > 0.5, jnp.nan, x[0] - jnp.square(p).sum())
 
-    found = ascent.maximise(
-        value, lambda x, u: (jnp.clip(x, 0, 1), u), jnp.zeros((2, 1)), jnp.zeros((2, 1)), optax.sgd(0.05), 40
-    )
+    def project(x, p):
+        return jnp.clip(x, 0, 1), p
+
+    starts = jnp.zeros((2, 1))
+    found = ascent.maximise(value, lambda g: g, project, starts, starts, optax.sgd(0.05), 40)
     assert 0.4 < float(found.value) <= 0.5 and float(found.value) >= float(found.starts.max())

@@ -1,38 +1,40 @@
-"""Projected gradient ascent over pairs (x, u), a point and a position in GO-UCB's ball, from many starts at once."""
+"""Projected gradient ascent over pairs (x, p), a point and a position in GO-UCB's ball, from many starts at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
-Pair = tuple[Array, Array]  # x [d], u [D]
+Pair = tuple[Array, Any]  # x [d], p a pytree
 
 
 class Maximum(NamedTuple):
     """The best that all starts met."""
 
     x: Array  # [d]
-    u: Array  # [D]
+    p: Any
     value: Array  # []
     starts: Array  # [K], values at the starts; none is above `value`
 
 
 def maximise(
-    value: Callable[[Array, Array], Array],
-    project: Callable[[Array, Array], Pair],
+    value: Callable[[Array, Any], Array],
+    uphill: Callable[[Any], Any],
+    project: Callable[[Array, Any], Pair],
     x: Array,
-    u: Array,
+    p: Any,
     rule: optax.GradientTransformation,
     steps: int,
 ) -> Maximum:
-    """The largest value(x, u) [] met in `steps` steps of the optax rule from the starts x [K,d], u [K,D].
+    """The largest value(x, p) [] met in `steps` steps of the optax rule from the starts x [K,d], p [K, ...].
 
-    project(x, u) brings a pair back into its set. Values that are not finite are never the largest.
+    The rule is given the gradient by x and what `uphill` makes of the gradient by p; project(x, p) brings a pair back into
+    its set. Values that are not finite are never the largest.
     """
 
     def score(pair: Pair) -> Array:
@@ -46,9 +48,9 @@ def maximise(
     def climb(start: Pair) -> tuple[Pair, Array, Array]:
         def step(_: int, carry: tuple) -> tuple:
             pair, memory, best = carry
-            found, slope = jax.value_and_grad(score)(pair)
+            found, (by_x, by_p) = jax.value_and_grad(score)(pair)
             best = keep(best, pair, found)
-            down = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), -g, 0), slope)
+            down = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), -g, 0), (by_x, uphill(by_p)))
             with jax.numpy_dtype_promotion("standard"):  # optax counts steps in int32
                 moves, memory = rule.update(down, memory)
             pair = jax.tree.map(lambda a, b: a + b.astype(a.dtype), pair, moves)
@@ -59,6 +61,7 @@ def maximise(
         pair, found = keep(best, pair, score(pair))
         return pair, found, first
 
-    pairs, found, first = jax.vmap(climb)((x, u))
+    pairs, found, first = jax.vmap(climb)((x, p))
     winner = jnp.argmax(found)
-    return Maximum(pairs[0][winner], pairs[1][winner], found[winner], first)
+    x, p = jax.tree.map(lambda leaf: leaf[winner], pairs)
+    return Maximum(x, p, found[winner], first)

@@ -29,10 +29,13 @@ class Ellipsoid:
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma / lam)
 
+    def image_of_solution(self, v: Array) -> Array:
+        """A Sigma^-1 v = (L L^T)^-1 A v / lam, [T]."""
+        return matmul(self.inverse.T, matmul(self.inverse, matmul(self.rows, v))) / self.regularization
+
     def solve(self, v: Array) -> Array:
         """Sigma^-1 v, [d_w]."""
-        inner = matmul(self.inverse.T, matmul(self.inverse, matmul(self.rows, v)))
-        return (v - matmul(inner, self.rows)) / self.regularization
+        return v / self.regularization - matmul(self.image_of_solution(v), self.rows)
 
     def half(self, u: Array) -> Array:
         """W u, [d_w]: Sigma^-1/2 up to a rotation, so that |W u|_Sigma = |u|."""
@@ -45,9 +48,10 @@ class Ellipsoid:
         inner = matmul(matmul(self.rows, v), self.root)
         return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
 
-    def squared_norm(self, v: Array) -> Array:
-        """|v|_Sigma^2, []."""
-        return self.regularization * (jnp.square(v).sum() + jnp.square(matmul(self.rows, v)).sum())
+    def squared_norm(self, v: Array, image: Array | None = None) -> Array:
+        """|v|_Sigma^2, []; image is A v [T], if it is known."""
+        image = matmul(self.rows, v) if image is None else image
+        return self.regularization * (jnp.square(v).sum() + jnp.square(image).sum())
 
     def inverse_squared_norm(self, v: Array) -> Array:
         """|v|_Sigma^-1 ^2, []."""

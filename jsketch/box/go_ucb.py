@@ -162,7 +162,7 @@ class GOUCB:
             )
         self.schedule.check()
         self.oracle.check()
-        # a candidate holds its gradient and its u, a start the position, Adam's two moments, the best and their updates
+        # a candidate holds its gradient and its w, a start the position, Adam's two moments, the best and their updates
         floats = self.candidates * (2 * model.size + horizon) + self.starts * (10 * model.size + 2 * horizon)
         memory.check(
             floats * itemsize,

@@ -20,7 +20,7 @@ from jsketch.box.search import Ball
 from jsketch.sketch.tangent import flatten
 from jsketch.types import PRNGKey
 
-BALL_RATE = 0.5  # first step of the ascent over u, |u| <= 1; it falls as that over x does
+BALL_RATE = 0.5  # first step of the ascent over w, in radii of the ball; it falls as that over x does
 FORMS = {"ball": search.whitened, "plain": search.plain, "first_order": search.linearized}
 
 
@@ -40,15 +40,15 @@ def propose(go: Any, state: GOState, ball: Ball, key: PRNGKey) -> tuple[Array, P
     lower, upper = region(go, state)
     chosen = FORMS[go.acquisition](model, ball)
     z = _candidates(go, state, key, lower, upper)
-    _, u = jax.vmap(lambda z: search.first_order(model, ball, z))(z)
-    p = jax.vmap(chosen.start)(u)
+    p = jax.vmap(chosen.start)(model.features(ball.centre, z)[1])
     top = _starts(go, jax.vmap(chosen.value)(z, p))
 
-    def project(z: Array, p: Array) -> tuple[Array, Array]:
+    def project(z: Array, p: Any) -> tuple[Array, Any]:
         return jnp.clip(z, lower, upper), chosen.project(p)
 
-    found = ascent.maximise(chosen.value, project, z[top], p[top], _rule(go, z.dtype), go.steps)
-    distance = ball.sigma.squared_norm(chosen.move(found.x, found.u))
+    z, p = jax.tree.map(lambda leaf: leaf[top], (z, p))
+    found = ascent.maximise(chosen.value, chosen.uphill, project, z, p, _rule(go, z.dtype), go.steps)
+    distance = ball.sigma.squared_norm(chosen.move(found.x, found.p))
     values = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
     x = jnp.clip(state.scaling.points(found.x), state.box.lower, state.box.upper)
     return x, Proposal(ball.beta, distance, values[0], values[1])
@@ -91,6 +91,6 @@ def _rule(go: Any, dtype: Any) -> optax.GradientTransformation:
         return lambda count: first * (1 + jnp.cos(jnp.pi * count.astype(dtype) / go.steps)) / 2
 
     # Adam scales every coordinate by itself, which suits a box; on the surface of a ball that would not end where
-    # the gradient points along u, so u moves by its normalized gradient
-    along = optax.chain(optax.normalize_by_update_norm(), optax.sgd(falling(jnp.asarray(BALL_RATE, dtype))))
-    return optax.partition({"x": optax.adam(falling(rate)), "u": along}, ("x", "u"))
+    # the gradient points along it, so w moves along `uphill`, whose length is the radius
+    along = optax.sgd(falling(jnp.asarray(BALL_RATE, dtype)))
+    return optax.partition({"x": optax.adam(falling(rate)), "p": along}, ("x", "p"))

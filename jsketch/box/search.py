@@ -1,9 +1,9 @@
-"""What GO-UCB maximises: three ways to write max_{w in Ball_t} f_w(x), each as a value of (x, p) with p [P] a position."""
+"""What GO-UCB maximises: three ways to write max_{w in Ball_t} f_w(x), each as a value of (x, p) with p a position."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from flax import struct
 from jax import Array
 
 from jsketch.box.ellipsoid import Ellipsoid
+from jsketch.linalg import matmul
 from jsketch.sketch.tangent import Flat
 
 
@@ -30,10 +31,22 @@ class Ball:
 class Search(NamedTuple):
     """One of the three."""
 
-    value: Callable[[Array, Array], Array]  # (x [d], p [P]) -> f_w(x), or its linearization, []
-    project: Callable[[Array], Array]  # p back to where w lies in the ball
-    start: Callable[[Array], Array]  # p of a point u of the unit ball
-    move: Callable[[Array, Array], Array]  # (x, p) -> w - w_t, [d_w]
+    value: Callable[[Array, Any], Array]  # (x [d], p) -> f_w(x), or its linearization, []
+    start: Callable[[Array], Any]  # the p to begin with, of the gradient of f_w(x) by w at w_t [d_w]
+    uphill: Callable[[Any], Any]  # the direction in which p rises, of the gradient of `value` by p
+    project: Callable[[Any], Any]  # p back to where w lies in the ball
+    move: Callable[[Array, Any], Array]  # (x, p) -> w - w_t, [d_w]
+
+
+class Move(NamedTuple):
+    """w - w_t with its image, which makes lengths cheap."""
+
+    w: Array  # [d_w]
+    image: Array  # [T], A (w - w_t) with the ball's A
+
+
+def _unmoved(p: Any) -> Any:
+    return p
 
 
 def first_order(model: Flat, ball: Ball, x: Array) -> tuple[Array, Array]:
@@ -50,19 +63,43 @@ def linearized(model: Flat, ball: Ball) -> Search:
     """The first-order form: nothing but x is searched for, P = 0."""
     return Search(
         value=lambda x, p: first_order(model, ball, x)[0],
-        project=lambda p: p,
-        start=lambda u: u[:0],
+        start=lambda gradient: gradient[:0],
+        uphill=_unmoved,
+        project=_unmoved,
         move=lambda x, p: ball.move(first_order(model, ball, x)[1]),
     )
 
 
 def whitened(model: Flat, ball: Ball) -> Search:
-    """w = w_t + sqrt(beta) Sigma^-1/2 u with |u| <= 1; the position is u."""
+    """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; the position is sqrt(beta) W u, a `Move`.
+
+    To first order f rises fastest along the unit vector u = W^T g / |g|_Sigma^-1, g its gradient by w, which moves w by
+    sqrt(beta) Sigma^-1 g / |g|_Sigma^-1. So steps in u are taken without u and without W, for half of the products: with the
+    image carried along, A g and a combination of A's rows are all of a step that grows with d_w T.
+    """
+    sigma, radius, tiny = ball.sigma, jnp.sqrt(ball.beta), jnp.finfo(ball.centre.dtype).tiny
+
+    def length(p: Move) -> Array:
+        return jnp.sqrt(sigma.squared_norm(p.w, p.image))
+
+    def uphill(gradient: Array) -> Move:
+        """From the centre to the border of the ball."""
+        image = sigma.image_of_solution(gradient)
+        natural = Move(gradient / sigma.regularization - matmul(image, sigma.rows), image)
+        # a gradient that vanishes has no direction
+        unit = jnp.maximum(length(natural), tiny)
+        return Move(radius * (natural.w / unit), radius * (natural.image / unit))
+
+    def project(p: Move) -> Move:
+        outside = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))  # a ball of radius 0 is its centre
+        return Move(p.w / outside, p.image / outside)
+
     return Search(
-        value=lambda x, p: model.value(ball.centre + ball.move(p), x),
-        project=lambda p: p / jnp.maximum(1, jnp.sqrt(jnp.square(p).sum())),
-        start=lambda u: u,
-        move=lambda x, p: ball.move(p),
+        value=lambda x, p: model.value(ball.centre + p.w, x),
+        start=uphill,
+        uphill=lambda gradient: uphill(gradient.w),
+        project=project,
+        move=lambda x, p: p.w,
     )
 
 
@@ -74,7 +111,8 @@ def plain(model: Flat, ball: Ball) -> Search:
 
     return Search(
         value=lambda x, p: model.value(ball.centre + p, x),
-        project=project,
         start=jnp.zeros_like,
+        uphill=_unmoved,
+        project=project,
         move=lambda x, p: p,
     )
