@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeVar
 
 import jax.numpy as jnp
 from jax import Array, lax
+
+Pytree = TypeVar("Pytree")
 
 UPPER_FROM = 256  # M from which the zeros of a triangular matrix are worth skipping
 UPPER_BLOCKS = 6  # column blocks of a product with a triangular matrix: 7/12 of the flops of a full one
@@ -19,6 +23,15 @@ def matmul(a: Array, b: Array) -> Array:
 def put(array: Array, index: Array, value: Array) -> Array:
     """array with array[index] = value for one index in range; `.at[].set` is a scatter, slow to compile and to run."""
     return lax.dynamic_update_index_in_dim(array, jnp.asarray(value, array.dtype), index, 0)
+
+
+def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
+    """change(old) if needed [], else old, of the same shapes. Under vmap the change is paid for only when some run needs
+    it, where `lax.cond` pays in every round."""
+    start = (needed, old)
+    return lax.while_loop(
+        lambda both: both[0], lambda both: (jnp.zeros_like(both[0]), change(both[1])), start
+    )[1]
 
 
 def matmul_upper(a: Array, upper: Array) -> Array:

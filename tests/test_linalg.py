@@ -132,3 +132,24 @@ def test_float32_roots_are_finite():
         float(jnp.square(jax.jit(kernels.Gaussian(2.0).gram)(points, points[order]) @ root).sum(1).max())
         < 1.01
     )
+
+
+def test_only_if_changes_those_that_need_it_and_runs_for_nobody_else():
+    calls = []
+
+    def change(pair):
+        jax.debug.callback(lambda: calls.append(1))
+        return pair[0] + 1, pair[1] * 0
+
+    def both(needed, a, b):
+        return linalg.only_if(needed, change, (a, b))
+
+    a, b = jnp.arange(3.0), jnp.arange(3, dtype=jnp.int32)
+    for needed in ([False, True, True], [False, False, False], [True, True, True]):
+        calls.clear()
+        needed = jnp.array(needed)
+        new = jax.block_until_ready(jax.jit(jax.vmap(both))(needed, a, b))
+        jax.effects_barrier()
+        np.testing.assert_array_equal(new[0], np.where(needed, a + 1, a))
+        np.testing.assert_array_equal(new[1], np.where(needed, 0, b))
+        assert (len(calls) > 0) == bool(needed.any())

@@ -25,6 +25,7 @@ from jsketch.box.oracle import LevenbergMarquardt
 from jsketch.box.parametric import GOState
 from jsketch.box.radius import OFUL
 from jsketch.box.search import Ball
+from jsketch.linalg import only_if
 from jsketch.sketch.tangent import Flat, flatten
 from jsketch.types import Box, BoxQuery, PRNGKey
 
@@ -119,10 +120,12 @@ class GOUCB:
     def tell(self, state: GOState, query: GOQuery, y: Array, key: PRNGKey) -> tuple[GOState, GOInfo]:
         """Learns y [B]: the oracle's fit after phase I, then one row of eqs. 3 and 5 an evaluation."""
         after = history.add(state.history, BoxQuery(query.x, query.mask), y)
-        new, diverged = lax.cond(
-            state.history.count == 0,
-            lambda: parametric.explored(self, state.replace(history=after), key),
-            lambda: parametric.learned(self, state, after, self._regularization(state)),
+        first, start = state.history.count == 0, (state, jnp.zeros((), bool))
+        explored = only_if(
+            first, lambda _: parametric.explored(self, state.replace(history=after), key), start
+        )
+        new, diverged = only_if(
+            ~first, lambda _: parametric.learned(self, state, after, self._regularization(state)), explored
         )
         # a query beyond the horizon is empty and teaches nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
