@@ -20,6 +20,7 @@ import numpy as np
 
 import jsketch
 from experiments import data, reference, results
+from experiments.arguments import count
 from experiments.bench_scale import million, plate
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, SketchedTS
@@ -242,7 +243,7 @@ def main() -> None:
     parser.add_argument(
         "--reference", type=Path, help="checkout of the authors' code, run on the same problems"
     )
-    parser.add_argument("--repeats", type=int, default=3, help="timed runs after the first")
+    parser.add_argument("--repeats", type=count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     options = parser.parse_args()

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import results
+from experiments.arguments import count
 from jsketch.box import GOUCB, GPBandit, Turbo
 from jsketch.box.fit import Bounds
 from jsketch.loops.box import run_box
@@ -118,11 +119,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs, of which the median counts")
+    parser.add_argument("--repeats", type=count, default=5, help="timed runs, of which the median counts")
     parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
     options = parser.parse_args()
-    if options.repeats < 1:
-        parser.error(f"--repeats must be at least 1; {options.repeats} was given")
     jax.config.update("jax_enable_x64", True)
     rows = {name: BENCHMARKS[name](options.repeats) for name in options.only}
     if options.out is not None:

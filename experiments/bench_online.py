@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import reference_online, results, streams
+from experiments.arguments import count
 from experiments.bench import gemm_flops_per_second
 from jsketch import kernels, loops, online
 from jsketch.loops.stream import BLOCK
@@ -180,7 +181,7 @@ def main() -> None:
         "--reference", type=Path, help="checkout of the author's code, run on the same streams"
     )
     parser.add_argument("--reference-seconds", type=float, default=20.0, help="how long it may run on each")
-    parser.add_argument("--repeats", type=int, default=3, help="timed runs after the first")
+    parser.add_argument("--repeats", type=count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     options = parser.parse_args()

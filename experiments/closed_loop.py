@@ -22,6 +22,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from experiments import data, plots, results, suggest, tidy
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 
 
@@ -60,18 +61,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rounds", type=count, default=20)
+    parser.add_argument("--batch", type=count, default=8)
+    parser.add_argument("--seeds", type=count, default=5)
     parser.add_argument(
-        "--random-seeds", type=int, default=1000, help="of the random batches, which cost nothing"
+        "--random-seeds", type=count, default=1000, help="of the random batches, which cost nothing"
     )
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     options = parser.parse_args()
-    for name in ("rounds", "batch", "seeds", "random_seeds"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1; {getattr(options, name)} was given")
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     abalone = data.load("abalone", options.data_dir)

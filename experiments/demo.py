@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from experiments import data, plots, results
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, Uniform
@@ -45,16 +46,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--arms", type=int, default=2000, help="generated candidates (default 2000)")
-    parser.add_argument("--horizon", type=int, default=1000, help="evaluations a run (default 1000)")
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--arms", type=count, default=2000, help="generated candidates (default 2000)")
+    parser.add_argument("--horizon", type=count, default=1000, help="evaluations a run (default 1000)")
+    parser.add_argument("--seeds", type=count, default=4)
     parser.add_argument("--dataset", choices=["generated", "abalone"], default="generated")
     parser.add_argument("--data-dir", help="folder of the data sets, for --dataset abalone")
     parser.add_argument("--out", type=Path, default=Path("demo_out"))
     options = parser.parse_args()
-    for name in ("arms", "horizon", "seeds"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1; {getattr(options, name)} was given")
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
 

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from experiments import plan_line, tables
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import FixedBKB, history, widths
@@ -253,7 +254,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--candidates", type=Path, required=True, help="table of the library")
     parser.add_argument("--observations", type=Path, help="table of the evaluations; none yet without it")
     parser.add_argument("--pending", type=Path, help="table whose ids are under way")
-    parser.add_argument("--batch", type=int, default=96, help="evaluations to suggest (default 96)")
+    parser.add_argument("--batch", type=count, default=96, help="evaluations to suggest (default 96)")
     parser.add_argument("--out", type=Path, default=Path("next.csv"))
     parser.add_argument(
         "--lengthscale", type=float, help="in units of the scaled features; fitted without it"
@@ -270,8 +271,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--value-column", default="value")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    if options.batch < 1:
-        parser.error(f"--batch must be at least 1; {options.batch} was given")
     if not 0 <= options.width < np.inf:
         parser.error(f"--width must be a finite number of at least 0; {options.width} was given")
     if options.lengthscale is not None and not (0 < options.lengthscale < np.inf):

@@ -316,8 +316,8 @@ def test_failures_count_as_no_accuracy():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--repetitions", "0"], "--repetitions must be at least 1; 0 was given"),
-        (["--jobs", "0"], "--jobs must be at least 1"),
+        (["--repetitions", "0"], "--repetitions: must be at least 1; 0 was given"),
+        (["--jobs", "0"], "--jobs: must be at least 1"),
         (["--models", "svm"], "invalid choice: 'svm'"),
         (["--data", "iris"], "invalid choice: 'iris'"),
     ],

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from experiments import data, reference, results
+from experiments.arguments import count
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
@@ -96,8 +97,8 @@ def main() -> None:
     )
     parser.add_argument("--reference", type=Path, required=True, help="checkout of the authors' code")
     parser.add_argument("--lengthscales", type=float, nargs="+", default=[5.0, 10.0, 17.5])
-    parser.add_argument("--horizon", type=int, default=2_000)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--horizon", type=count, default=2_000)
+    parser.add_argument("--seeds", type=count, default=10)
     parser.add_argument("--data-dir")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

@@ -27,7 +27,7 @@ def main() -> None:
     )
     regret.add_options(parser, horizon=10_000)
     parser.add_argument("--lengthscales", type=float, nargs="+", default=LENGTHSCALES)
-    options = regret.checked(parser)
+    options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     problem, source = regret.load(options)

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import bandit_runs, nas_data, plots, results, tidy
+from experiments.arguments import count
 from experiments.bandit_runs import Config, print_table, run_algorithm, summarise
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
@@ -124,16 +125,17 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--dataset", choices=["auto", *nas_data.CHOICES], default="auto")
     parser.add_argument("--initial", type=int, choices=[0, 2000], default=0, help="random evaluations before")
-    parser.add_argument("--horizon", type=int, default=2_000, help="evaluations a run (chosen; default 2000)")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument(
+        "--horizon", type=count, default=2_000, help="evaluations a run (chosen; default 2000)"
+    )
+    parser.add_argument("--seeds", type=count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=COLD, help="default: all that fit --initial")
-    parser.add_argument("--workers", type=int, default=results.usable_cores(), help="seeds side by side")
+    parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--data-dir", help="folder of the data sets")
     options = parser.parse_args()
-    for name, least in (("horizon", 2), ("seeds", 1), ("workers", 1)):  # delta = 1/T must be below 1
-        if getattr(options, name) < least:
-            parser.error(f"--{name} must be at least {least}; {getattr(options, name)} was given")
+    if options.horizon < 2:  # delta = 1/T must be below 1
+        parser.error("--horizon must be at least 2; 1 was given")
     options.algorithms = options.algorithms or list(WARM if options.initial else COLD)
     unable = set(options.algorithms) - set(WARM)
     if options.initial and unable:

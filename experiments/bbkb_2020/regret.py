@@ -17,6 +17,7 @@ from typing import Any
 import jax
 
 from experiments import data, results, tidy
+from experiments.arguments import count
 from experiments.bandit_runs import Config, draw, print_table, run_algorithm, summarise, tidy_runs
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
@@ -141,25 +142,18 @@ def run_all(
 def add_options(parser: argparse.ArgumentParser, horizon: int) -> None:
     """The options that this script and `bandwidths` share."""
     parser.add_argument("--dataset", choices=sorted(LENGTHSCALES), default="abalone")
-    parser.add_argument("--horizon", type=int, default=horizon, help=f"evaluations a run (default {horizon})")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument(
+        "--horizon", type=count, default=horizon, help=f"evaluations a run (default {horizon})"
+    )
+    parser.add_argument("--seeds", type=count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=DEFAULT)
     parser.add_argument("--regularization", type=float, help="default noise_std^2 = 1e-4 (chosen)")
     parser.add_argument("--ratio", type=float, default=2.0, help="C of BBKB and GP-BUCB (chosen)")
     parser.add_argument("--qbar", type=float, default=2.0)
     parser.add_argument("--epsilon", type=float, default=0.05, help="of eps_greedy (chosen)")
-    parser.add_argument("--workers", type=int, default=results.usable_cores(), help="seeds side by side")
+    parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--data-dir", help="folder of the data sets")
-
-
-def checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The parsed command line; ends the program on counts below 1."""
-    options = parser.parse_args()
-    for name in ("horizon", "seeds", "workers"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1; {getattr(options, name)} was given")
-    return options
 
 
 def describe(options: argparse.Namespace, source: str) -> dict[str, Any]:
@@ -183,7 +177,7 @@ def main() -> None:
     parser.add_argument(
         "--lengthscale", type=float, help="one for all algorithms (default: the paper's Table 1)"
     )
-    options = checked(parser)
+    options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     problem, source = load(options)

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import bandit_runs, plots, results, tidy
+from experiments.arguments import count
 from experiments.bandit_runs import Config, Runs
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
@@ -127,19 +128,16 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
-    parser.add_argument("--size", type=int, default=10, help="m, the fixed sketch of SOFUL and CBRAP")
+    parser.add_argument("--size", type=count, default=10, help="m, the fixed sketch of SOFUL and CBRAP")
     parser.add_argument(
         "--regularization", type=float, default=0.1, help="default 0.1; a smaller one is harder on SOFUL"
     )
-    parser.add_argument("--horizon", type=int, default=5_000, help="evaluations a run (default 5000)")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--horizon", type=count, default=5_000, help="evaluations a run (default 5000)")
+    parser.add_argument("--seeds", type=count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
-    parser.add_argument("--workers", type=int, default=results.usable_cores(), help="seeds side by side")
+    parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     options = parser.parse_args()
-    for name in ("size", "horizon", "seeds", "workers"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1; {getattr(options, name)} was given")
     if not options.regularization > 0:
         parser.error(f"--regularization must be above 0; {options.regularization} was given")
     return options

@@ -26,6 +26,7 @@ from jax import Array
 from matplotlib.axes import Axes
 
 from experiments import drawing, results, tidy
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
@@ -288,12 +289,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--seeds", type=int, default=20, help="GP draws of the numbers; the figure shows seed 0"
+        "--seeds", type=count, default=20, help="GP draws of the numbers; the figure shows seed 0"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     options = parser.parse_args()
-    if options.seeds < 1:
-        parser.error(f"--seeds must be at least 1; {options.seeds} was given")
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     print("data: generated (GP draws)")

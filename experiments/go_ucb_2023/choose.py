@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import results
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import GOUCB
 from jsketch.box.radius import OFUL
@@ -75,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--seeds", type=count, default=4)
     parser.add_argument("--reach", type=float, nargs="+", default=[0.02, 0.05, 0.1, 1.0])
     parser.add_argument("--regularization", type=float, nargs="+", default=[0.01, 1.0])
     parser.add_argument("--norm-bound", type=float, nargs="+", default=[0.1, 1.0])

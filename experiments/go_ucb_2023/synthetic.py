@@ -22,6 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from experiments import plots, results, tidy
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.loops.box import run_box
@@ -158,17 +159,17 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
 
 def draw(folder: Path, runs: dict[str, Runs], uniform: dict[str, float], seeds: int) -> None:
     """figure2.png of all repetitions and figure2_5.png of the first five."""
-    for count in sorted({min(PAPER_SEEDS, seeds), seeds}):
+    for shown in sorted({min(PAPER_SEEDS, seeds), seeds}):
         panels = {}
         for function, algorithms in runs.items():
             t = np.arange(1, sum(FUNCTIONS[function][1:]) + 1)
             panels[function] = {
-                name: (t, np.cumsum(np.stack([row["regret"] for row in rows[:count]]), 1))
+                name: (t, np.cumsum(np.stack([row["regret"] for row in rows[:shown]]), 1))
                 for name, rows in algorithms.items()
                 if name != "uniform"
             }
-        name = "figure2.png" if count == seeds else "figure2_5.png"
-        title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({count}) of {count} repetitions"
+        name = "figure2.png" if shown == seeds else "figure2_5.png"
+        title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({shown}) of {shown} repetitions"
         phases = {function: FUNCTIONS[function][1] for function in runs}
         plots.cumulative_regret_panels(folder / name, panels, uniform, phases, title)
 
@@ -194,13 +195,10 @@ def main() -> None:
     )
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
-    parser.add_argument("--seeds", type=int, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
-    parser.add_argument("--at-once", type=int, default=10, help="seeds in one compiled run")
+    parser.add_argument("--seeds", type=count, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
+    parser.add_argument("--at-once", type=count, default=10, help="seeds in one compiled run")
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     options = parser.parse_args()
-    for name in ("seeds", "at_once"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1; {getattr(options, name)} was given")
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     try:

@@ -27,6 +27,7 @@ import sklearn
 from tqdm import tqdm
 
 from experiments import plots, results, tidy, tuning_problems
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from experiments.data import describe
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
@@ -251,16 +252,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--data", nargs="+", choices=list(SOURCES), default=list(SOURCES))
     parser.add_argument("--algorithms", nargs="+", choices=list(OPTIMIZERS), default=list(ALGORITHMS))
-    parser.add_argument("--repetitions", type=int, default=5, help="the paper: 5, one for each fold")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; each needs a core")
+    parser.add_argument("--repetitions", type=count, default=5, help="the paper: 5, one for each fold")
+    parser.add_argument("--jobs", type=count, default=1, help="processes; each needs a core")
     parser.add_argument("--table", type=Path, help="file of all evaluations (default: in a per-user cache)")
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    options = parser.parse_args()
-    for name in ("repetitions", "jobs"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1; {getattr(options, name)} was given")
-    return options
+    return parser.parse_args()
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import plots, results, tidy
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, online
 from jsketch.problems import adversary as adversaries
@@ -88,16 +89,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=80, help="n (default 80)")
-    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--rounds", type=count, default=80, help="n (default 80)")
+    parser.add_argument("--seeds", type=count, default=8)
     parser.add_argument("--tried", type=int, default=256, help="random inputs that a step begins with")
     parser.add_argument("--comparator", choices=adversaries.COMPARATORS, default="ridge")
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     options = parser.parse_args()
-    for name in ("rounds", "seeds"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1; {getattr(options, name)} was given")
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     adversary, keys = make_adversary(options), jax.random.split(jax.random.key(0), options.seeds)

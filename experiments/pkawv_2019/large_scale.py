@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import plots, results, streams, tidy
+from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, loops, online
 from jsketch.sketch.kors import Sampling
@@ -196,7 +197,7 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", choices=streams.NAMES, default="casp")
-    parser.add_argument("--limit", type=int, help="first examples of the shuffled stream; all without it")
+    parser.add_argument("--limit", type=count, help="first examples of the shuffled stream; all without it")
     parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--awv", action="store_true", help="PKAWV's prediction instead of ridge regression's")
@@ -205,8 +206,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data-dir", help="folder of the data sets")
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     options = parser.parse_args()
-    if options.limit is not None and options.limit < 1:
-        parser.error(f"--limit must be at least 1; {options.limit} was given")
     if not options.time_limit > 0:
         parser.error(f"--time-limit must be above 0; {options.time_limit} was given")
     return options

@@ -23,6 +23,7 @@ from flax import struct
 from jax import Array
 
 from experiments import drawing, results, tidy
+from experiments.arguments import count
 from jsketch import loops, online
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -151,7 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=16)
+    parser.add_argument("--seeds", type=count, default=16)
     parser.add_argument("--counts", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096])
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     options = parser.parse_args()

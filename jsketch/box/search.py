@@ -60,7 +60,7 @@ def first_order(model: Flat, ball: Ball, x: Array) -> tuple[Array, Array]:
 
 
 def linearized(model: Flat, ball: Ball) -> Search:
-    """The first-order form: nothing but x is searched for, P = 0."""
+    """The first-order form: nothing but x is searched for, the position is empty."""
     return Search(
         value=lambda x, p: first_order(model, ball, x)[0],
         start=lambda gradient: gradient[:0],
