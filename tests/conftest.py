@@ -23,20 +23,6 @@ MAPS = Path("/proc/self/maps")
 MOST_MAPS = 20_000
 
 
-# so many tests that one worker would be busy with them alone: split by the row of their table
-LONG = ("test_properties", "test_online")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """The tests of a file share compiled programs: with several workers they stay on one."""
-    for item in items:
-        module = item.module.__name__
-        row = getattr(item, "callspec", None) and item.callspec.params.get("name")
-        group = f"{module}-{row}" if module in LONG and row else module
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(autouse=True)
 def compiled_programs_are_dropped_in_time():
     yield

@@ -27,13 +27,18 @@ def states(bandit):
     """(mean rewards, states at three times) of 64 runs on 64 problems."""
 
     def one(key):
-        problem, progress, found = draw(key), None, []
-        for stop in STOPS:
-            progress = loops.rollout(bandit, problem, key, HORIZON, progress, stop)
-            found.append(progress.state)
-        return problem.mean_reward, problem.arms.features, found, progress.overflow
+        problem = draw(key)
 
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(11), SEEDS))
+        def until(progress, stop):
+            progress = loops.rollout(bandit, problem, key, HORIZON, progress, stop)
+            return progress, progress.state
+
+        begun = loops.rollout(bandit, problem, key, HORIZON, until=0)
+        end, found = jax.lax.scan(until, begun, jnp.array(STOPS, jnp.int32))
+        return problem.mean_reward, problem.arms.features, found, end.overflow
+
+    f, x, found, overflow = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(11), SEEDS))
+    return f, x, [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(STOPS))], overflow
 
 
 @pytest.mark.parametrize(
