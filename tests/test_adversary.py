@@ -43,7 +43,7 @@ def dense_regret(game, t, x, y, prediction, lam, comparator):
 @pytest.mark.parametrize(
     ("name", "comparator"),
     [
-        ("kernel_awv", "ridge"),
+        pytest.param("kernel_awv", "ridge", marks=pytest.mark.slow),
         ("taylor", "regularized"),
         pytest.param("nystrom", "ridge", marks=pytest.mark.slow),
         pytest.param("nystrom", "regularized", marks=pytest.mark.slow),

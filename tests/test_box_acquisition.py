@@ -129,7 +129,9 @@ def test_a_score_that_is_not_a_number_is_never_chosen():
     assert float(u[0]) <= 0.5 and np.isfinite(value)
 
 
-@pytest.mark.parametrize("name", ["log_ei", "pi", "ucb"])
+@pytest.mark.parametrize(
+    "name", ["log_ei", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pi", "ucb"))]
+)
 def test_ascent_beats_random_search_at_every_step(name):
     """On the acquisition functions of a run, with as many evaluations of them for random search as for the ascent."""
     bandit = GPBandit(acquisition=name, initial=6, candidates=100, starts=4, steps=40)

@@ -62,7 +62,7 @@ def test_its_gradient_is_that_of_finite_differences(name):
         assert float(found[i]) == pytest.approx(float(up - down) / 2e-5, rel=1e-6, abs=1e-6)
 
 
-@each
+@pytest.mark.parametrize("name", ["gaussian", pytest.param("matern", marks=pytest.mark.slow)])
 def test_unused_slots_are_neutral(name):
     """Value, gradient, fit and posterior do not depend on the capacity, nor on what lies in the unused slots."""
     kernel = KERNELS[name][0]

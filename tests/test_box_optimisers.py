@@ -135,7 +135,7 @@ def test_nothing_but_failures(name):
         print(driven.best)
 
 
-@each
+@pytest.mark.parametrize("name", ["uniform", "gp_log_ei", pytest.param("turbo_2", marks=pytest.mark.slow)])
 def test_asking_twice(name):
     state = CASES[name].init(BOX, KEY, HORIZON)
     one, other = (CASES[name].ask(state, KEY) for _ in range(2))

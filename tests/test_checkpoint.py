@@ -63,7 +63,7 @@ def test_an_interrupted_run_is_the_uninterrupted_one(name, tmp_path):
         assert whole.capacity > bandit.capacity
 
 
-@pytest.mark.parametrize("strategy", ["threads", "vmap"])
+@pytest.mark.parametrize("strategy", ["threads", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_seeds_go_on_too(strategy, tmp_path):
     bandit, problem, keys = CASES["growing"], cases.problem(), jax.random.split(KEY, 2)
     whole = loops.run_seeds(bandit, problem, keys, HORIZON, strategy=strategy)

@@ -13,12 +13,15 @@ from jsketch import Arms, loops
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
 ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name in VARIANTS)) for name in CASES}
-# what is said of all algorithms, but takes long to test: of the others with -m slow
-DEAR = VARIANTS | {"evolution", "mini_gp_ucb", "ts", "soful", "rff_ucb", "qff_ts", "sketched_ts", "bkb"}
-DEAR_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in CASES}
-GROWING = [DEAR_ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
+# what is said of all algorithms, but takes long to test: of a few always, of the others with -m slow
+FEW = {"uniform", "eps_greedy", "gp_ucb", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global", "bbkb_global_local"}
+FEW_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in CASES}
+FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
+FEWER_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEWER)) for name in CASES}
+GROWING = [FEWER_ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
 each = pytest.mark.parametrize("name", ROWS.values())
-few = pytest.mark.parametrize("name", DEAR_ROWS.values())
+few = pytest.mark.parametrize("name", FEW_ROWS.values())
+fewer = pytest.mark.parametrize("name", FEWER_ROWS.values())
 variants_too = pytest.mark.parametrize("name", CASES)
 
 
@@ -76,7 +79,7 @@ def test_a_run_is_complete(cache, name):
     assert np.isfinite(run.trace.reward).all() and np.isfinite(run.trace.width).all()
 
 
-@few
+@fewer
 def test_compiled_is_eager(cache, name):
     bandit, state, query, y = cache.midway(name)
     leaves_equal(bandit.ask(state, KEY), query)
@@ -85,7 +88,7 @@ def test_compiled_is_eager(cache, name):
     )
 
 
-@each
+@fewer
 def test_vmap_over_seeds_is_separate_runs(cache, name):
     together = jax.vmap(lambda key: loops.rollout(CASES[name], problem(), key, HORIZON))(KEYS)
     for row, key in enumerate(KEYS):
@@ -106,7 +109,7 @@ def replayed(key, start=0):
     return objective
 
 
-@each
+@few
 def test_drive_is_run_and_resumes(cache, name):
     bandit, arms = CASES[name], problem().arms
     whole = loops.drive(bandit, replayed(KEY), arms, KEY, HORIZON)
@@ -192,7 +195,7 @@ def test_an_infinite_reward_is_flagged_and_not_used(cache, name):
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(told) if jnp.issubdtype(x.dtype, jnp.floating))
 
 
-@few
+@fewer
 def test_every_number_sweeps_by_vmap(cache, name):
     bandit = CASES[name]
     leaves, tree = jax.tree.flatten(bandit)
@@ -223,7 +226,7 @@ def test_states_are_a_fixed_point(cache, name):
 
 
 @pytest.mark.float32
-@few
+@fewer
 def test_float32_stays_finite(name):
     single = problem(jnp.float32)
     run = jax.jit(loops.rollout, static_argnames="horizon")(CASES[name], single, KEY, HORIZON)

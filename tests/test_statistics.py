@@ -46,7 +46,7 @@ def states(bandit):
     [
         (BBKB(**COMMON, max_batch=32, width=widths.certified), "certified"),
         pytest.param(BBKB(**COMMON, max_batch=32, width=widths.bbkb_sqrt), "sqrt", marks=pytest.mark.slow),
-        (BKB(**COMMON, width=widths.bkb_corrected), "corrected"),
+        pytest.param(BKB(**COMMON, width=widths.bkb_corrected), "corrected", marks=pytest.mark.slow),
         (GPUCB(**COMMON, width=widths.gp_ucb_tight), "tight"),
         pytest.param(GPUCB(**COMMON, width=widths.gp_ucb_paper), "paper", marks=pytest.mark.slow),
     ],

@@ -55,7 +55,7 @@ def test_incremental_posterior_is_the_dense_one(drawn):
         near(total, dense.logdet, 1e-7)
 
 
-@pytest.mark.parametrize("lengthscale", [0.05, 0.3])
+@pytest.mark.parametrize("lengthscale", [pytest.param(0.05, marks=pytest.mark.slow), 0.3])
 def test_incremental_posterior_of_clustered_arms(lengthscale):
     """200 pulls in pull order on half of [0, 1]. On the unpivoted factor of the Gram matrix alone variances were off by the
     whole prior variance at lengthscale 0.05, and by 0.003 at 0.3."""
