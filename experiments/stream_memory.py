@@ -22,6 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from experiments import results
+from experiments.arguments import count
 from jsketch import loops, online
 from jsketch.sketch.taylor import Taylor
 
@@ -65,8 +66,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--examples", type=int, default=5_000_000)
-    parser.add_argument("--chunk", type=int, default=65_536, help="examples in memory at a time")
+    parser.add_argument("--examples", type=count, default=5_000_000)
+    parser.add_argument("--chunk", type=count, default=65_536, help="examples in memory at a time")
     parser.add_argument(
         "--folder", type=Path, help="write the examples to files there first (0.15 GB a million)"
     )

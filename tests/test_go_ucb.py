@@ -326,6 +326,10 @@ def test_the_way_uphill_is_a_step_in_whitened_coordinates():
             np.testing.assert_allclose(p.w, min(length, 1) * step.w, rtol=1e-9)
     still = form.uphill(search.Move(jnp.zeros(model.size), jnp.zeros(len(state.gradients))))
     assert not np.asarray(still.w).any() and not np.asarray(still.image).any()
+    # where the squares of a gradient underflow the step is short, and never leaves the ball
+    for size in (1e-150, 1e-155, 1e-160, 1e-170, 1e-300):
+        step = form.start(size * gradients[1])
+        assert float(ball.sigma.squared_norm(step.w)) <= float(ball.beta) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", ["ball", "first_order", "refit"])

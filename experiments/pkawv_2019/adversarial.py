@@ -91,7 +91,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=count, default=80, help="n (default 80)")
     parser.add_argument("--seeds", type=count, default=8)
-    parser.add_argument("--tried", type=int, default=256, help="random inputs that a step begins with")
+    parser.add_argument("--tried", type=count, default=256, help="random inputs that a step begins with")
     parser.add_argument("--comparator", choices=adversaries.COMPARATORS, default="ridge")
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")

@@ -153,7 +153,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=count, default=16)
-    parser.add_argument("--counts", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096])
+    parser.add_argument("--counts", type=count, nargs="+", default=[256, 512, 1024, 2048, 4096])
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     options = parser.parse_args()
     if options.seeds < 2 or len(options.counts) < 2 or min(options.counts) < 2:

@@ -17,7 +17,7 @@ class Maximum(NamedTuple):
     """The best that all starts met."""
 
     x: Array  # [d]
-    p: Any
+    p: Any  # a pytree, as one start's
     value: Array  # []
     starts: Array  # [K], values at the starts; none is above `value`
 

@@ -165,8 +165,9 @@ class GOUCB:
             )
         self.schedule.check()
         self.oracle.check()
-        # a candidate holds its gradient and its w, a start the position, Adam's two moments, the best and their updates
-        floats = self.candidates * (2 * model.size + horizon) + self.starts * (10 * model.size + 2 * horizon)
+        # a candidate holds its gradient and its move with the image, a start the position, the best, the gradient, the way
+        # uphill and their updates
+        floats = self.candidates * (2 * model.size + horizon) + self.starts * (10 * model.size + 5 * horizon)
         memory.check(
             floats * itemsize,
             f"{self.candidates} candidates and {self.starts} starts of {model.size} parameters",

@@ -83,11 +83,11 @@ def whitened(model: Flat, ball: Ball) -> Search:
         return jnp.sqrt(sigma.squared_norm(p.w, p.image))
 
     def uphill(gradient: Array) -> Move:
-        """From the centre to the border of the ball."""
+        """From the centre to the border of the ball, and never beyond it."""
         image = sigma.image_of_solution(gradient)
         natural = Move(gradient / sigma.regularization - matmul(image, sigma.rows), image)
-        # a gradient that vanishes has no direction
-        unit = jnp.maximum(length(natural), tiny)
+        # a gradient that vanishes, or whose squares do, has no direction
+        unit = jnp.sqrt(sigma.squared_norm(natural.w, natural.image) + tiny)
         return Move(radius * (natural.w / unit), radius * (natural.image / unit))
 
     def project(p: Move) -> Move:
@@ -97,7 +97,7 @@ def whitened(model: Flat, ball: Ball) -> Search:
     return Search(
         value=lambda x, p: model.value(ball.centre + p.w, x),
         start=uphill,
-        uphill=lambda gradient: uphill(gradient.w),
+        uphill=lambda gradient: uphill(gradient.w),  # the value does not depend on the image
         project=project,
         move=lambda x, p: p.w,
     )
