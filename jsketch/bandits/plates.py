@@ -31,6 +31,7 @@ class PlateState:
     domain: Arms
     sketch: SketchState  # without its domain
     pending: Array  # [A], evaluations under way of each arm
+    tried: Array  # [A] bool, arms that were told, failed evaluations included
 
     @property
     def capacity(self) -> int:
@@ -91,7 +92,7 @@ class FixedBKB:
     batch: int = struct.field(pytree_node=False, default=96)  # B, the plate
     max_pending: int = struct.field(pytree_node=False, default=0)  # P distinct arms under way at an `ask`
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
-    # False: no arm is asked for twice; a batch ends when none is left
+    # False: no arm is asked for twice, failed evaluations count; a batch ends when none is left, the next ones are empty
     repeat: bool = struct.field(pytree_node=False, default=True)
 
     def init(
@@ -102,8 +103,10 @@ class FixedBKB:
         pull_counts: Any = None,
         reward_sums: Any = None,
         dictionary: Any = None,
+        failed: Any = None,
     ) -> PlateState:
-        """As `BKB.init`; raises ValueError on static mistakes."""
+        """As `BKB.init`; `failed` holds arms [n] whose past evaluations failed, of which pull counts say nothing. Raises
+        ValueError on static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
@@ -112,7 +115,18 @@ class FixedBKB:
         checks.model(domain, self.kernel, self.regularization)
         known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
-        return PlateState(domain, state.replace(domain=None), jnp.zeros_like(state.pull_counts))
+        tried = state.pull_counts > 0
+        if failed is not None:
+            checks.arm_numbers(domain, failed=failed)
+            tried = tried.at[jnp.asarray(failed, jnp.int32)].set(True)
+        return PlateState(domain, state.replace(domain=None), jnp.zeros_like(state.pull_counts), tried)
+
+    def remaining(self, state: PlateState) -> Array | None:
+        """Evaluations that can still be asked for, [] int32; None: any number."""
+        return None if self.repeat else (~self._taken(state)).sum(dtype=jnp.int32)
+
+    def _taken(self, state: PlateState) -> Array:
+        return state.tried | (state.sketch.pull_counts > 0) | (state.pending > 0)
 
     def pend(self, state: PlateState, query: Query) -> PlateState:
         """The state with the query under way: until they are told, its evaluations lower variances and not means.
@@ -175,7 +189,8 @@ class FixedBKB:
         begin = (state.pending > 0).sum(dtype=jnp.int32)
         scores = sketch.mean + width * jnp.sqrt(sketch.variance)
         if not self.repeat:
-            taken = (sketch.pull_counts > 0) | (state.pending > 0)
+            taken = self._taken(state)
+            nothing = nothing & ~taken[sketch.first_arm]
             scores = jnp.where(taken, -jnp.inf, scores)
             limit = jnp.minimum(limit, (~taken).sum(dtype=jnp.int32))
 
@@ -210,7 +225,10 @@ class FixedBKB:
         told = state.pending.at[query.index].add(-query.mask.astype(state.pending.dtype))
         pending = jnp.where(info.overflow, state.pending, jnp.maximum(told, 0))
         many = (state.pending > 0).sum() > self.max_pending
-        return state.replace(sketch=new.replace(domain=None), pending=pending), info.replace(truncated=many)
+        # padding is masked: it sets nothing
+        tried = state.tried.at[query.index].max(query.mask & ~info.overflow)
+        new_state = state.replace(sketch=new.replace(domain=None), pending=pending, tried=tried)
+        return new_state, info.replace(truncated=many)
 
     def grow(self, state: PlateState, capacity: int) -> PlateState:
         """The same state with room for `capacity` inducing points."""

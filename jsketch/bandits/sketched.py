@@ -23,7 +23,7 @@ from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom as nystroms
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 SWEEP_ENTRIES = (
     640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
@@ -47,6 +47,9 @@ class SketchState:
     mean: Array  # [A]
     variance: Array  # [A], leverage units
     evidence: Evidence
+    # [] int32, inducing points of a warm start for which there was no room: it is not what was asked for, and `tell` applies
+    # nothing to it. Only under jit and vmap: elsewhere `init` raises
+    missing: Array
 
     @property
     def capacity(self) -> int:
@@ -145,13 +148,17 @@ def start(
         mean=zeros,
         variance=diag / regularization,
         evidence=Evidence(zero, zero, zero, zero, zero, zero, prior_variance=jnp.max(diag)),
+        missing=jnp.zeros((), jnp.int32),
     )
     if history is None:
         return state
     pull_counts, reward_sums, keep = history
     dictionary, _ = dictionaries.of_arms(keep, capacity)
+    missing = keep.sum(dtype=jnp.int32) - dictionary.size
     state = refresh(
-        state.replace(pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary),
+        state.replace(
+            pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary, missing=missing
+        ),
         kernel,
         regularization,
     )
@@ -169,11 +176,13 @@ def apply_feedback(
 ) -> tuple[SketchState, Info]:
     """Resparsifies with the variances at the start of the batch, then refreshes: (state, info).
 
-    When the new dictionary does not fit, the round is not applied: the old state comes back, and info.overflow is true.
+    When the new dictionary does not fit, or that of the state's own warm start did not, the round is not applied: the old
+    state comes back, and info.overflow is true.
     """
     dictionary, overflow = dictionaries.resample(
         key, feedback.pull_counts, state.variance, bandit.qbar, state.capacity
     )
+    overflow = overflow | (state.missing > 0)
     evidence = state.evidence.replace(
         information=state.evidence.information + feedback.information,
         information_sketched=state.evidence.information_sketched + feedback.information_sketched,
@@ -203,8 +212,26 @@ def apply_feedback(
     return new.replace(domain=state.domain), info
 
 
+def check_whole(state: Any) -> None:
+    """Raises ValueError for the state, or states, of a sketched algorithm whose warm start did not fit the capacity."""
+    sketch = getattr(state, "sketch", state)
+    if (
+        not isinstance(sketch, SketchState)
+        or is_traced(sketch.missing)
+        or not bool((sketch.missing > 0).any())
+    ):
+        return
+    missing, capacity = sketch.missing, sketch.dictionary.mask.shape[-1]
+    raise ValueError(
+        f"a warm start asked for {capacity + int(missing.max())} inducing points and had room for {capacity}: call `init`"
+        f" again with a capacity of at least {capacity + int(missing.max())}. Growing the state would not bring them back."
+    )
+
+
 def grow(state: SketchState, capacity: int) -> SketchState:
-    """The same state with `capacity` >= M slots; the added ones are exactly neutral."""
+    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises ValueError for a state whose
+    warm start did not fit."""
+    check_whole(state)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
     return state.replace(

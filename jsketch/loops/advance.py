@@ -95,6 +95,16 @@ def next_capacity(capacity: int, arms: int) -> int:
     return max(min(grown, arms), capacity + 1)
 
 
+def larger_capacity(capacity: int, arms: int) -> int:
+    """`next_capacity` after an overflow. Raises RuntimeError where every arm has room already: growing would never end."""
+    if capacity >= arms:
+        raise RuntimeError(
+            f"the algorithm says that {capacity} inducing points are too few for {arms} arms: its `tell` sets"
+            " info.overflow where a larger capacity is of no use."
+        )
+    return next_capacity(capacity, arms)
+
+
 def advance(
     bandit: Any,
     problem: Any,
@@ -106,7 +116,10 @@ def advance(
     steps: int,
     kept: Checkpoint | None,
 ) -> Progress:
-    """One run (or all seeds of a vmapped one) to its horizon: segments on the device, growth and files between them."""
+    """One run (or all seeds of a vmapped one) to its horizon: segments on the device, growth and files between them.
+
+    It ends before its horizon where `nonfinite` or `exhausted` says so of one of the seeds.
+    """
     length = max(1, horizon // steps) if kept is None else min(max(1, horizon // steps), kept.every)
 
     def grow(state: Any, capacity: int) -> Any:
@@ -129,11 +142,11 @@ def advance(
         progress = jax.block_until_ready(
             segment(bandit, problem, keys, progress, jnp.asarray(until), horizon)
         )
-        if bool(np.any(progress.nonfinite)):
+        if bool(np.any(progress.nonfinite | progress.exhausted)):
             return progress
         if bool(np.any(progress.overflow)):
-            capacity = next_capacity(capacity_of(progress.state, vmapped), problem.arms.count)
-            grown = grow(progress.state, capacity)
+            capacity = capacity_of(progress.state, vmapped)
+            grown = grow(progress.state, larger_capacity(capacity, problem.arms.count))
             progress = progress.replace(state=grown, overflow=jnp.zeros_like(progress.overflow))
             progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
             continue

@@ -22,7 +22,7 @@ from jsketch.box.history import checked_box, write
 from jsketch.linalg import put
 from jsketch.loops.inputs import check_horizon, check_keys, check_objective
 from jsketch.loops.rollout import split_roots
-from jsketch.types import Box, BoxQuery, PRNGKey
+from jsketch.types import Box, BoxQuery, PRNGKey, is_traced
 
 
 @struct.dataclass
@@ -35,6 +35,7 @@ class BoxRun:
     best: Array  # [T], largest observed so far, -inf before the first
     info: Any  # of the round that the evaluation belongs to, each field [T, ...]
     state: Any
+    t: Array  # [] int32, evaluations made: fewer than T only where the optimiser asked for nothing more
 
 
 def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int) -> BoxRun:
@@ -66,7 +67,8 @@ def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon:
         return state, query, y, noiseless, info
 
     def step(carry: tuple[BoxRun, Array]) -> tuple[BoxRun, Array]:
-        run, t = carry
+        run, _ = carry
+        t = run.t
         state, query, y, noiseless, info = one_round(run.state, t)
 
         def record(old: Array, new: Array) -> Array:
@@ -79,8 +81,9 @@ def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon:
             value=record(run.value, noiseless),
             info=jax.tree.map(record, run.info, every),
             state=state,
+            t=t + query.size,
         )
-        return run, t + query.size
+        return run, query.size == 0
 
     state, zero = optimizer.init(box, roots.init, horizon), jnp.zeros((), jnp.int32)
     _, query, _, _, info = jax.eval_shape(one_round, state, zero)
@@ -92,8 +95,10 @@ def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon:
         best=numbers,
         info=jax.tree.map(lambda leaf: jnp.zeros((horizon, *leaf.shape), leaf.dtype), info),
         state=state,
+        t=zero,
     )
-    run, _ = lax.while_loop(lambda carry: carry[1] < horizon, step, (start, zero))
+    start_and_go = (start, jnp.zeros((), bool))
+    run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, start_and_go)
     observed = jnp.where(jnp.isfinite(run.y), run.y, -jnp.inf)
     return run.replace(best=lax.cummax(observed))
 
@@ -125,7 +130,8 @@ def run_box(
 
     objective(x [d], key) -> y [] is a pure function or a callable pytree such as a test function of `problems`. strategy,
     for several keys: "vmap" runs them in one program (the default on an accelerator); "threads" spreads them over the cores
-    (the default on a CPU, where batched products of small matrices are slow). Raises ValueError on static mistakes.
+    (the default on a CPU, where batched products of small matrices are slow). Raises ValueError on static mistakes, and
+    RuntimeError for an optimiser that asks for nothing before the horizon.
     """
     check_horizon(horizon)
     box = checked_box(box)
@@ -140,7 +146,11 @@ def run_box(
     if jax.tree_util.all_leaves([objective]):  # a plain function is no argument for jit: it goes in as static
         objective = jax.tree_util.Partial(objective)
     optimizer.init(box, jax.random.key(0), horizon)  # static mistakes are said outside of jit
-    if not several:
-        return _one(optimizer, objective, box, key, horizon)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
-    return (_together if vmapped else _spread)(optimizer, objective, box, key, horizon)
+    made = _one if not several else _together if vmapped else _spread
+    run = made(optimizer, objective, box, key, horizon)
+    if not is_traced(run.t) and int(jnp.min(run.t)) < horizon:
+        raise RuntimeError(
+            f"the run stopped after {int(jnp.min(run.t))} of {horizon} evaluations: the optimiser asked for no point."
+        )
+    return run

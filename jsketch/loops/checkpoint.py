@@ -2,6 +2,7 @@
 
 The file says what it belongs to: the algorithm with all its numbers, the problem, the keys, the horizon and the versions. A
 run that goes on from it makes the picks, and has the state, of one that was never interrupted, bit for bit on one machine.
+While a run goes on, `path.lock` keeps every other one from its file.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization, struct
 
-from jsketch.loops import saved
+from jsketch.loops import lock, saved
 from jsketch.loops.describe import describe, differences
 from jsketch.loops.rollout import Progress
 from jsketch.types import PRNGKey
@@ -46,7 +48,27 @@ class Checkpoint:
         check_belongs(self.path, header["belongs"], self.belongs)
         if header["capacity"] > capacity:
             start = start.replace(state=grow(start.state, header["capacity"]))
-        return jax.tree.map(jnp.asarray, serialization.from_bytes(start, body))
+        return jax.tree.map(jnp.asarray, restored(self.path, start, body))
+
+
+def restored(path: Path, start: Any, body: bytes) -> Any:
+    """What the bytes of a file hold, in the form of `start`. Raises ValueError when it has not the fields of `start`."""
+    try:
+        return serialization.from_bytes(start, body)
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"{path} was written by another version of jsketch, whose states had other fields ({error}). Go on with that"
+            " version, name another file, or remove it."
+        ) from error
+
+
+@contextmanager
+def locked(files: Iterable[Path]) -> Iterator[None]:
+    """Holds the files for this process. Raises ValueError when another process, or call, is writing one of them."""
+    with ExitStack() as stack:
+        for file in files:
+            stack.enter_context(lock.held(Path(f"{file}.lock"), file, "name another checkpoint"))
+        yield
 
 
 def check_belongs(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 from flax import struct
 from jax import Array
 
-from jsketch.loops.advance import next_capacity
+from jsketch.bandits import sketched
+from jsketch.loops.advance import larger_capacity
 from jsketch.loops.inputs import check_horizon, check_keys
-from jsketch.loops.rollout import split_roots
+from jsketch.loops.rollout import Roots, split_roots
+from jsketch.loops.unfinished import attach
 from jsketch.types import Arms, PRNGKey, Query
 
 
@@ -21,9 +24,13 @@ from jsketch.types import Arms, PRNGKey, Query
 class Driven:
     """A run with a host objective so far; give it back to `drive` to go on."""
 
-    state: Any
+    state: Any  # after all evaluations but the last `untold`
     arm: np.ndarray = struct.field(pytree_node=False)  # [t]
     reward: np.ndarray = struct.field(pytree_node=False)  # [t], NaN where nothing was observed
+    # evaluations at the end of which the algorithm does not know yet: an error came between
+    untold: int = struct.field(pytree_node=False, default=0)
+    # the algorithm asked for nothing more: no arm is left that it would evaluate
+    exhausted: bool = struct.field(pytree_node=False, default=False)
 
     @property
     def t(self) -> int:
@@ -44,30 +51,83 @@ def drive(
 ) -> Driven:
     """The rounds of `run` for a host objective, up to `horizon` evaluations in all; `state` goes on from an earlier call.
 
-    objective(arms [n] of int) returns n rewards, NaN for one that failed. Raises ValueError on a wrong number of rewards or
-    an infinite one. The same key gives the picks of `run`, if the rewards are the same.
+    objective(arms [n] of int) returns n rewards, NaN for one that failed. The same key gives the picks of `run`, if the
+    rewards are the same. An algorithm that repeats no arm may have none left before the horizon: then the run so far comes
+    back with `exhausted` set, and a warning says so.
+
+    Raises ValueError on a wrong number of rewards or an infinite one. Whatever ends the run, an error of the objective or
+    Ctrl-C, has the finished evaluations in its attribute `driven`: with state=error.driven they are gone on from.
     """
     check_horizon(horizon)
     roots = split_roots(check_keys(key, 0, "drive takes one key, such as jax.random.key(0)"))
     driven = state or Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
-    while driven.t < horizon:
-        query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, driven.t), horizon - driven.t)
-        arms = np.asarray(query.index)[np.asarray(query.mask)]
-        rewards = np.asarray(objective(arms), dtype=float)
-        if rewards.shape != arms.shape:
-            raise ValueError(
-                f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."
-            )
-        if np.isinf(rewards).any():
-            raise ValueError(
-                f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; return NaN for a failed evaluation."
-            )
-        y = np.full(query.index.shape, np.nan)
-        y[np.asarray(query.mask)] = rewards
-        tell_key = jax.random.fold_in(roots.tell, driven.t)
-        new = _tell_growing(bandit, driven.state, query, jnp.asarray(y, domain.features.dtype), tell_key)
-        driven = Driven(new, np.append(driven.arm, arms), np.append(driven.reward, rewards))
+    sketched.check_whole(driven.state)
+    driven = _rounds(bandit, objective, domain, roots, horizon, driven.replace(exhausted=False))
+    if driven.exhausted:
+        warnings.warn(
+            f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the algorithm would evaluate.",
+            stacklevel=2,
+        )
     return driven
+
+
+def _rounds(
+    bandit: Any,
+    objective: Callable[[np.ndarray], Any],
+    domain: Arms,
+    roots: Roots,
+    horizon: int,
+    driven: Driven,
+) -> Driven:
+    """The rounds from `driven` to the horizon, or until the algorithm asks for nothing."""
+    try:
+        while driven.t < horizon or driven.untold:
+            told = driven.t - driven.untold
+            # asking again gives the same query, of which the untold evaluations are the beginning
+            limit = max(horizon - told, driven.untold)
+            query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, told), limit)
+            arms = np.asarray(query.index)[np.asarray(query.mask)]
+            if arms.size == 0:
+                return driven.replace(exhausted=True)
+            new = arms[driven.untold :]
+            if new.size:
+                observed = _evaluated(objective, new)
+                driven = driven.replace(
+                    arm=np.append(driven.arm, new),
+                    reward=np.append(driven.reward, observed),
+                    untold=driven.untold + new.size,
+                )
+            y = np.full(query.index.shape, np.nan)
+            y[np.asarray(query.mask)] = driven.reward[told:]
+            rewards, tell_key = (
+                jnp.asarray(y, domain.features.dtype),
+                jax.random.fold_in(roots.tell, told),
+            )
+            driven = driven.replace(
+                state=_tell_growing(bandit, driven.state, query, rewards, tell_key), untold=0
+            )
+    except BaseException as error:
+        attach(error, driven, "drive")
+        raise
+    return driven
+
+
+def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray) -> np.ndarray:
+    """The rewards [n] of arms [n]. Raises ValueError, with what the objective returned in its attribute `returned`, unless
+    each is a finite number or NaN."""
+    returned, wrong = objective(arms), None
+    rewards = np.asarray(returned, dtype=float)
+    if rewards.shape != arms.shape:
+        wrong = f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."
+    elif np.isinf(rewards).any():
+        wrong = (
+            f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; return NaN for a failed evaluation."
+        )
+    if wrong is not None:
+        error = ValueError(wrong)
+        error.returned = returned
+        raise error
+    return rewards
 
 
 def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> Any:
@@ -76,4 +136,4 @@ def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey)
         new, info = _tell(bandit, state, query, y, key)
         if not bool(info.overflow):
             return new
-        state = bandit.grow(state, next_capacity(state.capacity, state.domain.count))
+        state = bandit.grow(state, larger_capacity(state.capacity, state.domain.count))

@@ -14,10 +14,11 @@ from flax import serialization, struct
 
 from jsketch.box.history import checked_box
 from jsketch.loops import saved
-from jsketch.loops.checkpoint import check_belongs, checked_path, versions
+from jsketch.loops.checkpoint import check_belongs, checked_path, locked, restored, versions
 from jsketch.loops.describe import describe, differences
 from jsketch.loops.inputs import check_horizon, check_keys
-from jsketch.loops.rollout import split_roots
+from jsketch.loops.rollout import Roots, split_roots
+from jsketch.loops.unfinished import attach
 from jsketch.types import Box, PRNGKey
 
 
@@ -64,7 +65,11 @@ def drive_box(
     makes the same picks when it is called again with the same arguments. Of both, the longer is gone on with; one must be
     the beginning of the other, so that no evaluation is ever lost. The objective is not compared, nor is the optimiser that
     made `state`. Raises ValueError for an objective that returns no number, for a state of another box or key, and for a
-    checkpoint that is damaged or of another optimiser, box, key, horizon or version of jsketch, and says what differs.
+    checkpoint that is damaged, that another process is writing, or that is of another optimiser, box, key, horizon or
+    version of jsketch, and says what differs.
+
+    Whatever ends the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute `driven`, a
+    DrivenBox: with state=error.driven they are gone on from.
     """
     check_horizon(horizon)
     box = checked_box(box)
@@ -75,29 +80,55 @@ def drive_box(
         np.asarray(jax.random.key_data(key)), box, optimizer.init(box, roots.init, horizon), *nothing
     )
     file = _open(checkpoint, optimizer, start, key, horizon)
-    driven = _longer(_checked(state, start), None if file is None else file.load(start), file) or start
-    while driven.t < horizon:
-        query = _ask(optimizer, driven.state, jax.random.fold_in(roots.ask, driven.told))
-        points = np.asarray(query.x)[np.asarray(query.mask)]
-        if len(points) == 0:
-            raise ValueError(
-                f"the run was planned for {driven.t} evaluations and has made them; start one with horizon {horizon}."
-            )
-        # asking again gives the same query: what a killed run had evaluated of it is known
-        for x in points[driven.t - driven.told :]:
-            driven = driven.replace(
-                x=np.vstack([driven.x, x]), y=np.append(driven.y, _evaluated(objective, x))
-            )
+    with locked([] if file is None else [file.path]):
+        in_file = None if file is None else file.load(start)
+        driven = _longer(_checked(state, start), in_file, file) or start
+        if file is not None and driven is not start and driven is not in_file:
+            file.save(driven)
+        return _rounds(optimizer, objective, roots, horizon, driven, file)
+
+
+def _rounds(
+    optimizer: Any,
+    objective: Callable[[np.ndarray], Any],
+    roots: Roots,
+    horizon: int,
+    driven: DrivenBox,
+    file: _File | None,
+) -> DrivenBox:
+    """The rounds from `driven` to the horizon."""
+    in_file = driven.t  # evaluations
+    try:
+        while driven.t < horizon:
+            query = _ask(optimizer, driven.state, jax.random.fold_in(roots.ask, driven.told))
+            points = np.asarray(query.x)[np.asarray(query.mask)]
+            if len(points) == 0:
+                raise ValueError(
+                    f"the run was planned for {driven.t} evaluations and has made them; start one with horizon {horizon}."
+                )
+            # asking again gives the same query: what a killed run had evaluated of it is known
+            for x in points[driven.t - driven.told :]:
+                y = _evaluated(objective, x)
+                driven = driven.replace(x=np.vstack([driven.x, x]), y=np.append(driven.y, y))
+                if file is not None:
+                    file.save(driven)
+                    in_file = driven.t
+            driven = _told(optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told))
             if file is not None:
                 file.save(driven)
-        y = np.full(query.mask.shape, np.nan)
-        y[: len(points)] = driven.y[driven.told :]
-        tell_key = jax.random.fold_in(roots.tell, driven.told)
-        told = _tell(optimizer, driven.state, query, jnp.asarray(y, query.x.dtype), tell_key)
-        driven = driven.replace(state=told, told=driven.t)
-        if file is not None:
-            file.save(driven)
+    except BaseException as error:
+        attach(error, driven, "drive_box", file.path if file is not None and in_file == driven.t else None)
+        raise
     return driven
+
+
+def _told(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> DrivenBox:
+    """The run after its optimiser was told the values of a whole query."""
+    values = driven.y[driven.told :]
+    y = np.full(query.mask.shape, np.nan)
+    y[: len(values)] = values
+    state = _tell(optimizer, driven.state, query, jnp.asarray(y, query.x.dtype), key)
+    return driven.replace(state=state, told=driven.t)
 
 
 def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray) -> float:
@@ -129,7 +160,7 @@ class _File(NamedTuple):
                 f"{error} Runs saved before files said what they belong to cannot be read. Name another file, or remove it."
             ) from error
         check_belongs(self.path, header["belongs"], self.belongs)
-        return serialization.from_bytes(start, body)
+        return restored(self.path, start, body)
 
 
 def _open(

@@ -38,10 +38,11 @@ class Progress:
     overflow: Array  # [] bool, the next dictionary does not fit; the round that would need it is not applied
     truncated: Array  # [] bool, some batch was ended by its capacity
     nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
+    exhausted: Array  # [] bool, the algorithm asked for nothing: no arm is left that it would evaluate
 
     @property
     def stopped(self) -> Array:
-        return self.overflow | self.nonfinite
+        return self.overflow | self.nonfinite | self.exhausted
 
 
 class Roots(NamedTuple):
@@ -64,7 +65,7 @@ def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Progress(state, trace, zero, zero, false, false, false)
+    return Progress(state, trace, zero, zero, false, false, false, false)
 
 
 def _sample(problem: Any, key: PRNGKey, t: Array, query: Query) -> Array:
@@ -99,7 +100,8 @@ def rollout(
     """Runs rounds until evaluation `until` (by default the horizon) is reached or a flag stops the run.
 
     Pure, at the capacity of the bandit (or of the progress that it goes on from): for use inside jit and vmap, over keys
-    and over every number of bandit and problem. Check `progress.overflow` and `progress.nonfinite` yourself.
+    and over every number of bandit and problem. Check `progress.overflow`, `progress.nonfinite` and `progress.exhausted`
+    yourself: with any of them the run has ended at `progress.t`, and its trace holds no more than that.
     """
     roots = split_roots(key)
     progress = start(bandit, problem, key, horizon) if progress is None else progress
@@ -116,7 +118,8 @@ def rollout(
         row = dict(
             round=p.round, batch_size=info.batch_size, dictionary_size=info.dictionary_size, width=info.width
         )
-        applied = (~info.overflow).astype(jnp.int32)
+        nothing = ~info.overflow & (info.batch_size == 0)
+        applied = (~info.overflow & ~nothing).astype(jnp.int32)
         return Progress(
             state=state.replace(domain=None),
             trace=_record(p.trace, p.t, query, y, row, regrets),
@@ -125,6 +128,7 @@ def rollout(
             overflow=info.overflow,
             truncated=p.truncated | info.truncated,
             nonfinite=p.nonfinite | info.nonfinite,
+            exhausted=nothing,
         )
 
     return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)

@@ -15,8 +15,9 @@ import numpy as np
 from flax import struct
 from jax import Array
 
+from jsketch.bandits import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
-from jsketch.loops.checkpoint import numbered, open_checkpoint
+from jsketch.loops.checkpoint import locked, numbered, open_checkpoint
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import Progress, Trace
 from jsketch.types import PRNGKey
@@ -34,7 +35,12 @@ class Run:
     compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
 
 
-def _raise_flags(progress: Progress) -> None:
+def _raise_flags(progress: Progress, horizon: int) -> None:
+    if bool(np.any(progress.exhausted)):
+        raise RuntimeError(
+            f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the algorithm asked for nothing"
+            " more. Ask for a smaller horizon."
+        )
     if bool(np.any(progress.nonfinite)):
         raise FloatingPointError(
             "the run stopped: a reward was infinite, or the posterior is no longer finite. An infinite reward is refused"
@@ -56,14 +62,22 @@ def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
-def _validate(bandit: Any, problem: Any, horizon: int) -> None:
+def _validate(bandit: Any, problem: Any, horizon: int, states: Sequence[Any] | None) -> None:
     """Static mistakes on the host, before anything is traced: `init` raises them."""
     check_horizon(horizon)
     if isinstance(bandit, type) or not hasattr(bandit, "ask"):
         raise ValueError(
             f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was given."
         )
-    bandit.init(problem.arms, jax.random.key(0))
+    state = bandit.init(problem.arms, jax.random.key(0))
+    for begin in [state] if states is None else states:
+        sketched.check_whole(begin)
+        left = bandit.remaining(begin) if hasattr(bandit, "remaining") else None
+        if left is not None and int(left) < horizon:
+            raise ValueError(
+                f"horizon is {horizon}, but {type(bandit).__name__} evaluates no arm twice (repeat=False), and"
+                f" {int(left)} are left: ask for a horizon of at most {int(left)}, or let arms be repeated."
+            )
 
 
 def run_seeds(
@@ -90,10 +104,10 @@ def run_seeds(
     checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of the horizon) and goes on
     from when it is called again with the same arguments. Several seeds on threads have a file each, numbered name.0, name.1.
 
-    Raises ValueError on static mistakes, and for a file of another run or another version, and FloatingPointError when a
-    reward is infinite or the posterior not finite.
+    Raises ValueError on static mistakes (a horizon beyond the arms of an algorithm that repeats none is one), and for a file
+    of another run or another version or one that another process is writing; FloatingPointError when a reward is infinite or
+    the posterior not finite; RuntimeError when the algorithm asks for nothing more before the horizon.
     """
-    _validate(bandit, problem, horizon)
     if strategy not in (None, "vmap", "threads"):
         raise ValueError(f'strategy must be "vmap", "threads" or None; {strategy!r} was given.')
     keys = check_keys(keys, 1, "run_seeds takes an array of keys [S], such as jax.random.split(key, 10)")
@@ -101,6 +115,7 @@ def run_seeds(
         raise ValueError("run_seeds needs at least one key; an empty array was given.")
     if states is not None and len(states) != keys.shape[0]:
         raise ValueError(f"there are {keys.shape[0]} keys and {len(states)} states: one state a key.")
+    _validate(bandit, problem, horizon, states)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     clock = Clock(on_progress)
     one = partial(advance, bandit, problem, horizon=horizon, vmapped=vmapped, clock=clock, steps=reports)
@@ -108,20 +123,22 @@ def run_seeds(
     if vmapped:
         begin = None if states is None else _stacked(bandit, states)
         kept = open_checkpoint(checkpoint, every, bandit, problem, keys, horizon, begin)
-        progress = one(keys, begin, kept=kept)
+        with locked([] if kept is None else [kept.path]):
+            progress = one(keys, begin, kept=kept)
     else:
         files = [checkpoint] if len(keys) == 1 else numbered(checkpoint, len(keys))
         keeps = [
             open_checkpoint(file, every, bandit, problem, key, horizon, begin)
             for file, key, begin in zip(files, keys, begins, strict=True)
         ]
-        with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        paths = [kept.path for kept in keeps if kept is not None]
+        with locked(paths), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
             runs = list(pool.map(lambda key, begin, kept: one(key, begin, kept=kept), keys, begins, keeps))
         grown = _stacked(bandit, [p.state for p in runs])
         progress = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[p.replace(state=None) for p in runs])
         progress = progress.replace(state=grown)
     seconds = clock.run_seconds
-    _raise_flags(progress)
+    _raise_flags(progress, horizon)
     return Run(
         trace=progress.trace,
         state=progress.state.replace(domain=problem.arms),

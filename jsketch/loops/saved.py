@@ -15,12 +15,17 @@ VERSION = 1
 def write(path: str | os.PathLike[str], kind: str, header: dict[str, Any], body: bytes) -> None:
     """Writes a file of a kind, STREAM, RUN or BOX_RUN, whole or not at all."""
     header = dict(format=kind, version=VERSION, sha256=hashlib.sha256(body).hexdigest()) | header
-    part = Path(f"{os.fspath(path)}.part")
-    with part.open("wb") as file:
-        file.write(json.dumps(header).encode() + b"\n" + body)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    # another process that writes to the same path has a part of its own: the last one to finish is the file
+    part = Path(f"{os.fspath(path)}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(json.dumps(header).encode() + b"\n" + body)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:  # a full disk, an interrupt
+        part.unlink(missing_ok=True)
+        raise
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes]:

@@ -1,0 +1,133 @@
+"""Functions and classes for `describe`: a name, and for the user's own their code and the values that it reads.
+
+Code of an installed package, and of jsketch, is told by its name: versions say the rest. A user's function is told by its
+instructions, its defaults, the variables that it closes over and the globals that it reads; a class by its methods and
+attributes. Instructions are the same in every process of one version of Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import functools
+import hashlib
+import re
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+from typing import Any
+
+INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+PACKAGES = re.compile("(site|dist)-packages")
+# kinds of attributes of a class that are no data: slots, what named tuples and abstract classes keep
+INTERNAL = (types.MemberDescriptorType, types.GetSetDescriptorType)
+BOOKKEEPING = {"_abc_impl", "_fields", "_field_defaults"}
+
+
+def is_installed(module: str | None) -> bool:
+    """Whether a module belongs to jsketch, to Python or to an installed package, and not to the user."""
+    top = (module or "").partition(".")[0]
+    if top == "__main__" or top not in sys.modules:
+        return False
+    if top == "jsketch":
+        return True
+    found = sys.modules[top]
+    places = [found.__file__] if getattr(found, "__file__", None) else list(getattr(found, "__path__", []))
+    return all(str(place).startswith(INSTALLED) or PACKAGES.search(str(place)) for place in places)
+
+
+def is_code(value: Any) -> bool:
+    """Whether it is a class, a function, or a library's wrapper of one, such as a jitted function."""
+    if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+        return True
+    return callable(value) and hasattr(value, "__wrapped__") and is_installed(type(value).__module__)
+
+
+def name_of(value: Any) -> str:
+    """The name of a class or a function; classes of jsketch without their module."""
+    module = getattr(value, "__module__", None) or ""
+    short = isinstance(value, type) and module.partition(".")[0] == "jsketch"
+    return value.__qualname__ if short else f"{module}.{value.__qualname__}"
+
+
+def taken_apart(value: Any) -> tuple[str, list[tuple[str, Any]]]:
+    """(name, parts) of a class or a function."""
+    if isinstance(value, type):
+        return name_of(value), [] if is_installed(value.__module__) else list(_class_parts(value))
+    if isinstance(value, types.FunctionType):
+        return name_of(value), _function_parts(value)
+    if isinstance(value, types.BuiltinFunctionType):
+        owner = value.__self__
+        bound = owner is not None and not isinstance(owner, types.ModuleType)
+        return name_of(value), [("self", owner)] if bound else []
+    return getattr(value, "__qualname__", name_of(type(value))), [("wrapped", value.__wrapped__)]
+
+
+def _function_parts(function: types.FunctionType) -> list[tuple[str, Any]]:
+    # `__module__` may be that of another function, which this one wraps
+    installed = is_installed(function.__globals__.get("__name__"))
+    code = function.__code__
+    if installed and function.__closure__ is None and "<" not in code.co_qualname:
+        return []
+    defaults = dict(enumerate(function.__defaults__ or ())) | (function.__kwdefaults__ or {})
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    closure = {name: cell.cell_contents for name, cell in cells if cell != types.CellType()}
+    values = (
+        {} if installed else {n: function.__globals__[n] for n in _reads(code) if n in function.__globals__}
+    )
+    parts: dict[str, Any] = dict(defaults=defaults, closure=closure)
+    parts["globals"] = {name: held for name, held in values.items() if not isinstance(held, types.ModuleType)}
+    digest = hashlib.sha256(_instructions(code).encode()).hexdigest()[:16]
+    return [("code", digest), *((name, held) for name, held in parts.items() if held)]
+
+
+def _reads(code: types.CodeType) -> set[str]:
+    """Names of the globals that a function, or one within it, reads."""
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return own.union(*(_reads(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
+
+
+def _instructions(code: types.CodeType) -> str:
+    """What a function does, the same in every process of one version of Python."""
+    constants = [
+        _instructions(value)
+        if isinstance(value, types.CodeType)
+        else str(sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value))
+        for value in code.co_consts
+    ]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
+
+
+def _class_parts(kind: type) -> Iterator[tuple[str, Any]]:
+    """Methods and attributes, own ones and inherited from the user's other classes; fields of dataclasses are the
+    instance's."""
+    own = kind.__dict__
+    fields = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    fields |= set(getattr(kind, "_fields", ()))
+    for name in sorted(own):
+        for part, held in _functions_of(name, own[name]):
+            special = name.startswith("__") and name.endswith("__")
+            if isinstance(held, types.FunctionType):
+                written = not (
+                    special and held.__code__.co_filename == "<string>" and fields
+                )  # by dataclasses
+                if written:
+                    yield part, held
+            elif not (special or name in fields | BOOKKEEPING or isinstance(held, INTERNAL)):
+                yield part, held
+    bases = [base for base in kind.__bases__ if not is_installed(base.__module__)]
+    yield from ((f"base{i}", base) for i, base in enumerate(bases))
+
+
+def _functions_of(name: str, held: Any) -> list[tuple[str, Any]]:
+    """An attribute of a class, as it is or as the functions that a descriptor holds."""
+    if isinstance(held, staticmethod | classmethod):
+        return [(name, held.__func__)]
+    if isinstance(held, functools.cached_property):
+        return [(name, held.func)]
+    if isinstance(held, property):
+        return [
+            (f"{name}.{of}", getattr(held, of)) for of in ("fget", "fset") if getattr(held, of) is not None
+        ]
+    return [(name, held)]

@@ -1,0 +1,18 @@
+"""A run that an error ends keeps what it has: the evaluations that were finished go along with the error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def attach(error: BaseException, run: Any, function: str, file: Path | None = None) -> None:
+    """Gives an error, of whatever kind, the attribute `driven` (the run so far, of `run.t` evaluations) and says how
+    `function` goes on from it; in `file` it is too, if there is one."""
+    error.driven = run
+    if run.t == 0:
+        return
+    where = f"{function}(..., state=error.driven) goes on from them, where error is this exception"
+    if file is not None:
+        where = f"they are in {file}, from which the same call goes on"
+    error.add_note(f"{function} had finished {run.t} evaluations before this error: {where}.")
