@@ -61,7 +61,7 @@ def taken_apart(value: Any) -> tuple[str, list[tuple[str, Any]]]:
         owner = value.__self__
         bound = owner is not None and not isinstance(owner, types.ModuleType)
         return name_of(value), [("self", owner)] if bound else []
-    return getattr(value, "__qualname__", name_of(type(value))), [("wrapped", value.__wrapped__)]
+    return name_of(value if hasattr(value, "__qualname__") else type(value)), [("wrapped", value.__wrapped__)]
 
 
 def _function_parts(function: types.FunctionType) -> list[tuple[str, Any]]:
@@ -70,7 +70,8 @@ def _function_parts(function: types.FunctionType) -> list[tuple[str, Any]]:
     code = function.__code__
     if installed and function.__closure__ is None and "<" not in code.co_qualname:
         return []
-    defaults = dict(enumerate(function.__defaults__ or ())) | (function.__kwdefaults__ or {})
+    defaults = {str(i): value for i, value in enumerate(function.__defaults__ or ())}
+    defaults |= function.__kwdefaults__ or {}
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     closure = {name: cell.cell_contents for name, cell in cells if cell != types.CellType()}
     values = (

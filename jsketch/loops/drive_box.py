@@ -83,9 +83,8 @@ def drive_box(
     with locked([] if file is None else [file.path]):
         in_file = None if file is None else file.load(start)
         driven = _longer(_checked(state, start), in_file, file) or start
-        if file is not None and driven is not start and driven is not in_file:
-            file.save(driven)
-        return _rounds(optimizer, objective, roots, horizon, driven, file)
+        kept = 0 if in_file is None else in_file.t
+        return _rounds(optimizer, objective, roots, horizon, driven, file, kept)
 
 
 def _rounds(
@@ -95,9 +94,9 @@ def _rounds(
     horizon: int,
     driven: DrivenBox,
     file: _File | None,
+    kept: int,
 ) -> DrivenBox:
-    """The rounds from `driven` to the horizon."""
-    in_file = driven.t  # evaluations
+    """The rounds from `driven` to the horizon; the file holds `kept` evaluations."""
     try:
         while driven.t < horizon:
             query = _ask(optimizer, driven.state, jax.random.fold_in(roots.ask, driven.told))
@@ -112,12 +111,12 @@ def _rounds(
                 driven = driven.replace(x=np.vstack([driven.x, x]), y=np.append(driven.y, y))
                 if file is not None:
                     file.save(driven)
-                    in_file = driven.t
+                    kept = driven.t
             driven = _told(optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told))
             if file is not None:
                 file.save(driven)
     except BaseException as error:
-        attach(error, driven, "drive_box", file.path if file is not None and in_file == driven.t else None)
+        attach(error, driven, "drive_box", file.path if file is not None and kept == driven.t else None)
         raise
     return driven
 
