@@ -72,6 +72,8 @@ def test_drive_keeps_a_batch_that_the_algorithm_was_not_told(monkeypatch):
         done = loops.drive(PLATES, objective, ARMS, KEY, horizon, state=driven)
         assert done.untold == 0 and len(calls) == (2 if horizon == 12 else 0)
     np.testing.assert_array_equal(done.arm, whole.arm)
+    with pytest.raises(ValueError, match="state is of another run: its last 4 evaluations are not those"):
+        loops.drive(PLATES.replace(batch=3), pytest.fail, ARMS, KEY, 12, state=driven)
 
 
 def test_what_a_wrong_objective_returned_is_kept():

@@ -87,6 +87,10 @@ def _rounds(
             limit = max(horizon - told, driven.untold)
             query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, told), limit)
             arms = np.asarray(query.index)[np.asarray(query.mask)]
+            if not np.array_equal(arms[: driven.untold], driven.arm[told:]):
+                raise ValueError(
+                    f"state is of another run: its last {driven.untold} evaluations are not those that would be asked for."
+                )
             if arms.size == 0:
                 return driven.replace(exhausted=True)
             new = arms[driven.untold :]
@@ -99,13 +103,10 @@ def _rounds(
                 )
             y = np.full(query.index.shape, np.nan)
             y[np.asarray(query.mask)] = driven.reward[told:]
-            rewards, tell_key = (
-                jnp.asarray(y, domain.features.dtype),
-                jax.random.fold_in(roots.tell, told),
-            )
-            driven = driven.replace(
-                state=_tell_growing(bandit, driven.state, query, rewards, tell_key), untold=0
-            )
+            rewards = jnp.asarray(y, domain.features.dtype)
+            tell_key = jax.random.fold_in(roots.tell, told)
+            after = _tell_growing(bandit, driven.state, query, rewards, tell_key)
+            driven = driven.replace(state=after, untold=0)
     except BaseException as error:
         attach(error, driven, "drive")
         raise

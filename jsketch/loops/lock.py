@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 if sys.platform != "win32":  # there calls of one process are kept apart, processes are not
@@ -23,8 +23,8 @@ def held(file: Path, what: object, advice: str, keep: bool = False) -> Iterator[
     """Holds the lock `file` of `what`. Raises ValueError when another process holds it, with its number and the advice, and
     when the file cannot be written.
 
-    The system lets go of the lock with the process, however it ends: a killed one leaves a file that blocks nobody. So do
-    the disks of a network that keep locks; of those that keep none a warning tells. keep: the file stays afterwards.
+    The system lets go of the lock with the process, however it ends: a killed one leaves a file that blocks nobody. Disks of
+    a network that keep locks keep this one; where a disk keeps none, a warning says so. keep: the file stays afterwards.
     """
     path = os.path.realpath(file)
     with _guard:
@@ -68,8 +68,9 @@ def _locked(path: str, what: object, advice: str) -> int:
         if _is_at(descriptor, path):
             break
         os.close(descriptor)  # its holder removed it after we opened it
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()} {socket.gethostname()}".encode())
+    with suppress(OSError):  # a full disk: the lock is held without saying by whom
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()} {socket.gethostname()}".encode())
     return descriptor
 
 
@@ -83,7 +84,10 @@ def _is_at(descriptor: int, path: str) -> bool:
 def _words(what: object, owner: str, advice: str) -> str:
     process, _, host = owner.strip().partition(" ")
     here = host == socket.gethostname()
-    writer = f"process {process}" + ("" if here else f" on {host}")
     if here and process == str(os.getpid()):
         writer = "another call in this process"
+    else:
+        writer = (
+            (f"process {process}" if here else f"process {process} on {host}") if host else "another process"
+        )
     return f"{what} is being written by {writer}: wait for it, or {advice}."

@@ -63,7 +63,8 @@ def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
 
 
 def _validate(bandit: Any, problem: Any, horizon: int, states: Sequence[Any] | None) -> None:
-    """Static mistakes on the host, before anything is traced: `init` raises them."""
+    """Static mistakes on the host, before anything is traced: `init` raises them. A horizon beyond the evaluations that an
+    algorithm can still ask for, by its method `remaining(state)` if it has one (None: any number), is one."""
     check_horizon(horizon)
     if isinstance(bandit, type) or not hasattr(bandit, "ask"):
         raise ValueError(
