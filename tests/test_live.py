@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from jsketch import kernels, loops, online
@@ -218,17 +219,24 @@ def test_descriptions_are_the_same_in_every_process():
         (lambda s: s.predict([[0.0, 1.0]]), r"vector of 2 numbers; its shape is \(1, 2\)"),
         (lambda s: s.predict([0.0, np.nan]), "input 1 is not"),
         (lambda s: s.learn([np.inf, 0.0], 1.0), "input 0 is not"),
-        (lambda s: s.learn(["a", "b"], 1.0), "must hold 2 numbers"),
+        (lambda s: s.learn(["a", "b"], 1.0), "the 2 numbers of an example must be real"),
         (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
         (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
-        (lambda s: s.learn([0.0, 1.0], "high"), "a label is a number"),
+        (lambda s: s.learn([0.0, 1.0], "high"), "labels must be real numbers"),
         (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
         (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
         (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
         (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
         (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
         (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
-        (lambda s: s.learn_many([["a", "b"]], [1.0]), "could not convert"),
+        (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
+        (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
+        (lambda s: s.predict(np.array([0.0, 1j])), "must be real numbers; their dtype is complex128"),
+        (lambda s: s.learn([0.0, 1.0], 1j), "labels must be real numbers; their dtype is complex128"),
+        (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
+        (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
+        (lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]), "examples must be real"),
+        (lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]), "examples must be real numbers"),
         (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs counts"),
         (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
         (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
@@ -246,10 +254,42 @@ def test_mistakes_are_explained_and_change_nothing(action, words):
     assert stream.received == 0
 
 
-def test_a_state_that_breaks_is_said():
+def test_a_state_that_breaks_is_said_from_then_on(tmp_path):
+    """By every method, with words; and the file from before stays."""
     stream = loops.Live(online.FOGD(GAUSSIAN, 1e3, count=20), 2, KEY)
-    with pytest.raises(FloatingPointError, match="no longer finite after example 0"):
-        stream.learn([0.1, 0.2], 1e308)
+    stream.save(tmp_path / "stream")
+    x, many = [0.1, 0.2], (np.full((3, 2), 0.1), np.ones(3))
+    for action in (
+        lambda: stream.learn(x, 1e308),
+        lambda: stream.learn(x, 1.0),
+        lambda: stream.predict(x),
+        lambda: stream.predict_learn(x, 1.0),
+        lambda: stream.predict_many(many[0]),
+        lambda: stream.learn_many(*many),
+        lambda: stream.save(tmp_path / "stream"),
+    ):
+        with pytest.raises(FloatingPointError, match="no longer finite after example 0"):
+            action()
+    again = loops.Live.load(tmp_path / "stream", stream.forecaster)
+    assert again.received == 0 and again.predict(x) == 0
+
+
+def test_a_prediction_that_is_not_finite_is_said():
+    """Where the state still is: the label of the far example is missing. It was learned, so to say; the stream goes on."""
+    far = [1e200, 1e200]
+    stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
+    stream.learn([0.1, 0.2], 1.0)
+    for action in (
+        lambda: stream.predict(far),
+        lambda: stream.predict_many([far]),
+        lambda: stream.predict_learn(far, np.nan),
+    ):
+        with pytest.raises(FloatingPointError, match="a prediction after . examples is not finite"):
+            action()
+    assert stream.received == 2 and np.isfinite(stream.predict([0.1, 0.2]))
+    with pytest.raises(FloatingPointError, match="the prediction of example 2 is not finite"):
+        stream.learn_many([far], [np.nan])
+    assert stream.received == 2
 
 
 @pytest.mark.float32
@@ -276,6 +316,58 @@ def test_chunks_of_memory_mapped_files(tmp_path):
     parts = [f.prediction for f, _ in loops.prequential_chunks(TAYLOR, loops.chunks(*mapped, 10), KEY)]
     whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
     np.testing.assert_allclose(np.concatenate(parts), whole.prediction, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
+def test_chunks_follow_the_floats_of_the_first(name):
+    """float32 before float64, integers, lists: what the same numbers in float32 give."""
+    xs, ys = (np.asarray(a, np.float32) for a in examples(12))
+    pieces = [(xs[:6], ys[:6]), (xs[6:].astype(float), ys[6:].astype(float)), (np.ones((6, 2), int), [1] * 6)]
+    mixed = [f.prediction for f, _ in loops.prequential_chunks(CASES[name], pieces, KEY)]
+    same = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
+    for made, wanted in zip(mixed, loops.prequential_chunks(CASES[name], same, KEY), strict=True):
+        assert made.dtype == jnp.float32
+        np.testing.assert_array_equal(made, wanted[0].prediction)
+    too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
+    with pytest.raises(ValueError, match="inputs must be finite; example 0 is not"):
+        list(loops.prequential_chunks(CASES[name], too_large, KEY))
+
+
+@pytest.mark.parametrize("forecaster", [CASES["kernel"], CASES["fogd"]])
+def test_a_chunk_with_other_inputs_is_refused(forecaster):
+    """Kernels of distances would take one column for the first of two."""
+    xs, ys = examples(6)
+    with pytest.raises(ValueError, match=r"shape \(2,\); the one after 6 examples has \(1,\)"):
+        list(loops.prequential_chunks(forecaster, [(xs, ys), (xs[:, :1], ys)], KEY))
+    _, state = loops.prequential(CASES["kernel"], xs, ys, KEY)
+    with pytest.raises(ValueError, match="1 and of 2 inputs"):
+        loops.prequential(CASES["kernel"], xs[:, :1], ys, KEY, state=state)
+
+
+def test_tables_and_lists_are_streams(tmp_path):
+    xs, ys = examples(12)
+    whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
+    for given in ((pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)), (xs.tolist(), ys.tolist())):
+        np.testing.assert_array_equal(loops.prequential(TAYLOR, *given, KEY)[0].prediction, whole.prediction)
+        parts = list(loops.chunks(*given, 6))
+        np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), xs)
+    assert np.isfinite(
+        loops.prequential(TAYLOR, xs.astype(object), ys.astype(object), KEY)[0].prediction
+    ).all()
+
+
+@pytest.mark.parametrize("name", ["taylor", "kors", "fogd", "kernel"])
+def test_the_average_loss_is_that_of_the_labelled(name):
+    """In all three loops of `stream`, and in what a live stream tells."""
+    xs, ys = examples(12)
+    ys[[0, 5, 6, 11]] = np.nan
+    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    live = loops.Live(CASES[name], 2, KEY).learn_many(xs, ys)
+    errors = np.square(np.asarray(forecasts.prediction) - ys)
+    wanted = [np.nan, *(np.nanmean(errors[: t + 1]) for t in range(1, 12))]
+    for told in (forecasts, live):
+        np.testing.assert_array_equal(told.labelled, np.isfinite(ys))
+        np.testing.assert_allclose(told.average_loss, wanted, rtol=1e-12)
 
 
 @pytest.mark.slow
