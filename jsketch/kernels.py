@@ -66,8 +66,11 @@ def _direct_squared_distances_jvp(
 def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
     """|x_i - y_j|^2, [n,m], of x [n,d] and y [m,d]; never negative.
 
-    direct sums input by input whatever the size, for kernels that are not smooth at distance 0.
+    direct sums input by input whatever the size, for kernels that are not smooth at distance 0. Raises ValueError where x
+    and y differ in their number of inputs.
     """
+    if x.shape[1] != y.shape[1]:
+        raise ValueError(f"points of {x.shape[1]} and of {y.shape[1]} inputs have no distance.")
     if direct or (x.shape[0] * y.shape[0] < DIRECT_ENTRIES and x.shape[1] <= DIRECT_DIMENSIONS):
         return _direct_squared_distances(x, y)
     centre = y.mean(0)

@@ -1,12 +1,26 @@
-"""Forecasters as scikit-learn and river regressors: the numbers of `prequential` under other names."""
+"""Forecasters as scikit-learn and river regressors: the numbers of `prequential` under other names, and both packages' own
+checks of their contracts."""
 
+import copy
 import pickle
+import sys
+from unittest import SkipTest
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+from river import checks, compose, ensemble, evaluate, metrics, preprocessing
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
+import jsketch.adapters
 from jsketch import kernels, loops, online
 from jsketch.adapters import RiverRegressor, SklearnRegressor
 from jsketch.sketch.taylor import Taylor
@@ -21,6 +35,34 @@ def examples(n=48):
     random = np.random.default_rng(0)
     x = random.uniform(-1, 1, (n, 2))
     return x, np.sin(3 * x.sum(1))
+
+
+# scikit-learn
+
+RIDGE = SklearnRegressor(online.KernelAWV(kernels.Gaussian(3.0), 0.1, penalize_current=False, capacity=256))
+# of scikit-learn's checks: what is raised, and why
+LEFT_OUT = {
+    "check_supervised_y_no_nan": (
+        AssertionError,
+        "a label that is NaN is a missing one, as in all of jsketch",
+    ),
+    "check_array_api_input": (
+        SkipTest,
+        "arrays of other libraries need SCIPY_ARRAY_API before scipy is imported",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "check", [pytest.param(check, id=check.func.__name__) for _, check in estimator_checks_generator(RIDGE)]
+)
+def test_scikit_learns_own_checks(check):
+    raises, _ = LEFT_OUT.get(check.func.__name__, (None, ""))
+    if raises is None:
+        check(RIDGE)
+    else:
+        with pytest.raises(raises):
+            check(RIDGE)
 
 
 @both
@@ -40,17 +82,59 @@ def test_partial_fit_is_prequential(forecaster):
     again = SklearnRegressor(forecaster).fit(xs[20:], ys[20:]).fit(xs, ys)
     np.testing.assert_allclose(again.predict(xs), model.predict(xs), rtol=1e-9, atol=1e-9)
     known = np.isfinite(ys)
-    errors, spread = (model.predict(xs) - ys)[known], ys[known] - ys[known].mean()
-    assert model.score(xs, ys) == pytest.approx(1 - (errors @ errors) / (spread @ spread))
+    assert model.score(xs, ys) == pytest.approx(r2_score(ys[known], model.predict(xs)[known]))
+    weights = np.linspace(1, 2, 48)
+    weighted = r2_score(ys[known], model.predict(xs)[known], sample_weight=weights[known])
+    assert model.score(xs, ys, weights) == pytest.approx(weighted)
+
+
+def test_columns_have_names_and_an_order():
+    xs, ys = examples()
+    table = pd.DataFrame(xs, columns=["a", "b"])
+    model = SklearnRegressor(TAYLOR).fit(table, ys)
+    assert model.n_features_in_ == 2 and list(model.feature_names_in_) == ["a", "b"]
+    np.testing.assert_array_equal(model.predict(table), SklearnRegressor(TAYLOR).fit(xs, ys).predict(xs))
+    for call in (model.predict, lambda x: model.score(x, ys), lambda x: model.partial_fit(x, ys)):
+        with pytest.raises(ValueError, match="in the same order"):
+            call(table[["b", "a"]])
+    assert model.live_.received == 48
+
+
+def test_labels():
+    """Columns are taken with a warning, equal ones have a score, and missing ones do not count in it."""
+    xs, ys = examples()
+    wanted = SklearnRegressor(TAYLOR).fit(xs, ys).predict(xs)
+    with pytest.warns(DataConversionWarning):
+        model = SklearnRegressor(TAYLOR).fit(xs, ys[:, None])
+    np.testing.assert_array_equal(model.predict(xs), wanted)
+    assert model.score(xs, np.ones(48)) == 0.0  # as scikit-learn's own
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        model.fit(xs, np.stack([ys, ys], 1))
 
 
 def test_parameters():
-    model = SklearnRegressor(TAYLOR, seed=4)
-    assert model.get_params(deep=False) == {"forecaster": TAYLOR, "seed": 4}
-    assert model.get_params()["forecaster__regularization"] == 0.1
-    assert model.set_params(forecaster__regularization=0.5, seed=5) is model
-    assert model.forecaster.regularization == 0.5 and model.seed == 5 and TAYLOR.regularization == 0.1
+    model = SklearnRegressor(EXACT, seed=4)
+    assert model.get_params(deep=False) == {"forecaster": EXACT, "seed": 4}
+    params = model.get_params()
+    assert params["forecaster__regularization"] == 0.1 and params["forecaster__kernel__lengthscale"] == 0.8
+    assert (
+        model.set_params(forecaster__regularization=0.5, forecaster__kernel__lengthscale=2.0, seed=5) is model
+    )
+    assert model.forecaster.regularization == 0.5 and model.forecaster.kernel.lengthscale == 2.0
+    assert model.seed == 5 and EXACT.regularization == 0.1 and EXACT.kernel.lengthscale == 0.8
     assert "seed=5" in repr(model)
+    copied = clone(model).set_params(forecaster__features__degree=3, forecaster=TAYLOR)  # the whole first
+    assert copied.forecaster.features.degree == 3 and model.forecaster.kernel.lengthscale == 2.0
+    for name in (
+        "lam",
+        "forecaster__lam",
+        "forecaster__kernel__lam",
+        "forecaster__regularization__lam",
+        "seed__lam",
+    ):
+        with pytest.raises(ValueError, match=f"'{name}' is not a parameter; they are .*kernel__lengthscale"):
+            model.set_params(seed=6, **{name: 1})
+    assert model.seed == 5
 
 
 def test_fitted_models_pickle():
@@ -62,14 +146,7 @@ def test_fitted_models_pickle():
     )
 
 
-def test_scikit_learn_takes_it_for_its_own():
-    pytest.importorskip("sklearn")
-    from sklearn.base import clone, is_regressor
-    from sklearn.metrics import r2_score
-    from sklearn.model_selection import GridSearchCV, cross_val_score
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
+def test_pipelines_and_searches():
     xs, ys = examples()
     scaled = StandardScaler().fit_transform(5 + 3 * xs)
     alone = SklearnRegressor(TAYLOR).fit(scaled, ys)
@@ -79,9 +156,38 @@ def test_scikit_learn_takes_it_for_its_own():
     assert is_regressor(alone) and is_regressor(pipeline)
     assert not hasattr(clone(alone), "live_") and "SklearnRegressor" in repr(pipeline)
     assert cross_val_score(pipeline, xs, ys, cv=3).min() > 0.5
-    grid = {"sklearnregressor__forecaster__regularization": [1e-3, 1e3]}
-    search = GridSearchCV(pipeline, grid, cv=3).fit(xs, ys)
-    assert search.best_estimator_[-1].forecaster.regularization == 1e-3
+    grid = {
+        "sklearnregressor__forecaster__regularization": [1e-3, 1e3],
+        "sklearnregressor__forecaster__kernel__lengthscale": [0.5, 50.0],
+    }
+    search = GridSearchCV(make_pipeline(StandardScaler(), SklearnRegressor(EXACT)), grid, cv=3).fit(xs, ys)
+    best = search.best_estimator_[-1].forecaster
+    assert best.regularization == 1e-3 and best.kernel.lengthscale == 0.5
+
+
+# river
+
+FOURIER = online.FOGD(kernels.Gaussian(3.0), 0.05, count=20)
+DRAWN = RiverRegressor(FOURIER)  # its features are drawn, input by input
+SKIPS = {"check_emerging_features", "check_disappearing_features", "check_radically_disappearing_features"}
+
+
+@pytest.mark.parametrize(
+    "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(DRAWN)]
+)
+def test_rivers_own_checks(check):
+    """But for those of features that come and go, which are refused: a kernel compares points of the same inputs."""
+    if check.__name__ in SKIPS:
+        with pytest.raises(ValueError, match="must have the features of the first"):
+            check(DRAWN.clone())
+    else:
+        check(DRAWN.clone())
+
+
+def test_river_knows_what_is_left_out():
+    assert DRAWN._unit_test_skips() == SKIPS
+    for params in RiverRegressor._unit_test_params():
+        assert np.isfinite(RiverRegressor(**params).predict_one({"a": 1.0}))
 
 
 @both
@@ -90,30 +196,88 @@ def test_learn_one_is_prequential(forecaster):
     forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
     model, predictions = RiverRegressor(forecaster), []
     for t, ((a, b), y) in enumerate(zip(xs, ys, strict=True)):
-        x = {"a": a, "b": b} if t % 2 == 0 else {"b": b, "a": a}
+        x = {"a": a, "b": b} if t % 2 == 1 else {"b": b, "a": a}
         predictions.append(model.predict_one(x))
         assert model.learn_one(x, y) is None
     np.testing.assert_allclose(predictions, forecasts.prediction, rtol=1e-9, atol=1e-9)
 
 
+def dicts(n=24):
+    xs, ys = examples(n)
+    return [({"a": a, "b": b}, y) for (a, b), y in zip(xs, ys, strict=True)], xs, ys
+
+
+def test_river_scores_what_prequential_does():
+    stream, xs, ys = dicts()
+    forecasts, _ = loops.prequential(EXACT, xs, ys, KEY)
+    metric = evaluate.progressive_val_score(stream, RiverRegressor(EXACT), metrics.MSE())
+    assert metric.get() == pytest.approx(float(forecasts.average_loss[-1]), rel=1e-9)
+
+
+def test_pipelines_wrappers_and_ensembles_of_river():
+    stream, _, ys = dicts()
+    scaler = compose.Pipeline(preprocessing.StandardScaler(), RiverRegressor(EXACT))
+    targets = preprocessing.TargetStandardScaler(regressor=RiverRegressor(EXACT))
+    bag = ensemble.BaggingRegressor(RiverRegressor(EXACT), n_models=2, seed=1)
+    shifted = [(x, 100 + y) for x, y in stream]
+    for model, given in ((scaler, stream), (targets, shifted), (bag, stream)):
+        assert np.isfinite(evaluate.progressive_val_score(iter(given), model, metrics.MAE()).get())
+        error = np.mean([abs(model.predict_one(x) - y) for x, y in given])
+        assert error < 0.6 * ys.std()
+    assert {m.live.received for m in bag} != {24}
+
+
+def test_copies_go_their_own_ways():
+    """A live stream takes the memory of its state over: not that of its copy."""
+    stream, *_ = dicts(12)
+    model = RiverRegressor(EXACT)
+    for x, y in stream[:6]:
+        model.learn_one(x, y)
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for x, y in stream[6:]:
+        model.learn_one(x, -y)
+    for other in copies:
+        assert other.live.received == 6
+        for x, y in stream[6:]:
+            other.learn_one(x, -y)
+        assert other.predict_one(stream[0][0]) == model.predict_one(stream[0][0])
+
+
+def test_a_refused_example_names_nothing():
+    model = RiverRegressor(EXACT)
+    for x, y in (({"a": 1.0}, np.inf), ({"a": np.nan}, 1.0), ({"c": "high", "d": 1.0}, 1.0), ({}, 1.0)):
+        with pytest.raises(ValueError):
+            model.learn_one(x, y)
+    assert model.predict_one({"z": 1.0}) == 0  # looking names nothing either
+    model.learn_one({"b": 2.0, "a": 1.0}, 0.5)
+    assert model.names == ["a", "b"] and model.live.received == 1
+    mixed = RiverRegressor(EXACT)
+    mixed.learn_one({1: 2.0, "a": 1.0}, None)  # names of two types, no label
+    assert mixed.names == [1, "a"]
+
+
+# both
+
+
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        (lambda x, y: SklearnRegressor(TAYLOR).predict(x), "nothing was learned yet"),
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x[:, :1], y), "of 2 inputs; 1 were given"),
-        (lambda x, y: SklearnRegressor(TAYLOR).fit(x[0], y), "of 2 inputs; 1 were given"),
-        (lambda x, y: SklearnRegressor(EXACT).fit(x[0], y), "a matrix"),
-        (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y[1:]), "a vector"),
-        (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).predict(x[:, :1]), "these have 1"),
-        (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).partial_fit(x * np.nan, y), "must be finite"),
+        (lambda x, y: SklearnRegressor(EXACT).fit(x[0], y), "Expected 2D array"),
+        (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
+        (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).predict(x[:, :1]), "expecting 2 features"),
+        (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).partial_fit(x * np.nan, y), "contains NaN"),
         (
             lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).set_params(forecaster=EXACT).partial_fit(x, y),
             "changed after learning began",
         ),
-        (lambda x, y: SklearnRegressor(TAYLOR).set_params(lam=1), "'lam' is not a parameter"),
+        (
+            lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).set_params(seed=1).partial_fit(x, y),
+            "changed after learning began",
+        ),
         (lambda x, y: river().predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
         (lambda x, y: river().learn_one({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0), r"missing \[\], new \['c'\]"),
-        (lambda x, y: river().learn_one({"a": 1.0, "b": "high"}, 1.0), "must hold 2 numbers"),
+        (lambda x, y: river().learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
         (lambda x, y: RiverRegressor(TAYLOR).predict_one({}), "inputs counts"),
     ],
 )
@@ -122,10 +286,33 @@ def test_mistakes_are_explained(action, words):
         action(*examples())
 
 
+def test_nothing_is_predicted_before_learning():
+    with pytest.raises(NotFittedError):
+        SklearnRegressor(TAYLOR).predict(np.zeros((1, 2)))
+
+
 def river():
     model = RiverRegressor(TAYLOR)
     model.learn_one({"a": 1.0, "b": 2.0}, 0.5)
     return model
+
+
+@pytest.mark.parametrize(
+    ("package", "needs", "works"),
+    [
+        ("river", "RiverRegressor", "SklearnRegressor"),
+        ("sklearn.base", "SklearnRegressor", "RiverRegressor"),
+    ],
+)
+def test_each_package_is_needed_by_its_own_adapter_only(monkeypatch, package, needs, works):
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    for loaded in ("river", "scikit_learn"):
+        monkeypatch.delitem(sys.modules, f"jsketch.adapters.{loaded}")
+    with pytest.raises(ImportError, match=f"{needs} needs .*pip install"):
+        getattr(jsketch.adapters, needs)
+    assert getattr(jsketch.adapters, works).__name__ == works
+    with pytest.raises(ImportError, match="cannot import name 'TorchRegressor'"):
+        from jsketch.adapters import TorchRegressor  # noqa: F401
 
 
 @pytest.mark.float32

@@ -1,4 +1,4 @@
-"""Live streams: the numbers of `prequential`, one at a time, through files and processes; chunks of longer streams."""
+"""Live streams: the numbers of `prequential`, one at a time, through files and processes."""
 
 import json
 import os
@@ -219,17 +219,24 @@ def test_descriptions_are_the_same_in_every_process():
         (lambda s: s.predict([[0.0, 1.0]]), r"vector of 2 numbers; its shape is \(1, 2\)"),
         (lambda s: s.predict([0.0, np.nan]), "input 1 is not"),
         (lambda s: s.learn([np.inf, 0.0], 1.0), "input 0 is not"),
-        (lambda s: s.learn(["a", "b"], 1.0), "must hold 2 numbers"),
+        (lambda s: s.learn(["a", "b"], 1.0), "the 2 numbers of an example must be real"),
         (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
         (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
-        (lambda s: s.learn([0.0, 1.0], "high"), "a label is a number"),
+        (lambda s: s.learn([0.0, 1.0], "high"), "labels must be real numbers"),
         (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
         (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
         (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
         (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
         (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
         (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
-        (lambda s: s.learn_many([["a", "b"]], [1.0]), "could not convert"),
+        (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
+        (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
+        (lambda s: s.predict(np.array([0.0, 1j])), "must be real numbers; their dtype is complex128"),
+        (lambda s: s.learn([0.0, 1.0], 1j), "labels must be real numbers; their dtype is complex128"),
+        (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
+        (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
+        (lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]), "examples must be real"),
+        (lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]), "examples must be real numbers"),
         (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs counts"),
         (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
         (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
@@ -247,10 +254,42 @@ def test_mistakes_are_explained_and_change_nothing(action, words):
     assert stream.received == 0
 
 
-def test_a_state_that_breaks_is_said():
+def test_a_state_that_breaks_is_said_from_then_on(tmp_path):
+    """By every method, with words; and the file from before stays."""
     stream = loops.Live(online.FOGD(GAUSSIAN, 1e3, count=20), 2, KEY)
-    with pytest.raises(FloatingPointError, match="no longer finite after example 0"):
-        stream.learn([0.1, 0.2], 1e308)
+    stream.save(tmp_path / "stream")
+    x, many = [0.1, 0.2], (np.full((3, 2), 0.1), np.ones(3))
+    for action in (
+        lambda: stream.learn(x, 1e308),
+        lambda: stream.learn(x, 1.0),
+        lambda: stream.predict(x),
+        lambda: stream.predict_learn(x, 1.0),
+        lambda: stream.predict_many(many[0]),
+        lambda: stream.learn_many(*many),
+        lambda: stream.save(tmp_path / "stream"),
+    ):
+        with pytest.raises(FloatingPointError, match="no longer finite after example 0"):
+            action()
+    again = loops.Live.load(tmp_path / "stream", stream.forecaster)
+    assert again.received == 0 and again.predict(x) == 0
+
+
+def test_a_prediction_that_is_not_finite_is_said():
+    """Where the state still is: the label of the far example is missing. It was learned, so to say; the stream goes on."""
+    far = [1e200, 1e200]
+    stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
+    stream.learn([0.1, 0.2], 1.0)
+    for action in (
+        lambda: stream.predict(far),
+        lambda: stream.predict_many([far]),
+        lambda: stream.predict_learn(far, np.nan),
+    ):
+        with pytest.raises(FloatingPointError, match="a prediction after . examples is not finite"):
+            action()
+    assert stream.received == 2 and np.isfinite(stream.predict([0.1, 0.2]))
+    with pytest.raises(FloatingPointError, match="the prediction of example 2 is not finite"):
+        stream.learn_many([far], [np.nan])
+    assert stream.received == 2
 
 
 @pytest.mark.float32
@@ -264,19 +303,6 @@ def test_the_dtype_is_the_one_asked_for(tmp_path):
     if not jax.config.jax_enable_x64:
         with pytest.raises(ValueError, match="jax_enable_x64"):
             loops.Live(taylor, 2, KEY, dtype=np.float64)
-
-
-def test_chunks_of_memory_mapped_files(tmp_path):
-    xs, ys = examples(23)
-    np.save(tmp_path / "x.npy", xs)
-    np.save(tmp_path / "y.npy", ys)
-    mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "xy"]
-    pieces = list(loops.chunks(*mapped, 10))
-    assert [len(y) for _, y in pieces] == [10, 10, 3]
-    assert all(isinstance(piece, np.memmap) for pair in pieces for piece in pair)  # nothing is read yet
-    parts = [f.prediction for f, _ in loops.prequential_chunks(TAYLOR, loops.chunks(*mapped, 10), KEY)]
-    whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
-    np.testing.assert_allclose(np.concatenate(parts), whole.prediction, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.slow

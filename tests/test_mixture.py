@@ -1,15 +1,19 @@
 """Mixtures of forecasters: the forecaster's own definition in NumPy, and the guarantee, which must never fail."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 from jax import lax
 
 from jsketch import kernels, loops, online
 from jsketch.online.mixture import RATES, Mixture, over_regularizations
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
+from jsketch.types import ForecastInfo
 
 KEY = jax.random.key(0)
 LAMS = np.array([1e-3, 0.1, 10.0, 1e3])
@@ -213,3 +217,102 @@ def test_whole_parts_of_a_forecaster_may_vary():
 def test_mistakes_are_explained(build, words):
     with pytest.raises(ValueError, match=words):
         loops.prequential(build(), *examples(), KEY)
+
+
+@struct.dataclass
+class Breaking:
+    """Predicts one number, until its state is NaN after some examples."""
+
+    level: Any
+    breaks_after: Any
+
+    def init(self, x, key):
+        return jnp.zeros((), jnp.int32)
+
+    def predict(self, state, x):
+        return jnp.where(state < self.breaks_after, self.level, jnp.nan)
+
+    def update(self, state, x, y, key):
+        broken = (state + 1 >= self.breaks_after) | jnp.isinf(y)
+        return state + 1, ForecastInfo(jnp.ones((), jnp.int32), jnp.zeros((), bool), broken)
+
+
+LEVELS, LIVES = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6], np.int32)
+BREAKING = {"level": LEVELS, "breaks_after": LIVES}
+
+
+@rules
+def test_the_best_expert_breaks(rule):
+    """It leads with nearly all of the weight, then has none: the others share it, and their bound holds as ever."""
+    _, ys = examples(5, 60)
+    ys = 0.5 + 0.1 * np.asarray(ys)
+    mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0, rule=rule)
+    with pytest.warns(UserWarning, match=r"experts \[0\] of the mixture's 3 diverged"):
+        forecasts, state = loops.prequential(mixture, np.zeros((60, 1)), ys, KEY)
+    eta = RATES[rule]
+    penalties = eta * np.square(LEVELS[:, None] - ys)
+    for t in range(60):
+        weights = np.where(t < LIVES, np.exp(-penalties[:, :t].sum(1)), 0)
+        weights = (weights / weights.sum())[:, None]
+        if rule == "average":
+            prediction = weights[:, 0] @ LEVELS
+        else:
+            below, above = (pooled(LEVELS[:, None], weights, end, eta)[0] for end in (-1, 1))
+            prediction = (below - above) / 4
+        assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
+    left = np.exp(-penalties[1:].sum(1))
+    np.testing.assert_allclose(np.exp(state.log_weights), [0, *left / left.sum()])
+    assert list(state.diverged) == [True, False, False]
+    assert float(forecasts.loss.sum()) <= (penalties[1].sum() + np.log(3)) / eta
+
+
+def test_a_broken_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
+    """In the info of a live stream, in the state, and by a warning: not again after a file, nor for every chunk."""
+    mixture = Mixture(Breaking(0.0, 0), BREAKING | {"breaks_after": np.array([2, 7, 4], np.int32)}, 1.0)
+    stream = loops.Live(mixture, 1, KEY)
+    told = [stream.learn([0.0], 0.4)]
+    with pytest.warns(UserWarning, match=r"experts \[0\]"):
+        told.append(stream.learn([0.0], 0.4))
+    stream.save(tmp_path / "stream")
+    stream = loops.Live.load(tmp_path / "stream", mixture)
+    assert list(stream.state.diverged) == [True, False, False]
+    told.append(stream.learn([0.0], np.nan))
+    with pytest.warns(UserWarning, match=r"experts \[2\]"):
+        told.append(stream.learn([0.0], 0.4))
+    assert [list(np.flatnonzero(info.diverged)) for info in told] == [[], [0], [], [2]]
+    assert not any(info.nonfinite for info in told)
+    assert stream.predict([0.0]) == pytest.approx(0.3)
+    stream.learn([0.0], 0.4), stream.learn([0.0], 0.4)
+    with pytest.raises(FloatingPointError, match="after example 6"):
+        stream.learn([0.0], 0.4)
+
+    chunks = ((np.zeros((3, 1)), np.full(3, 0.4)) for _ in range(2))
+    with pytest.warns(UserWarning) as warned:
+        states = [state for _, state in loops.prequential_chunks(mixture, chunks, KEY)]
+    assert len(warned) == 2 and list(states[-1].diverged) == [True, False, True]
+
+
+def test_an_infinite_label_breaks_no_expert():
+    mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0)
+    state = mixture.init(jnp.zeros(1), KEY)
+    state, info = mixture.update(state, jnp.zeros(1), jnp.asarray(jnp.inf), KEY)
+    assert info.nonfinite and not state.diverged.any() and not info.diverged.any()
+    assert float(mixture.predict(state, jnp.zeros(1))) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    "forecaster",
+    [online.FOGD(kernels.Gaussian(0.5), 0.1, count=20), online.NOGD(kernels.Gaussian(0.5), 0.1, count=8)],
+)
+def test_a_step_too_large_costs_the_others_nothing(forecaster):
+    """In blocks, as for any forecaster: the loss of the best expert and the price, and the weights of the losses."""
+    xs, ys = examples(8, 400)
+    steps = np.array([0.01, 0.1, 1.0, 10.0])
+    with pytest.warns(UserWarning, match=r"experts \[.*3\] of the mixture's 4 diverged"):
+        forecasts, state = loops.prequential(Mixture(forecaster, {"step_size": steps}, 1.0), xs, ys, KEY)
+    alone = [loops.prequential(forecaster.replace(step_size=s), xs, ys, KEY)[0].prediction for s in steps[:2]]
+    losses = np.square(np.clip(alone, -1, 1) - np.asarray(ys)).sum(1)
+    assert float(forecasts.loss.sum()) <= losses.min() + 8 * np.log(4)
+    ratio = state.log_weights[1] - state.log_weights[0]
+    assert float(ratio) == pytest.approx((losses[0] - losses[1]) / 8, rel=1e-8)
+    np.testing.assert_allclose(np.exp(state.log_weights).sum(), 1)

@@ -67,11 +67,13 @@ def _check_number(wanted: str, function: Callable[..., Any], *arguments: Any) ->
     jax.eval_shape(checked, *arguments)
 
 
-def check_stream(xs: Any, ys: Any) -> tuple[Array, Array]:
-    """Examples [n,d] and labels [n] as arrays. Raises ValueError for an empty stream, shapes that do not fit and inputs that
-    are not finite; labels may be NaN."""
-    xs = xs if hasattr(xs, "shape") else np.asarray(xs, float)
-    ys = ys if hasattr(ys, "shape") else np.asarray(ys, float)
+def check_stream(xs: Any, ys: Any, dtype: Any = None) -> tuple[Array, Array]:
+    """Examples [n,d] and labels [n] as arrays of the floating `dtype`; without one, of that of the examples.
+
+    Raises ValueError for an empty stream, shapes that do not fit, what is not a real number and inputs that are not finite
+    in that dtype; labels may be NaN.
+    """
+    xs, ys = real_numbers(xs, "examples"), real_numbers(ys, "labels")
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
         raise ValueError(
             f"a stream is a matrix [n, d] of examples and a vector [n] of labels; the shapes are {xs.shape} and {ys.shape}."
@@ -80,15 +82,36 @@ def check_stream(xs: Any, ys: Any) -> tuple[Array, Array]:
         raise ValueError(
             f"the stream is empty: its examples have shape {xs.shape}, need at least one row and column."
         )
+    if dtype is None:
+        dtype = jax.dtypes.canonicalize_dtype(xs.dtype if jnp.issubdtype(xs.dtype, jnp.floating) else float)
+    with np.errstate(over="ignore"):  # said below
+        xs, ys = jnp.asarray(xs.astype(dtype, copy=False)), jnp.asarray(ys.astype(dtype, copy=False))
     finite = np.isfinite(np.asarray(xs)).all(1)
     if not finite.all():
         raise ValueError(
             f"inputs must be finite; example {np.flatnonzero(~finite)[0]} is not ({(~finite).sum()} such examples in all)."
         )
-    xs = jnp.asarray(xs)
-    if not jnp.issubdtype(xs.dtype, jnp.floating):
-        xs = xs.astype(float)
-    return xs, jnp.asarray(ys).astype(xs.dtype)
+    return xs, ys
+
+
+def real_numbers(values: Any, name: str) -> Any:
+    """The values as an array of real numbers: a sequence of them, a table, or an array. Raises ValueError otherwise."""
+    array = values if isinstance(values, jax.Array) else np.asarray(values)
+    if array.dtype == object:  # numbers of Python, perhaps
+        try:
+            array = array.astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be real numbers: {error}.") from error
+    if not any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, bool)):
+        raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
+    return array
+
+
+def dtype_of(state: Any) -> Any:
+    """The floating dtype of a state's numbers; None where they have none, or several."""
+    dtypes = {jnp.result_type(leaf) for leaf in jax.tree.leaves(state)}
+    dtypes = {dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)}
+    return dtypes.pop() if len(dtypes) == 1 else None
 
 
 def in_dtype(forecaster: Any, dtype: Any) -> Any:

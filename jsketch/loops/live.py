@@ -17,8 +17,8 @@ from flax import serialization
 
 from jsketch.loops import saved
 from jsketch.loops.describe import describe, differences
-from jsketch.loops.inputs import check_keys, check_stream, in_dtype
-from jsketch.loops.prequential import prequential
+from jsketch.loops.inputs import check_keys, check_stream, in_dtype, real_numbers
+from jsketch.loops.prequential import prequential, warn_of_diverged
 from jsketch.loops.stream import Forecasts
 from jsketch.online.step import look, look_at_all, step
 from jsketch.types import ForecastInfo, PRNGKey
@@ -46,7 +46,9 @@ class Live:
     """A forecaster and all that it has learned from `received` examples of d = `inputs` numbers.
 
     `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep. Methods raise ValueError,
-    and change nothing, for an example of another shape, a missing or infinite input, or an infinite label.
+    and change nothing, for an example of another shape, what is not a real number, a missing or infinite input, or an
+    infinite label. After a FloatingPointError of `learn` or `predict_learn` there is no state to go on from: all of them
+    raise it again, and a file saved before is not written over.
     """
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: Any = float):
@@ -54,6 +56,7 @@ class Live:
         if isinstance(inputs, bool) or not isinstance(inputs, int | np.integer) or inputs < 1:
             raise ValueError(f"inputs counts the numbers of an example, at least 1; {inputs!r} was given.")
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
+        self._broken = ""  # why the state is of no use
         self.dtype = _floating(dtype)
         self._typed = in_dtype(forecaster, self.dtype)
         self._key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
@@ -63,13 +66,16 @@ class Live:
         self.state = _start(self._typed, example, init_key)
 
     def predict(self, x: Any) -> float:
-        """The prediction at x [d]. Nothing is learned; a state without room for x grows, as it would to learn it."""
+        """The prediction at x [d]. Nothing is learned; a state without room for x grows, as it would to learn it. Raises
+        FloatingPointError when it is not finite."""
         x = self._example(x)
+        self._check_state()
         while True:
             prediction, overflow = _look(self._typed, self.state, x, self._stream_key, self.received)
             if not overflow:
-                return float(prediction)
+                break
             self.state = self._typed.grow(self.state)
+        return self._finite(float(prediction))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]. NaN for a missing label: the example counts, nothing is learned. Raises
@@ -78,18 +84,21 @@ class Live:
 
     def predict_learn(self, x: Any, y: float) -> float:
         """`predict`, then `learn`, in one program: for streams whose label is at hand."""
-        return self._advance(self._example(x), self._label(y))[0]
+        return self._finite(self._advance(self._example(x), self._label(y))[0])
 
     def predict_many(self, xs: Any) -> np.ndarray:
         """`predict` at every row of xs [n,d], all from the present state: [n]."""
         xs = self._examples(xs, np.zeros(np.shape(xs)[:1]))[0]
-        predictions = [self._predict_rows(xs[begin : begin + ROWS]) for begin in range(0, len(xs), ROWS)]
-        return np.concatenate(predictions)
+        self._check_state()
+        rows = [self._predict_rows(xs[begin : begin + ROWS]) for begin in range(0, len(xs), ROWS)]
+        return self._finite(np.concatenate(rows))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
         """Learns ys [n] at xs [n,d] in order, in exact blocks where the forecaster has them. Returns what happened: the
-        predictions are made one by one, each before its label. Compiled once for every n."""
+        predictions are made one by one, each before its label. Compiled once for every n. Where it raises
+        FloatingPointError, nothing of them was learned."""
         xs, ys = self._examples(xs, ys)
+        self._check_state()
         forecasts, self.state = prequential(
             self.forecaster, xs, ys, self._key, state=self.state, first=self.received
         )
@@ -98,6 +107,7 @@ class Live:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one file, whole or not at all: a line of JSON that says what it is, then the numbers."""
+        self._check_state()
         header = dict(
             forecaster=describe(self.forecaster),
             inputs=self.inputs,
@@ -129,6 +139,7 @@ class Live:
         return live
 
     def _advance(self, x: np.ndarray, y: np.ndarray) -> tuple[float, ForecastInfo]:
+        self._check_state()
         while True:
             self.state, prediction, info = _step(
                 self._typed, self.state, x, y, self._stream_key, self.received
@@ -137,12 +148,26 @@ class Live:
                 break
             self.state = self._typed.grow(self.state)
         if info.nonfinite:
-            raise FloatingPointError(
+            self._broken = (
                 f"the state is no longer finite after example {self.received}: go on from a saved file, in float64 or with a"
                 " larger regularization."
             )
+        self._check_state()
         self.received += 1
+        warn_of_diverged(getattr(info, "diverged", False))
         return float(prediction), info
+
+    def _check_state(self) -> None:
+        if self._broken:
+            raise FloatingPointError(self._broken)
+
+    def _finite(self, predictions: Any) -> Any:
+        if not np.isfinite(predictions).all():
+            raise FloatingPointError(
+                f"a prediction after {self.received} examples is not finite: the numbers of the state are too large. Try"
+                " float64 or a larger regularization."
+            )
+        return predictions
 
     def _predict_rows(self, xs: np.ndarray) -> np.ndarray:
         # rows are filled up to a power of two, so that few numbers of rows are ever compiled
@@ -156,10 +181,7 @@ class Live:
             self.state = self._typed.grow(self.state)
 
     def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
-        try:
-            xs, ys = check_stream(np.asarray(xs, self.dtype), np.asarray(ys, self.dtype))
-        except TypeError as error:
-            raise ValueError(f"examples and labels must be numbers: {error}") from error
+        xs, ys = check_stream(xs, ys, self.dtype)
         if np.isinf(ys).any():
             raise ValueError(f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing one.")
         if xs.shape[1] != self.inputs:
@@ -169,10 +191,7 @@ class Live:
         return np.asarray(xs), np.asarray(ys)
 
     def _example(self, x: Any) -> np.ndarray:
-        try:
-            numbers = np.asarray(x, self.dtype)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"an example must hold {self.inputs} numbers; {x!r} was given.") from error
+        numbers = self._number(x, f"the {self.inputs} numbers of an example")
         if numbers.shape != (self.inputs,):
             raise ValueError(
                 f"an example of this stream is a vector of {self.inputs} numbers; its shape is {numbers.shape}."
@@ -184,13 +203,14 @@ class Live:
         return numbers
 
     def _label(self, y: Any) -> np.ndarray:
-        try:
-            label = np.asarray(y, self.dtype)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"a label is a number, NaN for a missing one; {y!r} was given.") from error
+        label = self._number(y, "labels")
         if label.shape != () or np.isinf(label):
             raise ValueError(f"a label is one finite number, or NaN for a missing one; {y!r} was given.")
         return label
+
+    def _number(self, value: Any, name: str) -> np.ndarray:
+        with np.errstate(over="ignore"):  # becomes infinite, which is refused
+            return np.asarray(real_numbers(value, name)).astype(self.dtype)
 
 
 def _floating(dtype: Any) -> np.dtype:

@@ -9,6 +9,7 @@ Keys are folded in by the number of the example, so a stream cut anywhere gives 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks
-from jsketch.loops.inputs import check_keys, check_stream, in_dtype
+from jsketch.loops.inputs import check_keys, check_stream, dtype_of, in_dtype
 from jsketch.loops.stream import BLOCK, Forecasts, Pass, stream
 from jsketch.types import PRNGKey
 
@@ -44,17 +45,20 @@ def prequential(
 ) -> tuple[Forecasts, Any]:
     """(forecasts, state after the stream) of examples xs [n,d] with labels ys [n]; NaN: predicted, not learned.
 
-    Goes on from `state` after `first` examples when given. `block` examples are learned together and `segments` parts of the
-    stream at once, one a core, where the forecaster knows how to; neither changes a prediction, up to rounding.
+    Goes on from `state` after `first` examples when given, in the floating dtype of that state. `block` examples are learned
+    together and `segments` parts of the stream at once, one a core, where the forecaster knows how to; neither changes a
+    prediction, up to rounding.
 
-    Raises ValueError for shapes that do not fit, inputs that are not finite and an empty stream, FloatingPointError for an
-    infinite label.
+    Warns of experts of a mixture that diverge. Raises ValueError for shapes that do not fit, inputs that are not finite real
+    numbers and an empty stream, FloatingPointError for an infinite label, and where a prediction or the state is no longer
+    finite.
     """
-    xs, ys = check_stream(xs, ys)
+    xs, ys = check_stream(xs, ys, dtype_of(state))
     key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
     checks.capacity(block=block, **({} if segments is None else {"segments": segments}))
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)
+    had_diverged = getattr(state, "diverged", False)
     if state is None:
         forecaster.init(xs[0], init_key)  # static mistakes are said outside of jit
         state = _start(forecaster, xs[0], init_key)
@@ -72,7 +76,24 @@ def prequential(
             "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN for a missing label;"
             " otherwise try float64 or a larger regularization."
         )
+    warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
+    finite = np.isfinite(run.forecasts.prediction)
+    if not finite.all():
+        raise FloatingPointError(
+            f"the prediction of example {first + np.flatnonzero(~finite)[0]} is not finite: try float64 or a larger"
+            " regularization."
+        )
     return run.forecasts, run.state
+
+
+def warn_of_diverged(experts: Any) -> None:
+    """Warns of those experts [G] bool of a mixture that have just diverged."""
+    if np.any(experts):
+        warnings.warn(
+            f"experts {np.flatnonzero(experts).tolist()} of the mixture's {np.size(experts)} diverged (their numbers are no"
+            " longer finite): they have lost their weight for good, and the others go on.",
+            stacklevel=3,
+        )
 
 
 def _segments_that_pay(forecaster: Any, examples: int) -> int:
@@ -114,9 +135,18 @@ def prequential_chunks(
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Forecasts, Any]]:
     """(forecasts, state) of every chunk (xs, ys), in order, as `prequential` would have on all of them; only one chunk is in
-    memory at a time. Chunks of one size compile once. `on_progress` is told the examples seen so far."""
-    state, first = None, 0
+    memory at a time. Chunks of one size compile once. `on_progress` is told the examples seen so far.
+
+    All are learned in the floating dtype of the first one. Raises ValueError for a chunk with another number of inputs.
+    """
+    state, first, inputs = None, 0, None
     for xs, ys in chunks:
+        shape = np.shape(xs)
+        inputs = inputs or shape[1:]
+        if shape[1:] != inputs:
+            raise ValueError(
+                f"the first chunk has examples of shape {inputs}; the one after {first} examples has {shape[1:]}."
+            )
         forecasts, state = prequential(forecaster, xs, ys, key, state=state, first=first)
         first += np.shape(ys)[0]
         if on_progress is not None:

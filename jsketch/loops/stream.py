@@ -26,13 +26,14 @@ class Forecasts:
 
     prediction: Array  # y^_t, made before y_t was seen
     loss: Array  # (y^_t - y_t)^2, zero where there is no label
+    labelled: Array  # bool, whether there is one
     dictionary_size: Array  # int32, features or points after the example
 
     @property
     def average_loss(self) -> Array:
-        """Mean squared loss of the first t examples, [n]."""
-        count = jnp.arange(1, self.loss.shape[-1] + 1, dtype=jnp.int32)
-        return jnp.cumsum(self.loss, axis=-1) / count.astype(self.loss.dtype)
+        """Mean squared loss of those of the first t examples that have a label, [n]; NaN before the first one."""
+        count = jnp.cumsum(self.labelled, axis=-1, dtype=jnp.int32).astype(self.loss.dtype)
+        return jnp.cumsum(self.loss, axis=-1) / count
 
 
 @struct.dataclass
@@ -49,7 +50,7 @@ class Pass:
 
 def _empty(state: Any, ys: Array) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
-    trace = Forecasts(zeros, zeros, jnp.zeros(ys.shape, jnp.int32))
+    trace = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
     return Pass(state, trace, jnp.zeros((), jnp.int32), jnp.asarray(len(ys), jnp.int32), false, false)
 
 
@@ -80,6 +81,7 @@ def stream(
         trace = Forecasts(
             put(run.forecasts.prediction, t, prediction),
             put(run.forecasts.loss, t, _loss(prediction, y)),
+            run.forecasts.labelled,  # known from the start
             put(run.forecasts.dictionary_size, t, info.dictionary_size),
         )
         learned = (~info.overflow).astype(jnp.int32)
@@ -111,7 +113,8 @@ def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pa
 
     state, (prediction, size_after, nonfinite) = lax.scan(step, state, (padded, labels))
     prediction = prediction.reshape(-1)[:count]
-    trace = Forecasts(prediction, _loss(prediction, ys), jnp.repeat(size_after, size)[:count])
+    sizes = jnp.repeat(size_after, size)[:count]
+    trace = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), sizes)
     end = jnp.asarray(count, jnp.int32)
     return Pass(state, trace, end, end, jnp.zeros((), bool), nonfinite.any())
 
@@ -126,7 +129,8 @@ def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, begin: Pa
         x = lax.dynamic_slice_in_dim(inputs, run.t, block)
         y = lax.dynamic_slice_in_dim(labels, run.t, block)
         state, prediction, done, info = forecaster.advance(run.state, x, y, run.count - run.t)
-        new = Forecasts(prediction, _loss(prediction, y), jnp.broadcast_to(info.dictionary_size, (block,)))
+        sizes = jnp.broadcast_to(info.dictionary_size, (block,))
+        new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), sizes)
         # what is past `done` will be written over
         trace = jax.tree.map(
             lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0), run.forecasts, new

@@ -7,6 +7,9 @@ and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to 3.6. While |
 
 on every stream, however chosen: for the average of the predictions (`rule="average"`) at eta <= 1/(8 B^2), where the squared
 loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta <= 1/(2 B^2), where it is mixable.
+
+An expert whose numbers are no longer finite has diverged: its weight is zero from then on. Against the others the bound
+holds as it stands: the mixture pays for what losses take from the pooled weights, and not for what an expert takes with it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,21 @@ class MixtureState:
         Array  # [G], of weights that sum to one; the largest is that of the expert with the least loss
     )
 
+    @property
+    def diverged(self) -> Array:
+        """[G] bool, the experts that have lost their weight for good: all others have some, however little."""
+        return jnp.isneginf(self.log_weights)
+
+
+@struct.dataclass
+class MixtureInfo:
+    """What `ForecastInfo` says, of all experts together, and which of them diverged."""
+
+    dictionary_size: Array  # [] int32, the largest of the experts
+    overflow: Array  # [] bool, some expert has no room: nothing was learned
+    nonfinite: Array  # [] bool, a label was infinite (and ignored), or no expert is left
+    diverged: Array  # [G] bool, the experts that lost their weight in this example or block
+
 
 @struct.dataclass
 class Mixture:
@@ -51,6 +69,10 @@ class Mixture:
     in_turn: the experts one after the other, each on its own, instead of in one vmapped computation. For forecasters with a
     dictionary that grows (NystromAWV): under vmap, what a point that joins costs is paid in every block (20,000 examples and
     4 experts: 120 microseconds an example in turn, 300 vmapped, and 15 for one forecaster alone).
+
+    An expert that diverges, in its state or in a prediction that is NaN, loses its weight for good (`state.diverged`,
+    `info.diverged`; `prequential` and `Live` warn), and the others go on. In a block it is left out from the first
+    prediction that is NaN there, which may be one that it still makes when taken one by one.
 
     Predictions are clipped to [-B, B]. A label outside is learned as it is and counts as -B or B in the weights, and so
     in the guarantee.
@@ -79,36 +101,35 @@ class Mixture:
     def predict(self, state: MixtureState, x: Array) -> Array:
         """y^ [] for x [d]."""
         predictions = self._each(lambda expert, own: expert.predict(own, x), state, x.dtype)
-        return self._combined(state.log_weights, self._clipped(predictions))
+        return self._weighed(state.log_weights, predictions[:, None], jnp.full(1, jnp.nan, x.dtype))[1][0]
 
     def update(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[MixtureState, ForecastInfo]:
+    ) -> tuple[MixtureState, MixtureInfo]:
         """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
         state, _, info = self.step(state, x, y, key)
         return state, info
 
     def step(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[MixtureState, Array, ForecastInfo]:
+    ) -> tuple[MixtureState, Array, MixtureInfo]:
         """`predict` and `update` in one: (state, y^, info)."""
         experts, predictions, infos = self._each(
             lambda expert, own: one_step(expert, own, x, y, key), state, x.dtype
         )
-        log_weights, prediction = self._weighed(state.log_weights, predictions[:, None], y[None])
-        info = _together(infos)
-        return self._unless(info.overflow, state, MixtureState(experts, log_weights)), prediction[0], info
+        state, prediction, info = self._settled(state, experts, predictions[:, None], y[None], infos)
+        return state, prediction[0], info
 
     # Properties, because loops ask which way of taking blocks a forecaster has: that of the experts.
 
     @property
-    def predict_update(self) -> Callable[..., tuple[MixtureState, Array, ForecastInfo]]:
+    def predict_update(self) -> Callable[..., tuple[MixtureState, Array, MixtureInfo]]:
         """As `step` for x [B,d] and y [B], exactly."""
         self._needs("predict_update")
         return self._predict_update
 
     @property
-    def advance(self) -> Callable[..., tuple[MixtureState, Array, Array, ForecastInfo]]:
+    def advance(self) -> Callable[..., tuple[MixtureState, Array, Array, MixtureInfo]]:
         """As `step` for as many of x [B,d] and y [B] as all experts can take at once, exactly."""
         self._needs("advance")
         return self._advance
@@ -119,16 +140,15 @@ class Mixture:
 
     def _predict_update(
         self, state: MixtureState, x: Array, y: Array
-    ) -> tuple[MixtureState, Array, ForecastInfo]:
+    ) -> tuple[MixtureState, Array, MixtureInfo]:
         experts, predictions, infos = self._each(
             lambda expert, own: expert.predict_update(own, x, y), state, x.dtype
         )
-        log_weights, prediction = self._weighed(state.log_weights, predictions, y)
-        return MixtureState(experts, log_weights), prediction, _together(infos)
+        return self._settled(state, experts, predictions, y, infos)
 
     def _advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
-    ) -> tuple[MixtureState, Array, Array, ForecastInfo]:
+    ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
         def up_to(limit: Array) -> Any:
             return self._each(lambda expert, own: expert.advance(own, x, y, limit), state, x.dtype)
 
@@ -138,18 +158,40 @@ class Mixture:
         same = (ends[2] == done).all() | (done == 0)
         experts, predictions, _, infos = lax.cond(same, lambda: ends, lambda: up_to(done))
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
-        log_weights, prediction = self._weighed(
-            state.log_weights, predictions, jnp.where(learned, y, jnp.nan)
+        # what is predicted past `done` does not count, not even as NaN
+        predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
+        state, prediction, info = self._settled(state, experts, predictions, y, infos)
+        return state, prediction, done, info
+
+    def _settled(
+        self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
+    ) -> tuple[MixtureState, Array, MixtureInfo]:
+        """(state, y^ [B], info) after the block y [B] that the experts have predicted, [G, B], and learned."""
+        infinite = jnp.isinf(y).any()
+        log_weights, prediction = self._weighed(state.log_weights, predictions, y)
+        # an infinite label raises the flag of every expert
+        log_weights = jnp.where(infos.nonfinite & ~infinite, -jnp.inf, log_weights)
+        overflow = infos.overflow.any()
+        new = self._unless(overflow, state, MixtureState(experts, _normalized(log_weights)))
+        info = MixtureInfo(
+            dictionary_size=infos.dictionary_size.max(),
+            overflow=overflow,
+            nonfinite=(infinite & ~overflow) | new.diverged.all(),
+            diverged=new.diverged & ~state.diverged,
         )
-        info = _together(infos)
-        return self._unless(info.overflow, state, MixtureState(experts, log_weights)), prediction, done, info
+        return new, prediction, info
 
     def _weighed(self, log_weights: Array, predictions: Array, y: Array) -> tuple[Array, Array]:
-        """(log weights [G] after a block, y^ [B]) of the experts' predictions [G, B]."""
-        predictions = self._clipped(predictions)
-        after = log_weights[:, None] - jnp.cumsum(self._penalties(predictions, y), axis=1)
+        """(log weights [G] after a block, up to a constant; y^ [B]) of the experts' predictions [G, B], each expert left out
+        from its first NaN on."""
+        out = jnp.isneginf(log_weights)[:, None] | (
+            jnp.cumsum(jnp.isnan(predictions), axis=1, dtype=jnp.int32) > 0
+        )
+        predictions = jnp.where(out, 0, self._clipped(predictions))
+        penalties = jnp.where(out, jnp.inf, self._penalties(predictions, y))
+        after = log_weights[:, None] - jnp.cumsum(penalties, axis=1)
         before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
-        return _normalized(after[:, -1]), self._combined(before, predictions)
+        return after[:, -1], self._combined(jnp.where(out, -jnp.inf, before), predictions)
 
     def _unless(self, overflow: Array, old: MixtureState, new: MixtureState) -> MixtureState:
         """The new state, or the old one for all experts when one has no room."""
@@ -253,9 +295,5 @@ def over_regularizations(forecaster: Any, regularizations: Any, bound: ArrayLike
 
 def _normalized(log_weights: Array) -> Array:
     # at every step: cumulative losses would outgrow the precision of their differences
-    return log_weights - logsumexp(log_weights)
-
-
-def _together(infos: ForecastInfo) -> ForecastInfo:
-    """One report of G: the largest dictionary, and any flag."""
-    return ForecastInfo(infos.dictionary_size.max(), infos.overflow.any(), infos.nonfinite.any())
+    total = logsumexp(log_weights)
+    return log_weights - jnp.where(jnp.isneginf(total), 0, total)  # none is left

@@ -1,0 +1,121 @@
+"""A forecaster as a scikit-learn regressor (its contract: sklearn.base, sklearn.utils.estimator_checks)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsketch.loops.live import Live
+from jsketch.loops.stream import Forecasts
+
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.metrics import r2_score
+    from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+except ImportError as error:
+    raise ImportError(
+        "SklearnRegressor needs scikit-learn, 1.6 or newer (pip install scikit-learn)."
+    ) from error
+
+
+class SklearnRegressor(RegressorMixin, BaseEstimator):
+    """In a `Pipeline`, `cross_val_score`, `GridSearchCV`.
+
+    The numbers of the forecaster and of its parts are parameters: `forecaster__regularization`,
+    `forecaster__kernel__lengthscale`. NaN labels are predicted and not learned, and do not count in `score`. After learning,
+    `live_` is the stream, and `forecasts_` holds the predictions that the last `fit` or `partial_fit` made, each before its
+    label. AWV forecasters shrink the prediction at a point they have not learned, which protects them in a stream: to fit
+    once and then predict many points, use `penalize_current=False` (ridge regression).
+    """
+
+    live_: Live  # not there before learning
+    forecasts_: Forecasts
+
+    def __init__(self, forecaster: Any, seed: int = 0):
+        self.forecaster = forecaster
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any) -> SklearnRegressor:
+        """Forgets everything and learns y [n] at X [n,d] in order."""
+        return self._learn(X, y, reset=True)
+
+    def partial_fit(self, X: Any, y: Any) -> SklearnRegressor:
+        """Goes on with y [n] at X [n,d]. Raises ValueError for shapes that do not fit, columns of other names, inputs that
+        are not finite, and where the parameters were changed since learning began."""
+        begun = self.__sklearn_is_fitted__()
+        if begun and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
+            raise ValueError("the parameters were changed after learning began: call fit to start over.")
+        return self._learn(X, y, reset=not begun)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """[n] at X [n,d], from what was learned so far. Raises NotFittedError, a ValueError, before anything was."""
+        check_is_fitted(self)
+        return self.live_.predict_many(validate_data(self, X, reset=False))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 of the predictions at X for the labels y that are not NaN."""
+        y = column_or_1d(y, dtype=float)
+        known = ~np.isnan(y)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(r2_score(y[known], self.predict(X)[known], sample_weight=weights))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        params = {"forecaster": self.forecaster, "seed": self.seed}
+        return params | dict(_numbers(self.forecaster, "forecaster")) if deep else params
+
+    def set_params(self, **params: Any) -> SklearnRegressor:
+        """Raises ValueError, and sets nothing, for a parameter that is not there."""
+        new: dict[str, Any] = self.get_params(deep=False)
+        for name in sorted(params, key=lambda name: name.count("__")):  # the whole before its parts
+            head, *parts = name.split("__")
+            if head not in new or not _has(new[head], parts):
+                known = sorted([*new, *dict(_numbers(new["forecaster"], "forecaster"))])
+                raise ValueError(f"{name!r} is not a parameter; they are {known}.")
+            new[head] = _replaced(new[head], parts, params[name])
+        for name, value in new.items():
+            setattr(self, name, value)
+        return self
+
+    def _learn(self, X: Any, y: Any, reset: bool) -> SklearnRegressor:
+        check_y = dict(ensure_2d=False, ensure_all_finite="allow-nan", dtype="numeric")
+        X, y = validate_data(self, X, y, reset=reset, validate_separately=({}, check_y))
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        live = Live(self.forecaster, X.shape[1], jax.random.key(self.seed)) if reset else self.live_
+        self.forecasts_ = live.learn_many(X, y)
+        self.live_, self.seed_ = live, self.seed
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "live_")
+
+
+def _is_made_of_fields(part: Any) -> bool:
+    return dataclasses.is_dataclass(part) and not isinstance(part, type)
+
+
+def _numbers(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Every field of a forecaster, and of what it is made of, under its path."""
+    if _is_made_of_fields(part):
+        for field in dataclasses.fields(part):
+            value = getattr(part, field.name)
+            yield f"{prefix}__{field.name}", value
+            yield from _numbers(value, f"{prefix}__{field.name}")
+
+
+def _has(part: Any, path: list[str]) -> bool:
+    if not path:
+        return True
+    names = [field.name for field in dataclasses.fields(part)] if _is_made_of_fields(part) else []
+    return path[0] in names and _has(getattr(part, path[0]), path[1:])
+
+
+def _replaced(part: Any, path: list[str], value: Any) -> Any:
+    """The part with that value at the end of the path."""
+    if not path:
+        return value
+    return dataclasses.replace(part, **{path[0]: _replaced(getattr(part, path[0]), path[1:], value)})
