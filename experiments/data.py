@@ -13,11 +13,14 @@ import os
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pooch
+
+from experiments import files
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -135,7 +138,7 @@ def download(source: Source, path: Path) -> None:
             fetched = Path(pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch))
             raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
             content = _canonical(_decompressed(raw), source)
-    except (OSError, KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         raise OSError(f"Could not get {path.name} into {path.parent} ({error}). {remedy}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
@@ -143,10 +146,8 @@ def download(source: Source, path: Path) -> None:
             f"What {source.url} serves as {source.member or path.name} has sha256 {found}, expected {source.sha256}; "
             f"nothing was written. {remedy}"
         )
-    part = path.with_suffix(".tmp")
     try:
-        part.write_bytes(bz2.compress(content) if path.suffix == ".bz2" else content)
-        part.replace(path)
+        files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)
     except OSError as error:
         raise OSError(f"Could not write {path.name} into {path.parent} ({error}). {remedy}") from error
 
