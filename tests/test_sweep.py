@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import tyro
 
-from experiments import lock, sweep, sweep_problems, sweep_rows, sweep_run, tidy
+from experiments import files, lock, outputs, sweep, sweep_problems, sweep_rows, sweep_run, tidy
 from experiments.bbkb_2020 import regret
 from experiments.bkb_2019 import linear
 from experiments.sweep_config import Grid, Ranges, Sweep
@@ -165,6 +165,9 @@ def test_results_of_something_else_are_not_replaced(finished, tmp_path):
     (tmp_path / tidy.PROVENANCE).write_text("{}")  # of an experiment, or of a sweep whose runs were not kept
     with pytest.raises(ValueError, match=r"holds summary.json but no runs of a sweep"):
         sweep.run(dataclasses.replace(options, out=tmp_path))
+    outputs.record_path(tmp_path).write_text("{}")
+    with pytest.raises(ValueError, match="holds runs of an experiment"):
+        sweep.run(dataclasses.replace(options, out=tmp_path))
 
 
 def test_a_sweep_without_runs_does_not_hold_its_folder(finished, tmp_path):
@@ -176,7 +179,7 @@ def test_a_sweep_without_runs_does_not_hold_its_folder(finished, tmp_path):
     with pytest.raises(ValueError, match="horizon was 10, is now 20"):
         sweep.claim(options, dict(horizon=20))
     (tmp_path / "runs" / "sweep.json").write_text("{")
-    with pytest.raises(ValueError, match=r"sweep.json, which says .* cannot be read"):
+    with pytest.raises(ValueError, match=r"sweep.json is damaged .* how the runs of sweep were made"):
         sweep.claim(options, dict(horizon=10))
 
 
@@ -189,8 +192,20 @@ def test_damaged_folders_are_mended_or_explained(finished, tmp_path):
     (options.out / tidy.CURVES).unlink()
     run = sweep_run.path(options.out, sweep_run.Task(1, 0))
     run.write_bytes(run.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"row0001-000.npz is damaged .*: remove it, and the same command"):
+    with pytest.raises(ValueError, match=r"row0001-000.npz is damaged .* Remove it, and the same command"):
         sweep.run(options)
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(finished, tmp_path, monkeypatch):
+    options, _ = finished
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(ValueError, match=r"--out names a folder; .*file is a file"):
+            sweep.run(dataclasses.replace(options, out=out))
+    monkeypatch.setattr(files, "_probe", lambda folder: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(sweep, "execute", pytest.fail)
+    with pytest.raises(OSError, match="No space left"):
+        sweep.run(dataclasses.replace(options, out=tmp_path / "out"))
 
 
 def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
@@ -137,8 +137,9 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
         with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=prepare) as pool:
             try:
                 with command.interrupts_ignored():  # by the processes: this one ends them
-                    done = pool.map(one, missing)
-                yield from done
+                    futures = [pool.submit(one, task) for task in missing]
+                for future in as_completed(futures):
+                    yield future.result()
             except BrokenProcessPool as error:
                 raise ValueError(
                     "a process that was making runs ended abruptly: is there enough memory for --jobs of them? The same"
