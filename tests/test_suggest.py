@@ -169,11 +169,12 @@ def test_a_table_is_not_overwritten(tmp_path):
 @pytest.mark.parametrize("unit", [2.0**990, 2.0**-990])  # 1e298
 def test_values_of_any_size_are_learned_from(tmp_path, unit):
     """Their squares overflow, or vanish; another unit of the values or the features changes no suggestion."""
-    frame, f = library(count=40)
-    done = pd.DataFrame({"id": frame["id"][:6], "value": f[:6]})
-    one = run(tmp_path, frame, done, "--batch", "4")
+    frame, f = library()
+    rows = [*range(11), 3]  # as many as above: the same programs
+    done = pd.DataFrame({"id": frame["id"][rows], "value": f[rows]})
+    one = run(tmp_path, frame, done, "--batch", "9")
     large = done.assign(value=done["value"] * unit)
-    other = run(tmp_path, frame.assign(size=frame["size"] * unit), large, "--batch", "4")
+    other = run(tmp_path, frame.assign(size=frame["size"] * unit), large, "--batch", "9")
     assert list(one["id"]) == list(other["id"])
     for name in ("score", "mean", "standard_deviation"):
         np.testing.assert_allclose(other[name], one[name] * unit, rtol=1e-9)
