@@ -17,9 +17,7 @@ def count(text: str) -> int:
 def add_out_folder(parser: argparse.ArgumentParser) -> None:
     """--out and --overwrite of an experiment (`experiments.folder`)."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace finished results of another run in that folder"
-    )
+    parser.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
 
 
 def add_out_file(parser: argparse.ArgumentParser) -> None:

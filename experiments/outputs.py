@@ -28,12 +28,12 @@ class Folder(NamedTuple):
     path: Path
     made: dict[str, Any]  # experiment, commit, configuration and seeds of what is being run
     commits: list[str]  # of the runs in it
-    replaced: bool  # --overwrite has cleared it
+    replaces: bool  # finished results, which the user gave up with --overwrite
 
     def finish(self, summary: Mapping[str, Any], runs: list[tidy.Run], title: str) -> None:
         """Writes summary.json and, of the runs if there are any, the tables; each is whole or not at all."""
-        self._record(self.made)
-        if self.replaced:  # figures that the new tables do not have would stand beside them
+        self._replace(replaces=False)._record(self.made)
+        if self.replaces:  # figures that the new tables do not have would stand beside them
             for figure in (*self.path.glob("*.png"), *self.path.glob("*.svg")):
                 figure.unlink()
         results.write_json(self.path / tidy.PROVENANCE, dict(summary, commits_of_runs=self.commits))
@@ -41,8 +41,8 @@ class Folder(NamedTuple):
             tidy.write(self.path, runs, self.made["experiment"], title)
 
     def _record(self, tables: dict[str, Any] | None) -> None:
-        """`tables`: what those in the folder are made with; None: whatever is there may be replaced."""
-        content = dict(begun=self.made, tables=tables, commits=self.commits)
+        """`tables`: what those in the folder are made with; None: there are none, or others that are being replaced."""
+        content = dict(begun=self.made, tables=tables, commits=self.commits, replaces=self.replaces)
         results.write_json(record_path(self.path), content)
 
 
@@ -66,20 +66,28 @@ def opened(
         json.dumps(dict(experiment=experiment, commit=results.code(), config=config, seeds=seeds))
     )
     with lock.held(out):
-        record = results.read_json(record_path(out)) if record_path(out).exists() else {}
-        replaced = options.overwrite and record.get("begun") != made
-        if replaced:
+        record = read_record(out)
+        if options.overwrite and (record or _tables(out)) and record.get("begun") != made:
             clear(out)
-            record = {}
+            record = dict(tables=None, commits=[], replaces=True)
         else:
             check(out, record, made)
-        begun = list(record.get("commits", [])) if any((out / "runs").rglob("*.npz")) else []
+        commits = set(record.get("commits", [])) if any((out / "runs").rglob("*.npz")) else set()
         tables = record.get("tables")
-        folder = Folder(out, made, sorted({*begun, made["commit"]}), replaced)
+        folder = Folder(out, made, sorted(commits | {made["commit"]}), record.get("replaces", False))
         folder._record(tables)
         if tables is not None:
             print(f"{out} holds the tables of this run already: they are written anew", flush=True)
         yield folder
+
+
+def read_record(out: Path) -> dict[str, Any]:
+    """What the folder says of itself; empty if nothing. Raises ValueError for a damaged record."""
+    path = record_path(out)
+    record = results.read_json(path) if path.exists() else {}
+    if record and not {"begun", "tables", "commits", "replaces"} <= record.keys():
+        raise ValueError(f"{path} is damaged (it lacks a field).")
+    return record
 
 
 def check(out: Path, record: dict[str, Any], made: dict[str, Any]) -> None:
@@ -90,36 +98,50 @@ def check(out: Path, record: dict[str, Any], made: dict[str, Any]) -> None:
     begun = record.get("begun", made)["experiment"]
     if begun != made["experiment"]:
         raise ValueError(f"{out} holds runs of {begun}: {remedy}")
-    found = [name for name in TABLES if (out / name).exists()]
+    found = _tables(out)
     if found and not record:
         raise ValueError(
             f"{out} holds finished results ({', '.join(found)}) without the runs behind them: {remedy}"
         )
-    if found and record["tables"] is not None:
-        words = lost(record["tables"], made)
-        more = f"; and {len(words) - SHOWN} more differences" if len(words) > SHOWN else ""
-        if words:
-            raise ValueError(
-                f"{out} holds other finished results ({'; '.join(words[:SHOWN])}{more}): {remedy}"
-            )
+    # a replacement that was interrupted goes on as what it was
+    words = lost(record["tables"] or record["begun"], made) if found else []
+    more = f"; and {len(words) - SHOWN} more differences" if len(words) > SHOWN else ""
+    if words:
+        raise ValueError(f"{out} holds other finished results ({'; '.join(words[:SHOWN])}{more}): {remedy}")
 
 
 def check_no_tables(out: Path) -> None:
     """Raises ValueError for a folder of finished results, for commands that leave no tables themselves."""
-    found = [name for name in TABLES if (out / name).exists()]
-    if found:
-        raise ValueError(f"{out} holds finished results ({', '.join(found)}): use another --out.")
+    if _tables(out):
+        raise ValueError(f"{out} holds finished results ({', '.join(_tables(out))}): use another --out.")
 
 
-def lost(before: Any, now: Any, name: str = "") -> list[str]:
+def _tables(out: Path) -> list[str]:
+    return [name for name in TABLES if (out / name).exists()]
+
+
+def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What tables made with `before` hold, and those made with `now` would not, in words; what is new loses nothing."""
+    words = (
+        []
+        if now["commit"] == before["commit"]
+        else [f"commit was {before['commit']}, is now {now['commit']}"]
+    )
+    words += _changed(before["config"], now["config"], "")
+    return (
+        words
+        if now["seeds"] >= before["seeds"]
+        else [*words, f"seeds was {before['seeds']}, is now {now['seeds']}"]
+    )
+
+
+def _changed(before: Any, now: Any, name: str) -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
-        inner = f"{name} " if name and name != "config" else ""
-        return [words for key in before for words in lost(before[key], now.get(key, _ABSENT), inner + key)]
-    same = now >= before if name == "seeds" else now == before
-    if isinstance(before, dict):
-        before = "there"
-    return [] if same else [f"{name} was {before}, is now {now}"]
+        return [
+            words for key in before for words in _changed(before[key], now.get(key, _ABSENT), f"{name} {key}")
+        ]
+    shown = "there" if isinstance(before, dict) else before
+    return [] if now == before else [f"{name.strip()} was {shown}, is now {now}"]
 
 
 def clear(out: Path) -> None:

@@ -78,11 +78,12 @@ def test_finished_tables_are_not_replaced_unasked(tmp_path, changes, words):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     session(tmp_path, **changes, overwrite=True, finish=False, value=2.0)
     assert first_value(tmp_path) == 1.0  # until the new ones are there
+    name = changes.get("experiment", "tiny")
+    with pytest.raises(ValueError, match="was there, is now not there"):  # nor by what nobody asked for
+        session(tmp_path, dict(third=dict(horizon=10)), experiment=name)
     session(tmp_path, **changes, value=3.0)  # an interrupted replacement goes on without being asked again
-    assert first_value(tmp_path) == 2.0 and tidy.load(tmp_path).curves.attrs["experiment"] in (
-        "tiny",
-        "other",
-    )
+    assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
+    assert tidy.load(tmp_path).curves.attrs["experiment"] == name
 
 
 def test_another_commit_is_another_result(tmp_path, commit):
@@ -131,9 +132,19 @@ def test_folders_of_sweeps_are_not_taken(tmp_path):
 
 def test_a_damaged_record_gets_a_sentence(tmp_path):
     session(tmp_path)
-    outputs.record_path(tmp_path).write_text("[" * 100_000)
-    with pytest.raises(ValueError, match=r"experiment.json is damaged"):
-        session(tmp_path)
+    for content in ("[" * 100_000, '{"begun": 1}'):
+        outputs.record_path(tmp_path).write_text(content)
+        with pytest.raises(ValueError, match=r"experiment.json is damaged"):
+            session(tmp_path)
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    """A folder that holds no results has nothing that --overwrite replaces."""
+    (tmp_path / "runs").mkdir()
+    for path in (tmp_path / "mine.png", tmp_path / "runs" / "mine.json"):
+        path.write_text("mine")
+    session(tmp_path, overwrite=True)
+    assert (tmp_path / "mine.png").exists() and (tmp_path / "runs" / "mine.json").exists()
 
 
 def test_one_writer_at_a_time(tmp_path):
