@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from experiments import command, data, outputs, plots, results, suggest, tidy
+from experiments import command, data, files, outputs, plots, results, suggest, tidy
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 
@@ -30,8 +29,7 @@ from experiments.compile_cache import use_compile_cache
 def played(library: pd.DataFrame, values: pd.Series, rounds: int, batch: int, seed: int) -> np.ndarray:
     """Values [rounds, batch] of the suggested candidates; values is indexed by their ids."""
     found = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with files.scratch() as folder:
         library.to_csv(folder / "library.csv", index=False)
         done = folder / "done.csv"
         for t in range(rounds):

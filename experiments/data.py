@@ -11,7 +11,6 @@ import hashlib
 import io
 import os
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -133,7 +132,7 @@ def download(source: Source, path: Path) -> None:
     pooch.get_logger().setLevel("WARNING")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as scratch:
+        with files.scratch() as scratch:
             # The archive's own bytes may change; the checksum that counts is the one of its content.
             fetched = Path(pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch))
             raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PROBE = bytes(4096)  # what must fit on the disk before anything is computed
-_parts: set[Path] = set()  # temporary files of writes under way
+_parts: set[Path] = set()  # temporary files of writes under way, and scratch folders
 
 
 def write(path: Path, content: bytes) -> None:
@@ -46,10 +49,24 @@ def _replace(path: Path, content: bytes) -> None:
         _parts.discard(part)
 
 
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A temporary folder that goes when the block, or the process, ends."""
+    with tempfile.TemporaryDirectory(prefix="jsketch-") as name:
+        _parts.add(Path(name))
+        try:
+            yield Path(name)
+        finally:
+            _parts.discard(Path(name))
+
+
 def remove_parts() -> None:
-    """Removes the temporary files of writes under way, for a process that ends now."""
+    """Removes the temporary files of writes under way and the scratch folders, for a process that ends now."""
     for part in tuple(_parts):
-        part.unlink(missing_ok=True)
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
 
 
 def check(path: Path) -> None:

@@ -140,6 +140,12 @@ def test_a_process_that_ends_removes_what_it_was_writing(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", killed)
     with pytest.raises(KeyboardInterrupt):
         files.write(tmp_path / "a.json", b"x")
+    with files.scratch() as folder:
+        (folder / "x").touch()
+        files.remove_parts()
+        assert not folder.exists()
+        folder.mkdir()  # what is left of the block finds its folder
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000 + b"]" * 100_000])

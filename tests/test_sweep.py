@@ -98,16 +98,17 @@ def test_other_numbers_compile_nothing(finished, tmp_path, strategy):
     assert sweep_run.compiled_programs() == before > 0
 
 
-# a sweep that is killed between the writing of its fourth run and the moment when the file gets its name
+# a sweep that gets a signal between the writing of its fourth run and the moment when the file gets its name
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
 replace = Path.replace
 
 def replace_or_die(path, target):
     if target.name.startswith("row") and len(list(target.parent.glob("row*.npz"))) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.{name})
     return replace(path, target)
 
 Path.replace = replace_or_die
@@ -116,13 +117,29 @@ sweep.main()
 """
 
 
-def test_a_killed_sweep_ends_with_the_rows_of_an_uninterrupted_one(finished, tmp_path):
-    options, _ = finished
+def signalled(tmp_path, name):
+    """A sweep like the finished one that gets the signal of that name."""
     tiny = [f"--{name}={value}" for name, value in (TINY | dict(out=tmp_path)).items()]
     grid = ["--grid.lengthscale", "2", "6", "--grid.batch-threshold", "1.5", "3"]
     caches = dict(XDG_CACHE_HOME=str(ROOT / ".pytest_cache"))
-    command = [sys.executable, "-c", KILLED, *tiny, *grid]
-    ended = subprocess.run(command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300)
+    command = [sys.executable, "-c", KILLED.format(name=name), *tiny, *grid]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_an_interrupted_sweep_goes_on(finished, tmp_path):
+    options, _ = finished
+    ended = signalled(tmp_path, "SIGINT")
+    assert ended.returncode == 130 and ended.stderr.endswith(b"\ninterrupted\n"), ended.stderr
+    assert b"Traceback" not in ended.stderr and not (tmp_path / tidy.CURVES).exists()
+    assert not list(tmp_path.rglob("*.tmp")) and 3 <= len(list(tmp_path.glob("runs/row*.npz"))) < 8
+    sweep.run(dataclasses.replace(options, out=tmp_path))
+    assert_same_rows(options.out, tmp_path)
+
+
+def test_a_killed_sweep_ends_with_the_rows_of_an_uninterrupted_one(finished, tmp_path):
+    options, _ = finished
+    ended = signalled(tmp_path, "SIGKILL")
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
     assert len(done) == 3 and not (tmp_path / tidy.CURVES).exists()
