@@ -1,8 +1,9 @@
-"""What command lines share: `type=count`."""
+"""What command lines share: `type=count`, and where results go."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 
 def count(text: str) -> int:
@@ -11,3 +12,15 @@ def count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1; {number} was given")
     return number
+
+
+def add_out_folder(parser: argparse.ArgumentParser) -> None:
+    """--out and --overwrite of an experiment (`experiments.folder`)."""
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
+
+
+def add_out_file(parser: argparse.ArgumentParser) -> None:
+    """--out and --overwrite of a benchmark (`experiments.files.check_new`)."""
+    parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
+    parser.add_argument("--overwrite", action="store_true", help="replace that file")

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jsketch
-from experiments import data, reference, results
-from experiments.arguments import count
+from experiments import command, data, files, reference, results
+from experiments.arguments import add_out_file, count
 from experiments.bench_scale import million, plate
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, SketchedTS
@@ -233,6 +233,7 @@ def rounds(options: argparse.Namespace) -> dict[str, float]:
     return per_round
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -245,8 +246,9 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
-    parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
+    add_out_file(parser)
     options = parser.parse_args()
+    files.check_new(options.out, options.overwrite)
     jax.config.update("jax_enable_x64", True)
     peak = gemm_flops_per_second()
     print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")

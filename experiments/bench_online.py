@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import reference_online, results, streams
-from experiments.arguments import count
+from experiments import command, files, reference_online, results, streams
+from experiments.arguments import add_out_file, count
 from experiments.bench import gemm_flops_per_second
 from jsketch import kernels, loops, online
 from jsketch.loops.stream import BLOCK
@@ -171,6 +171,7 @@ def growth(options: argparse.Namespace) -> dict[str, float]:
     return dict(first_quarter=times[1], last_quarter=times[-1], ratio=ratio)
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -183,8 +184,9 @@ def main() -> None:
     parser.add_argument("--reference-seconds", type=float, default=20.0, help="how long it may run on each")
     parser.add_argument("--repeats", type=count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
-    parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
+    add_out_file(parser)
     options = parser.parse_args()
+    files.check_new(options.out, options.overwrite)
     jax.config.update("jax_enable_x64", True)
     peak = gemm_flops_per_second()
     print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")

@@ -12,25 +12,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from experiments import data, plots, results, suggest, tidy
-from experiments.arguments import count
+from experiments import command, data, files, outputs, plots, results, suggest, tidy
+from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 
 
 def played(library: pd.DataFrame, values: pd.Series, rounds: int, batch: int, seed: int) -> np.ndarray:
     """Values [rounds, batch] of the suggested candidates; values is indexed by their ids."""
     found = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with files.scratch() as folder:
         library.to_csv(folder / "library.csv", index=False)
         done = folder / "done.csv"
         for t in range(rounds):
@@ -57,6 +56,7 @@ def simple_regret(found: np.ndarray, largest: float) -> np.ndarray:
     return largest - np.maximum.accumulate(found.max(1))
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -68,7 +68,7 @@ def main() -> None:
         "--random-seeds", type=count, default=1000, help="of the random batches, which cost nothing"
     )
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
@@ -76,6 +76,17 @@ def main() -> None:
     if options.rounds * options.batch > len(abalone.target):
         parser.error(f"the library has {len(abalone.target)} candidates")
     print(f"data: {data.describe(data.SOURCES['abalone'])}")
+    config = dict(
+        data=data.describe(data.SOURCES["abalone"]), rounds=options.rounds, batch=options.batch, root_seed=0
+    )
+    seeds = dict(suggested=options.seeds, random=options.random_seeds)
+    with outputs.opened(options, "closed_loop", dict(config, seeds_of=seeds)) as opened:
+        regrets, seconds = play(options, abalone)
+        report(opened, config, regrets, seconds)
+
+
+def play(options: argparse.Namespace, abalone: data.Dataset) -> tuple[dict[str, list[np.ndarray]], float]:
+    """(simple regrets [rounds] of every seed by method, seconds of a suggested round)."""
     library = pd.DataFrame(abalone.features).add_prefix("feature_")
     library.insert(0, "id", np.arange(len(library)))
     values, largest = pd.Series(abalone.target), float(abalone.target.max())
@@ -87,17 +98,16 @@ def main() -> None:
     regrets["random"] = [
         simple_regret(drawn(abalone.target, *size, seed), largest) for seed in range(options.random_seeds)
     ]
-    report(options, regrets, seconds)
+    return regrets, seconds
 
 
-def report(options: argparse.Namespace, regrets: dict[str, list[np.ndarray]], seconds: float) -> None:
+def report(
+    opened: outputs.Folder, config: dict[str, Any], regrets: dict[str, list[np.ndarray]], seconds: float
+) -> None:
     """Says, draws and saves what was found."""
-    config = dict(
-        data=data.describe(data.SOURCES["abalone"]), rounds=options.rounds, batch=options.batch, root_seed=0
-    )
     ends = {name: np.array([curve[-1] for curve in curves]) for name, curves in regrets.items()}
     better = float(ends["random"].mean() / max(ends["suggested"].mean(), 1e-12))
-    t = np.arange(1, options.rounds + 1) * options.batch
+    t = np.arange(1, config["rounds"] + 1) * config["batch"]
     runs = [
         tidy.Run(dict(problem="abalone", algorithm=name, **config), seed, dict(t=t, simple_regret=curve))
         for name, curves in regrets.items()
@@ -108,11 +118,10 @@ def report(options: argparse.Namespace, regrets: dict[str, list[np.ndarray]], se
     )
     summary["simple_regret"] = {name: results.describe(end, ci=True) for name, end in ends.items()}
     summary["simple_regret"]["random"].pop("values", None)
-    results.write_json(options.out / "summary.json", summary)
-    tidy.write(options.out, runs, "closed_loop", "Abalone as a library")
+    opened.finish(summary, runs, "Abalone as a library")
     curves = {name: (t, np.stack(rows)) for name, rows in regrets.items()}
-    title = f"Abalone as a library, {options.rounds} batches of {options.batch}"
-    plots.streams(options.out / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations")
+    title = f"Abalone as a library, {config['rounds']} batches of {config['batch']}"
+    plots.streams(opened.path / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations")
     for name, end in ends.items():
         print(
             f"{name:10s} simple regret {end.mean():.2f} +- {results.ci95(end):.2f} rings ({len(end)} seeds)"

@@ -11,13 +11,15 @@ import hashlib
 import io
 import os
 import tarfile
-import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pooch
+
+from experiments import files
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -130,12 +132,12 @@ def download(source: Source, path: Path) -> None:
     pooch.get_logger().setLevel("WARNING")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as scratch:
+        with files.scratch() as scratch:
             # The archive's own bytes may change; the checksum that counts is the one of its content.
             fetched = Path(pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch))
             raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
             content = _canonical(_decompressed(raw), source)
-    except (OSError, KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         raise OSError(f"Could not get {path.name} into {path.parent} ({error}). {remedy}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
@@ -143,10 +145,8 @@ def download(source: Source, path: Path) -> None:
             f"What {source.url} serves as {source.member or path.name} has sha256 {found}, expected {source.sha256}; "
             f"nothing was written. {remedy}"
         )
-    part = path.with_suffix(".tmp")
     try:
-        part.write_bytes(bz2.compress(content) if path.suffix == ".bz2" else content)
-        part.replace(path)
+        files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)
     except OSError as error:
         raise OSError(f"Could not write {path.name} into {path.parent} ({error}). {remedy}") from error
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments import data, plots, results
+from experiments import command, data, files, outputs, plots, results
 from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, loops, problems
@@ -42,6 +42,7 @@ def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
     return {"uniform": Uniform(), "bbkb_global": bandit}
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -53,6 +54,8 @@ def main() -> None:
     parser.add_argument("--data-dir", help="folder of the data sets, for --dataset abalone")
     parser.add_argument("--out", type=Path, default=Path("demo_out"))
     options = parser.parse_args()
+    outputs.check_no_tables(options.out)
+    files.check_folder(options.out)
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
 

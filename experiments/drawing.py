@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from experiments import results
+from experiments import files, results
 from experiments.looks import LOOKS
 
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
@@ -115,9 +116,8 @@ def finish(figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str |
 
 def save(figure: plt.Figure, path: Path) -> None:
     """The picture as PNG at `path` and as SVG beside it, each whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     for kind, metadata in (("svg", {"Date": None}), ("png", None)):
-        part = path.with_name(f"{path.stem}.tmp.{kind}")
-        figure.savefig(part, metadata=metadata)
-        part.replace(path.with_suffix(f".{kind}"))
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, metadata=metadata)
+        files.write(path.with_suffix(f".{kind}"), buffer.getvalue())
     plt.close(figure)

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 import pooch
 
+from experiments import results
 from experiments.data import find_folder
 from jsketch import kernels, problems
 from jsketch.bandits import evolution
@@ -27,6 +28,7 @@ CANDIDATES_SHA256 = "5e895841790b1fb4f173a2575f2a1e0b37815d6bd171fc4cfe21a5f4e5d
 RESULTS = (
     "nasbench101_results.npz"  # module_hash [n] S32, test_accuracy [n, 3] in [0, 1], training_seconds [n, 3]
 )
+RECORDED = ("module_hash", "test_accuracy", "training_seconds")
 MACRO = "nas-bench-macro_cifar10.json"
 MACRO_SHA256 = "686dee8363cc21cca8c1f321ad5749454f2d9b9ca5972682e137e539bc522297"
 MACRO_URL = "https://raw.githubusercontent.com/xiusu/NAS-Bench-Macro/master/data/nas-bench-macro_cifar10.json"
@@ -142,15 +144,18 @@ def _recorded_cells(folder: Path) -> Space:
             f"{RESULTS} is not in {folder}. Extract it from nasbench_only108.tfrecord (github.com/google-research/nasbench):"
             " arrays module_hash [n] (S32), test_accuracy [n, 3] and training_seconds [n, 3] after 108 epochs."
         )
-    with np.load(path) as table:
-        place = {name: row for row, name in enumerate(table["module_hash"].tolist())}
-        missing = [name for name in hashes.tolist() if name not in place]
-        if missing:
-            raise ValueError(
-                f"{RESULTS} lacks {len(missing)} of the {len(hashes)} candidates, e.g. {missing[0]!r}."
-            )
-        rows = [place[name] for name in hashes.tolist()]
-        accuracy, seconds = table["test_accuracy"][rows], table["training_seconds"][rows]
+    table = results.read_npz(path)
+    absent = [name for name in RECORDED if name not in table]
+    if absent:
+        raise ValueError(f"{RESULTS} has no array {absent[0]}; it needs {', '.join(RECORDED)}.")
+    place = {name: row for row, name in enumerate(table["module_hash"].tolist())}
+    missing = [name for name in hashes.tolist() if name not in place]
+    if missing:
+        raise ValueError(
+            f"{RESULTS} lacks {len(missing)} of the {len(hashes)} candidates, e.g. {missing[0]!r}."
+        )
+    rows = [place[name] for name in hashes.tolist()]
+    accuracy, seconds = table["test_accuracy"][rows], table["training_seconds"][rows]
     for name, values, most in (("test_accuracy", accuracy, 1), ("training_seconds", seconds, np.inf)):
         if values.shape != (len(rows), 3) or not ((values >= 0) & (values <= most)).all():
             raise ValueError(f"{name} in {RESULTS} must be [n, 3] with values in [0, {most}].")

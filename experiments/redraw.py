@@ -6,11 +6,10 @@ python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019     (f
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import bandit_runs, sweep_figures, tidy
+from experiments import bandit_runs, command, sweep_figures, tidy
 from experiments.bbkb_2020 import bandwidths, nas_bench_101
 from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic, tuning
@@ -49,31 +48,35 @@ DRAW: dict[str, Callable[[Path], None]] = {
 
 
 def redraw(folder: Path) -> bool:
-    """Draws what the experiment of a folder draws of its tables; False when that is nothing."""
-    experiment = tidy.load(folder).curves.attrs["experiment"]
+    """Draws what the experiment of a folder draws of its tables; False when that is nothing.
+
+    Raises ValueError for tables that lack what the figures show.
+    """
+    experiment = tidy.load(folder).curves.attrs.get("experiment")
     if experiment not in DRAW:
         return False
-    DRAW[experiment](folder)
+    try:
+        DRAW[experiment](folder)
+    except (KeyError, IndexError) as error:
+        raise ValueError(
+            f"the tables in {folder} are not those of {experiment}: {error} is missing."
+        ) from error
     return True
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folders", type=Path, nargs="+")
     options = parser.parse_args()
-    try:
-        for root in options.folders:
-            found = sorted(path.parent for path in root.rglob(tidy.CURVES))
-            if not found:
-                raise ValueError(f"there are no results in {root}: no {tidy.CURVES}.")
-            for folder in found:
-                print(
-                    f"{folder}: {'drawn' if redraw(folder) else 'its experiment has no figure of the tables'}"
-                )
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    for root in options.folders:
+        found = sorted(path.parent for path in root.rglob(tidy.CURVES))
+        if not found:
+            raise ValueError(f"there are no results in {root}: no {tidy.CURVES}.")
+        for folder in found:
+            print(f"{folder}: {'drawn' if redraw(folder) else 'its experiment has no figure of the tables'}")
 
 
 if __name__ == "__main__":

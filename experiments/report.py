@@ -10,12 +10,10 @@ not run) by a rule that the page states, and how the results were made. Nothing 
 from __future__ import annotations
 
 import argparse
-import shutil
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import report_html, results
+from experiments import command, files, report_html, results
 from experiments.claims import PAPERS
 from experiments.claims.base import Experiment, Missing, Outcome, Paper, judge, read
 
@@ -84,8 +82,7 @@ def pictures(part: Experiment, folder: Path, out: Path) -> list[str]:
         except ValueError as error:
             found.append(f"<p>{report_html.text(str(error))}: it is not shown.</p>\n")
             continue
-        (out / PICTURES).mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, out / PICTURES / name)
+        files.write(out / PICTURES / name, file.read_bytes())
         found.append(shown)
     return found
 
@@ -93,12 +90,13 @@ def pictures(part: Experiment, folder: Path, out: Path) -> list[str]:
 def build(root: Path, out: Path) -> dict[str, list[Section]]:
     """Writes out/index.html and the pictures beside it; the sections of each paper.
 
-    Raises FileNotFoundError when `root` is no folder.
+    Raises FileNotFoundError when `root` is no folder, and ValueError or OSError when `out` cannot be written.
     """
     if not root.is_dir():
         raise FileNotFoundError(
             f"there is no folder {root}: run an experiment first, or name it with --results."
         )
+    files.check_folder(out)
     sections = {paper.name: judged(paper, root) for paper in PAPERS}
     body = [
         report_html.counts(
@@ -122,7 +120,7 @@ def build(root: Path, out: Path) -> dict[str, list[Section]]:
         " decides its verdict; the numbers are read from the saved results. Intervals are 95%, over seeds.</p>"
         f"<p>Built at commit <code>{report_html.text(_commit())}</code>.</p>"
     )
-    results.write_bytes(out / "index.html", report_html.page(TITLE, intro, "\n".join(body)).encode())
+    files.write(out / "index.html", report_html.page(TITLE, intro, "\n".join(body)).encode())
     return sections
 
 
@@ -131,6 +129,7 @@ def _commit() -> str:
     return f"{made['hash']}{' with changes' if made['dirty'] is True else ''}"
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -142,10 +141,7 @@ def main() -> None:
         "--out", type=Path, default=Path("report"), help="folder of the page (default: report)"
     )
     options = parser.parse_args()
-    try:
-        sections = build(options.results, options.out)
-    except OSError as error:
-        sys.exit(f"error: {error}")
+    sections = build(options.results, options.out)
     for name, parts in sections.items():
         verdicts = [outcome.verdict for part in parts for outcome in part.outcomes]
         said = ", ".join(

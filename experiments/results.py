@@ -18,6 +18,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from experiments import files
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("jax", "jaxlib", "numpy", "flax", "jsketch")
 
@@ -106,24 +108,42 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def code() -> str:
+    """The commit in one word; "-dirty" when the code differs from it."""
+    now = commit()
+    return f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write JSON, whole or not at all. Raises ValueError for a NaN or an infinity, which JSON cannot hold."""
-    write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    files.write(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object. Raises ValueError, naming the file, for anything else."""
+    try:
+        content = json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged ({error}).") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is damaged (it holds no JSON object).")
+    return content
 
 
 def write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write a compressed npz, whole or not at all."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    write_bytes(path, buffer.getvalue())
+    files.write(path, buffer.getvalue())
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write `path` by way of a temporary file beside it, so that an interrupted write leaves the old file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".tmp")
-    part.write_bytes(content)
-    part.replace(path)
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file. Raises ValueError, naming it, for one that is damaged."""
+    with path.open("rb") as file:
+        try:
+            return dict(np.load(file, allow_pickle=False))
+        except Exception as error:  # bytes that are wrong lead anywhere in zipfile, zlib and numpy
+            raise ValueError(f"{path} is damaged ({error or type(error).__name__}).") from error
 
 
 def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
@@ -134,11 +154,11 @@ def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
     path = folder / "runs" / f"{name}.json"
     if path.exists():
         try:
-            before = dict(json.loads(path.read_text()))
-        except (ValueError, TypeError) as error:
+            before = read_json(path)
+        except ValueError as error:
             raise ValueError(
-                f"{path}, which says how the runs of {name} were made, cannot be read ({error}). Use another"
-                f" --out, or delete {folder / 'runs'} to start over."
+                f"{error} It says how the runs of {name} were made: use another --out, or delete {folder / 'runs'} to start"
+                " over."
             ) from error
         differences = compare(before, json.loads(json.dumps(config)))
         if differences:
@@ -165,9 +185,16 @@ def run_path(folder: Path, name: str, seed: int) -> Path:
 
 
 def read_run(folder: Path, name: str, seed: int) -> dict[str, np.ndarray]:
-    """The arrays of one finished run."""
-    with np.load(run_path(folder, name, seed), allow_pickle=False) as saved:
-        return dict(saved)
+    """The arrays of one finished run. Raises ValueError for a damaged file."""
+    return read_saved(run_path(folder, name, seed))
+
+
+def read_saved(path: Path) -> dict[str, np.ndarray]:
+    """`read_npz` of a run that the same command would make again."""
+    try:
+        return read_npz(path)
+    except ValueError as error:
+        raise ValueError(f"{error} Remove it, and the same command makes that run again.") from error
 
 
 def _git(*arguments: str) -> str | None:

@@ -21,12 +21,13 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from experiments import results
-from experiments.arguments import count
+from experiments import command, files, results
+from experiments.arguments import add_out_file, count
 from jsketch import loops, online
 from jsketch.sketch.taylor import Taylor
 
 INPUTS, DEGREE = 18, 2
+FILES = ("x.npy", "y.npy")
 
 
 def made_up(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -39,19 +40,18 @@ def made_up(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def in_files(folder: Path, count: int, size: int) -> Iterator[tuple[Any, Any]]:
     """The same examples by way of two files in `folder`, memory-mapped."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shapes = {"x.npy": (count, INPUTS), "y.npy": (count,)}
-    files = [
+    shapes = dict(zip(FILES, ((count, INPUTS), (count,)), strict=True))
+    written = [
         np.lib.format.open_memmap(folder / name, "w+", dtype=float, shape=shape)
         for name, shape in shapes.items()
     ]
     begin = 0
     for chunk in made_up(count, size):
         end = begin + len(chunk[1])
-        for file, values in zip(files, chunk, strict=True):
+        for file, values in zip(written, chunk, strict=True):
             file[begin:end] = values
         begin = end
-    files.clear()  # written and unmapped
+    written.clear()  # written and unmapped
     xs, ys = (np.load(folder / name, mmap_mode="r") for name in shapes)
     return loops.chunks(xs, ys, size)
 
@@ -62,6 +62,7 @@ def peak_megabytes() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -71,8 +72,9 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="write the examples to files there first (0.15 GB a million)"
     )
-    parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
+    add_out_file(parser)
     options = parser.parse_args()
+    files.check_new(options.out, options.overwrite)
     jax.config.update("jax_enable_x64", True)
     print(
         f"made-up examples of SUSY's shape: n = {options.examples:,}, d = {INPUTS}, Taylor features of degree {DEGREE}"
@@ -80,6 +82,11 @@ def main() -> None:
     if options.folder is None:
         chunks: Iterator[tuple[Any, Any]] = made_up(options.examples, options.chunk)
     else:
+        if not options.overwrite and any((options.folder / name).exists() for name in FILES):
+            raise ValueError(
+                f"{options.folder} holds {' or '.join(FILES)}: use another --folder, or --overwrite."
+            )
+        files.check_folder(options.folder)
         chunks = in_files(options.folder, options.examples, options.chunk)
     forecaster = online.PKAWV(Taylor(INPUTS, DEGREE, lengthscale=4.0), regularization=1.0)
     loss, early, first_seconds = 0.0, 0.0, 0.0

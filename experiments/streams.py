@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,8 +147,15 @@ def _susy(folder: Path) -> Dataset:
 def _all_of_susy(path: Path) -> Dataset:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with gzip.open(path) as file:
-        table = np.loadtxt(file, delimiter=",", dtype=np.float32)  # its values are float32 numbers in decimal
+    try:
+        with gzip.open(path) as file:
+            table = np.loadtxt(
+                file, delimiter=",", dtype=np.float32
+            )  # its values are float32 numbers in decimal
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{path.name} in {path.parent} is damaged ({error}). Download it again from {SUSY_URL}."
+        ) from error
     if table.shape != (SUSY_ROWS, 19):
         raise ValueError(
             f"{path.name} in {path.parent} is not the published file: {SUSY_ROWS:,} rows of 19 columns were expected, and"

@@ -9,7 +9,6 @@ be repeated). Candidates that were evaluated, or are named by --pending, are not
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from experiments import plan_line, tables
+from experiments import command, files, plan_line, tables
 from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
 from jsketch import Arms, Query, kernels
@@ -59,11 +58,20 @@ def learnable(values: np.ndarray) -> bool:
     return len(values) >= FEW and np.ptp(values) > 0
 
 
+def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
+    """The power of two at the largest of the values (1 for zeros and for none): divided by it, which rounds nothing, they
+    can be squared."""
+    largest = np.abs(values).max(axis, initial=0.0)
+    return np.where(largest > 0, np.exp2(np.frexp(largest)[1] - 1.0), 1.0)
+
+
 def fit(features: np.ndarray, values: np.ndarray, lengthscale: float | None, seed: int) -> Model:
     """The lengthscale (unless given) and noise that explain values [n] at scaled features [n,d] best, on a sketch.
 
     Of fewer than FEW values, or values that are all the same, nothing can be learned: the defaults are taken.
     """
+    unit = float(power_of_two(values))
+    values = values / unit
     centre = float(values.mean()) if len(values) else 0.0
     if not learnable(values):
         spread = float(np.std(values)) if len(values) else 0.0
@@ -71,7 +79,7 @@ def fit(features: np.ndarray, values: np.ndarray, lengthscale: float | None, see
         print(
             f"{len(values)} values are too few, or too alike, to fit: lengthscale {length:.3g}, noise ratio 0.01"
         )
-        return Model(length, 0.01, spread or 1.0, centre)
+        return Model(length, 0.01, unit * spread or 1.0, unit * centre)
     y = jnp.asarray(values - centre)
     chosen = np.random.default_rng(seed).permutation(len(np.unique(features, axis=0)))[:INDUCING]
     points = jnp.asarray(np.unique(features, axis=0)[chosen])
@@ -84,7 +92,7 @@ def fit(features: np.ndarray, values: np.ndarray, lengthscale: float | None, see
     found = [one(length) for length in grid]
     table = np.array([e.log_likelihood for e in found])
     best, at = np.unravel_index(np.nanargmax(table), table.shape)
-    return Model(float(grid[best]), float(RATIOS[at]), float(found[best].scale[at]), centre)
+    return Model(float(grid[best]), float(RATIOS[at]), unit * float(found[best].scale[at]), unit * centre)
 
 
 def suggest(
@@ -147,6 +155,7 @@ def inducing_candidates(
 
 def scaled(features: np.ndarray) -> np.ndarray:
     """Every column with mean 0 and standard deviation 1."""
+    features = features / power_of_two(features, axis=0)
     return (features - features.mean(0)) / features.std(0)
 
 
@@ -217,10 +226,9 @@ def run(options: argparse.Namespace) -> Suggestion:
 
 
 def check_out(options: argparse.Namespace) -> None:
-    """Raises ValueError, before anything is computed, for a file that cannot be written or is a table to be read."""
+    """Raises ValueError or OSError, before anything is computed, for a file that cannot be written or is a table to read."""
     out = options.out
-    if out.is_dir() or not out.parent.is_dir():
-        raise ValueError(f"--out names a file in a folder that exists; {out} was given.")
+    files.check(out)
     for name in ("candidates", "observations", "pending"):
         table = getattr(options, name)
         if table is not None and table.resolve() == out.resolve():
@@ -242,9 +250,7 @@ def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Sug
             "width": batch.width,
         }
     )
-    part = options.out.with_suffix(options.out.suffix + ".part")
-    table.to_csv(part, index=False)
-    part.replace(options.out)
+    files.write(options.out, table.to_csv(index=False).encode())
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -278,14 +284,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
+@command.line
 def main() -> None:
     options = parse()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
-    try:
-        run(options)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+    run(options)
 
 
 if __name__ == "__main__":

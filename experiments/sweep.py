@@ -10,21 +10,19 @@ of the sketch). A sweep that was killed goes on with the same command; one folde
 
 from __future__ import annotations
 
-import sys
 import time
-import zipfile
-import zlib
-from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import pandas as pd
 import tyro
 from tqdm import tqdm
 
 from experiments import (
+    command,
+    files,
     lock,
+    outputs,
     plan_line,
     results,
     sweep_figures,
@@ -38,7 +36,6 @@ from experiments.sweep_config import Sweep
 from experiments.sweep_rows import Row
 from experiments.sweep_run import Job, Task
 
-TABLES = (tidy.CURVES, tidy.SUMMARY, tidy.PROVENANCE)
 SHOWN = 10  # configurations in the printed table
 
 
@@ -52,6 +49,7 @@ def run(sweep: Sweep) -> pd.DataFrame:
     bandit = sweep_problems.make(sweep, setting)
     rows = sweep_rows.rows(sweep, bandit, setting.problem.arms.features.shape[1])
     config = sweep_problems.describe(sweep, setting, bandit)
+    files.check_folder(sweep.out)
     with lock.held(sweep.out):
         claim(sweep, config)
         tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
@@ -72,8 +70,10 @@ def run(sweep: Sweep) -> pd.DataFrame:
 
 def claim(sweep: Sweep, config: dict[str, Any]) -> None:
     """`results.claim` for the sweep that holds the folder. Raises ValueError for results that no sweep left there, too."""
-    made = sweep.out / "runs" / "sweep.json"
-    tables = [name for name in TABLES if (sweep.out / name).exists()]
+    made = sweep.out / "runs" / outputs.SWEEP
+    tables = [name for name in outputs.TABLES if (sweep.out / name).exists()]
+    if outputs.record_path(sweep.out).exists():
+        raise ValueError(f"{sweep.out} holds runs of an experiment: use another --out.")
     if tables and not made.exists():
         raise ValueError(
             f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace them: use another"
@@ -104,8 +104,6 @@ def execute(
     except ValueError as error:
         option = "--chunk" if vmapped else "--workers"
         raise ValueError(f"{error} {option} says how many runs there are at a time.") from error
-    now = results.commit()
-    code = f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
     began, before = time.perf_counter(), sweep_run.compiled_programs()
     evaluations = len(missing) * sweep.horizon
     with tqdm(
@@ -115,7 +113,7 @@ def execute(
         unit_scale=True,
         desc=f"{total} runs",
     ) as bar:
-        job = Job(bandits, problem, sweep.horizon, sweep.out, code, bar)
+        job = Job(bandits, problem, sweep.horizon, sweep.out, results.code(), bar)
         if missing and vmapped:
             sweep_run.run_vmapped(job, missing, sweep.chunk)
         elif missing:
@@ -144,7 +142,7 @@ def collect(
     runs = []
     for task in tasks:
         numbered = dict(shared, configuration=task.row, **full_rows[task.row])
-        runs.append(tidy.Run(numbered, task.seed, saved(sweep_run.path(sweep.out, task))))
+        runs.append(tidy.Run(numbered, task.seed, results.read_saved(sweep_run.path(sweep.out, task))))
     title = f"{config['algorithm']} on {config['problem']}, {sweep.seeds} seeds"
     _, summary = tidy.tables(runs)
     found = best(summary, list(rows[0]))
@@ -163,17 +161,6 @@ def collect(
     )
     results.write_json(sweep.out / tidy.PROVENANCE, provenance)
     tidy.write(sweep.out, runs, "sweep", title)
-
-
-def saved(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a run. Raises ValueError for a file that cannot be read."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path} is damaged ({error}): remove it, and the same command makes that run again."
-        ) from error
 
 
 def seeds_in_tables(sweep: Sweep) -> int:
@@ -212,15 +199,12 @@ def print_table(table: pd.DataFrame) -> None:
         print(f"{failed} runs FAILED: a reward or the posterior was not finite.")
 
 
+@command.line
 def main() -> None:
     sweep = tyro.cli(Sweep, prog="scripts/sweep", description=__doc__)
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
-    try:
-        table = run(sweep)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print_table(table)
+    print_table(run(sweep))
     print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}")
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+LARGEST = 1e300  # beyond it a prediction may be no number any more
 FIRST_ROW = 2  # of the values: the header is row 1
 
 
@@ -66,12 +67,13 @@ def _read(path: Path, needed: list[str]) -> pd.DataFrame:
 
 
 def _numbers(path: Path, table: pd.DataFrame, column: str) -> np.ndarray:
-    """A column as finite floats. Raises ValueError at the first cell that is none."""
+    """A column as finite floats. Raises ValueError at the first cell that is none, or too large to compute with."""
     values = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
-    bad = np.flatnonzero(~np.isfinite(values))
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
     if bad.size:
         cell = table[column].iloc[bad[0]]
-        what = "is missing" if cell.strip() == "" else f"is '{cell}', not a finite number"
+        wrong = f"larger than {LARGEST:g}" if np.isfinite(values[bad[0]]) else "not a finite number"
+        what = "is missing" if cell.strip() == "" else f"is '{cell}', {wrong}"
         raise ValueError(f"{path}, row {table.index[bad[0]]}, column '{column}': the value {what}.")
     return values
 

@@ -20,7 +20,6 @@ experiments.redraw draws the figures again.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from experiments import results
+from experiments import files, results
 
 CURVES, SUMMARY, PROVENANCE = "curves.parquet", "summary.parquet", "summary.json"
 RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
@@ -70,7 +69,7 @@ def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> Non
     known = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
     for name, table in ((CURVES, curves), (SUMMARY, summary)):
         table.attrs = dict(experiment=experiment, title=title, metrics=known)
-        results.write_bytes(folder / name, _parquet(table))
+        files.write(folder / name, _parquet(table))
 
 
 def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -92,13 +91,22 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def load(folder: str | Path) -> Results:
-    """The tables and the provenance of a folder. Raises FileNotFoundError when it holds none."""
+    """The tables and the provenance of a folder. Raises FileNotFoundError when it holds none, and ValueError for damaged
+    ones."""
     folder = Path(folder)
     for name in (CURVES, SUMMARY, PROVENANCE):
         if not (folder / name).exists():
             raise FileNotFoundError(f"{folder} holds no {name}: it is no folder of finished results.")
-    provenance = json.loads((folder / PROVENANCE).read_text())
-    return Results(pd.read_parquet(folder / CURVES), pd.read_parquet(folder / SUMMARY), provenance)
+    provenance = results.read_json(folder / PROVENANCE)
+    return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A parquet table. Raises ValueError, naming it, for one that is damaged."""
+    try:
+        return pd.read_parquet(path)
+    except Exception as error:  # bytes that are wrong lead anywhere in pyarrow
+        raise ValueError(f"{path} is damaged ({error}).") from error
 
 
 def load_all(root: str | Path) -> Results:

@@ -57,7 +57,10 @@ setup_env() {
             "With no network, make the packages of pyproject.toml available to pip and run this again." >&2
         return 1
     fi
-    stamp_of "$PYTHON" >"$VENV/jsketch-stamp"
+    if ! stamp_of "$PYTHON" >"$VENV/jsketch-stamp"; then
+        echo "Could not write into .venv; the reason is printed above." >&2
+        return 1
+    fi
     echo "The environment is ready."
 }
 

@@ -19,7 +19,7 @@ from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
 
 HERE = Path(__file__).parent
-FOLDER = Path(os.environ.get("JSKETCH_GOLDEN", HERE.parents[1] / "shared" / "golden"))
+ASKED = os.environ.get("JSKETCH_GOLDEN")
 KEY = jax.random.key(0)
 
 
@@ -27,13 +27,30 @@ KEY = jax.random.key(0)
 SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
 
 
-def vectors():
+def vectors(asked=ASKED):
+    """The vectors of this folder and those of the one that was asked for, `asked`, or lies beside the repository.
+
+    A file with the bytes of one that is there already is the same vector, whatever its name. Of a folder that was asked for
+    all run, and one without vectors is an error.
+    """
+    folder = Path(asked or HERE.parents[1] / "shared" / "golden")
     own = sorted((HERE / "golden").glob("*.npz"))
-    shared = [p for p in sorted(FOLDER.glob("*.npz")) if p.name not in {o.name for o in own}]
-    absent = (
-        [] if FOLDER.is_dir() else [pytest.param(None, marks=pytest.mark.skip(f"no folder {FOLDER.name}"))]
-    )
-    return [pytest.param(p, marks=[pytest.mark.slow] * (p.stem in SLOW)) for p in (*own, *shared)] + absent
+    known = {path.read_bytes() for path in own}
+    others = [path for path in sorted(folder.glob("*.npz")) if path.read_bytes() not in known]
+    if asked and not any(folder.glob("*.npz")):
+        raise FileNotFoundError(f"JSKETCH_GOLDEN names {folder}, which holds no vectors (*.npz).")
+    found = [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked))
+        for path in own
+    ]
+    for path in others:
+        name = f"{path.stem} of {folder.name}" if path.name in {o.name for o in own} else path.stem
+        found.append(
+            pytest.param(path, id=name, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked))
+        )
+    if not folder.is_dir():
+        found.append(pytest.param(None, id="shared", marks=pytest.mark.skip(f"no folder {folder.name}")))
+    return found
 
 
 def close(actual, desired, share):
@@ -86,9 +103,23 @@ class Vector:
         return np.asarray(query.index)[np.asarray(query.mask)]
 
 
-@pytest.fixture(scope="module", params=vectors(), ids=lambda p: p.stem if p else "shared")
+@pytest.fixture(scope="module", params=vectors())
 def vector(request):
     return Vector(request.param)
+
+
+def test_no_vector_is_left_out_for_its_name(tmp_path):
+    """Other vectors under the names of ours are run, and all of those that were asked for."""
+    own = sorted((HERE / "golden").glob("*.npz"))
+    (tmp_path / "again.npz").write_bytes(own[0].read_bytes())
+    for path in own:
+        (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
+    found = vectors(str(tmp_path))
+    assert [param.values[0] for param in found] == [*own, *(tmp_path / path.name for path in own)]
+    assert len({param.id for param in found}) == len(found)
+    assert not [param for param in found if param.marks]
+    with pytest.raises(FileNotFoundError, match="JSKETCH_GOLDEN names .* no vectors"):
+        vectors(str(tmp_path / "nothing"))
 
 
 def test_inputs_are_consistent(vector):

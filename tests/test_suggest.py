@@ -110,6 +110,7 @@ def change(column, row, value):
         (change("mass", 4, None), "row 6, column 'mass': the value is missing"),
         (change("mass", 4, "heavy"), "row 6, column 'mass': the value is 'heavy', not a finite number"),
         (change("mass", 4, "inf"), "row 6, column 'mass': the value is 'inf'"),
+        (change("mass", 4, "-1e301"), r"row 6, column 'mass': the value is '-1e301', larger than 1e\+300"),
         (change("id", 7, ""), "row 9, column 'id': the id is missing"),
         (change("id", 7, "c2"), "row 9, column 'id': the id 'c2' is that of row 4 already"),
         (lambda t: t.assign(charge=1.5), "column 'charge': every value is 1.5"),
@@ -163,6 +164,42 @@ def test_a_table_is_not_overwritten(tmp_path):
         with pytest.raises(ValueError, match=words):
             run(tmp_path, frame, None, "--out", str(tmp_path / out))
     assert len(tables.read_candidates(tmp_path / "library.csv").ids) == A
+
+
+@pytest.mark.parametrize("unit", [2.0**990, 2.0**-990])  # 1e298
+def test_values_of_any_size_are_learned_from(tmp_path, unit):
+    """Their squares overflow, or vanish; another unit of the values or the features changes no suggestion."""
+    frame, f = library()
+    rows = [*range(11), 3]  # as many as above: the same programs
+    done = pd.DataFrame({"id": frame["id"][rows], "value": f[rows]})
+    one = run(tmp_path, frame, done, "--batch", "9")
+    large = done.assign(value=done["value"] * unit)
+    other = run(tmp_path, frame.assign(size=frame["size"] * unit), large, "--batch", "9")
+    assert list(one["id"]) == list(other["id"])
+    for name in ("score", "mean", "standard_deviation"):
+        np.testing.assert_allclose(other[name], one[name] * unit, rtol=1e-9)
+
+
+def test_units_round_nothing():
+    values = np.random.default_rng(0).standard_normal((50, 3)) * [1e-300, 1.0, 1e290]
+    assert (suggest.power_of_two(values, 0) <= np.abs(values).max(0)).all()
+    for x, scaled in zip(values.T, suggest.scaled(values).T, strict=True):
+        unit = suggest.power_of_two(x)
+        np.testing.assert_array_equal(x / unit * unit, x)
+        assert scaled.mean() == pytest.approx(0, abs=1e-12) and scaled.std() == pytest.approx(1)
+    x = 1e5 * values[:, 1:2] ** [1, 3]
+    np.testing.assert_array_equal(suggest.scaled(x), (x - x.mean(0)) / x.std(0))
+    assert suggest.power_of_two(np.zeros(3)) == suggest.power_of_two(np.zeros(0)) == 1
+
+
+def test_the_file_behind_a_link_is_replaced(tmp_path):
+    frame, _ = library()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "next.csv").symlink_to(tmp_path / "kept" / "real.csv")
+    batch = run(tmp_path, frame, None, "--batch", "8")
+    assert (tmp_path / "next.csv").is_symlink()
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "kept" / "real.csv"), batch)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["real.csv"]
 
 
 def test_what_is_wrong_with_evaluations(tmp_path):

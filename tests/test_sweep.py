@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import tyro
 
-from experiments import lock, sweep, sweep_problems, sweep_rows, sweep_run, tidy
+from experiments import files, lock, outputs, sweep, sweep_problems, sweep_rows, sweep_run, tidy
 from experiments.bbkb_2020 import regret
 from experiments.bkb_2019 import linear
 from experiments.sweep_config import Grid, Ranges, Sweep
@@ -98,16 +98,17 @@ def test_other_numbers_compile_nothing(finished, tmp_path, strategy):
     assert sweep_run.compiled_programs() == before > 0
 
 
-# a sweep that is killed between the writing of its fourth run and the moment when the file gets its name
+# a sweep that gets a signal between the writing of its fourth run and the moment when the file gets its name
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
 replace = Path.replace
 
 def replace_or_die(path, target):
     if target.name.startswith("row") and len(list(target.parent.glob("row*.npz"))) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.{name})
     return replace(path, target)
 
 Path.replace = replace_or_die
@@ -116,13 +117,29 @@ sweep.main()
 """
 
 
-def test_a_killed_sweep_ends_with_the_rows_of_an_uninterrupted_one(finished, tmp_path):
-    options, _ = finished
+def signalled(tmp_path, name):
+    """A sweep like the finished one that gets the signal of that name."""
     tiny = [f"--{name}={value}" for name, value in (TINY | dict(out=tmp_path)).items()]
     grid = ["--grid.lengthscale", "2", "6", "--grid.batch-threshold", "1.5", "3"]
     caches = dict(XDG_CACHE_HOME=str(ROOT / ".pytest_cache"))
-    command = [sys.executable, "-c", KILLED, *tiny, *grid]
-    ended = subprocess.run(command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300)
+    command = [sys.executable, "-c", KILLED.format(name=name), *tiny, *grid]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_an_interrupted_sweep_goes_on(finished, tmp_path):
+    options, _ = finished
+    ended = signalled(tmp_path, "SIGINT")
+    assert ended.returncode == 130 and ended.stderr.endswith(b"\ninterrupted\n"), ended.stderr
+    assert b"Traceback" not in ended.stderr and not (tmp_path / tidy.CURVES).exists()
+    assert not list(tmp_path.rglob("*.tmp")) and 3 <= len(list(tmp_path.glob("runs/row*.npz"))) < 8
+    sweep.run(dataclasses.replace(options, out=tmp_path))
+    assert_same_rows(options.out, tmp_path)
+
+
+def test_a_killed_sweep_ends_with_the_rows_of_an_uninterrupted_one(finished, tmp_path):
+    options, _ = finished
+    ended = signalled(tmp_path, "SIGKILL")
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
     assert len(done) == 3 and not (tmp_path / tidy.CURVES).exists()
@@ -165,6 +182,9 @@ def test_results_of_something_else_are_not_replaced(finished, tmp_path):
     (tmp_path / tidy.PROVENANCE).write_text("{}")  # of an experiment, or of a sweep whose runs were not kept
     with pytest.raises(ValueError, match=r"holds summary.json but no runs of a sweep"):
         sweep.run(dataclasses.replace(options, out=tmp_path))
+    outputs.record_path(tmp_path).write_text("{}")
+    with pytest.raises(ValueError, match="holds runs of an experiment"):
+        sweep.run(dataclasses.replace(options, out=tmp_path))
 
 
 def test_a_sweep_without_runs_does_not_hold_its_folder(finished, tmp_path):
@@ -176,7 +196,7 @@ def test_a_sweep_without_runs_does_not_hold_its_folder(finished, tmp_path):
     with pytest.raises(ValueError, match="horizon was 10, is now 20"):
         sweep.claim(options, dict(horizon=20))
     (tmp_path / "runs" / "sweep.json").write_text("{")
-    with pytest.raises(ValueError, match=r"sweep.json, which says .* cannot be read"):
+    with pytest.raises(ValueError, match=r"sweep.json is damaged .* how the runs of sweep were made"):
         sweep.claim(options, dict(horizon=10))
 
 
@@ -189,8 +209,20 @@ def test_damaged_folders_are_mended_or_explained(finished, tmp_path):
     (options.out / tidy.CURVES).unlink()
     run = sweep_run.path(options.out, sweep_run.Task(1, 0))
     run.write_bytes(run.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"row0001-000.npz is damaged .*: remove it, and the same command"):
+    with pytest.raises(ValueError, match=r"row0001-000.npz is damaged .* Remove it, and the same command"):
         sweep.run(options)
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(finished, tmp_path, monkeypatch):
+    options, _ = finished
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(ValueError, match=r"--out names a folder; .*file is a file"):
+            sweep.run(dataclasses.replace(options, out=out))
+    monkeypatch.setattr(files, "_probe", lambda folder: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(sweep, "execute", pytest.fail)
+    with pytest.raises(OSError, match="No space left"):
+        sweep.run(dataclasses.replace(options, out=tmp_path / "out"))
 
 
 def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):

@@ -267,9 +267,9 @@ def test_the_experiment(tmp_path, monkeypatch, stand_in, capsys):
 def test_a_killed_run_goes_on_without_evaluating_anything_twice(tmp_path, monkeypatch, stand_in):
     calls, interrupt = stand_in
     interrupt.append(KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit) as ended:
         command(monkeypatch, tmp_path)
-    assert len(calls) == 9
+    assert ended.value.code == 130 and len(calls) == 9
     command(monkeypatch, tmp_path)
     assert len(calls) == len(set(calls))
     with sqlite3.connect(tmp_path / "table.sqlite") as table:
@@ -285,8 +285,13 @@ def test_a_killed_run_goes_on_without_evaluating_anything_twice(tmp_path, monkey
 def test_another_configuration_does_not_mix(tmp_path, monkeypatch, stand_in):
     command(monkeypatch, tmp_path)
     monkeypatch.setattr(tuning, "T", 4)
-    with pytest.raises(SystemExit, match="another configuration: T was 3, is now 4"):
+    before = (tmp_path / "out" / "curves.parquet").read_bytes()
+    with pytest.raises(SystemExit, match=r"other finished results \(.*T was 3, is now 4.*--overwrite"):
         command(monkeypatch, tmp_path)
+    assert (tmp_path / "out" / "curves.parquet").read_bytes() == before
+    command(monkeypatch, tmp_path, "--overwrite")
+    with pytest.raises(SystemExit, match=r"seeds was 2, is now 1"):
+        command(monkeypatch, tmp_path, "--repetitions", "1")
 
 
 def test_no_success_at_all_is_an_error(tmp_path, monkeypatch, stand_in):

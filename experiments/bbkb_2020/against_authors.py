@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments import data, reference, results
-from experiments.arguments import count
+from experiments import command, data, files, reference, results
+from experiments.arguments import add_out_file, count
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
@@ -91,6 +91,7 @@ def compare(
     return row
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -100,8 +101,9 @@ def main() -> None:
     parser.add_argument("--horizon", type=count, default=2_000)
     parser.add_argument("--seeds", type=count, default=10)
     parser.add_argument("--data-dir")
-    parser.add_argument("--out", type=Path)
+    add_out_file(parser)
     options = parser.parse_args()
+    files.check_new(options.out, options.overwrite)
     jax.config.update("jax_enable_x64", True)
     dataset = data.load("abalone", options.data_dir)
     print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from experiments import plots, results, tidy
+from experiments import command, outputs, plots, tidy
 from experiments.bandit_runs import print_table, summarise, tidy_runs
 from experiments.bbkb_2020 import regret
 from experiments.compile_cache import use_compile_cache
@@ -21,6 +21,7 @@ from experiments.compile_cache import use_compile_cache
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -37,18 +38,23 @@ def main() -> None:
         lengthscales={},
     )
     table: list[tidy.Run] = []
-    for lengthscale in options.lengthscales:
-        runs = regret.run_all(problem, options, folder(options.out, lengthscale), lengthscale)
-        rows = {name: summarise(found) for name, found in runs.items()}
-        summary["lengthscales"][f"{lengthscale:g}"] = dict(algorithms=rows)
-        configs = {name: regret.configure(name, options, lengthscale) for name in options.algorithms}
-        table += tidy_runs(options.dataset, configs, runs)
-        print(f"\nlengthscale {lengthscale:g}")
-        print_table(rows)
-    results.write_json(options.out / "summary.json", summary)
-    title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
-    tidy.write(options.out, table, "bbkb_2020.bandwidths", title)
-    draw(options.out)
+    configs = {
+        f"lengthscale_{lengthscale:g}": {
+            name: regret.configure(name, options, lengthscale) for name in options.algorithms
+        }
+        for lengthscale in options.lengthscales
+    }
+    with outputs.opened(options, "bbkb_2020.bandwidths", configs, options.seeds) as opened:
+        for lengthscale in options.lengthscales:
+            runs = regret.run_all(problem, options, runs_of(options.out, lengthscale), lengthscale)
+            rows = {name: summarise(found) for name, found in runs.items()}
+            summary["lengthscales"][f"{lengthscale:g}"] = dict(algorithms=rows)
+            table += tidy_runs(options.dataset, configs[f"lengthscale_{lengthscale:g}"], runs)
+            print(f"\nlengthscale {lengthscale:g}")
+            print_table(rows)
+        title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
+        opened.finish(summary, table, title)
+        draw(options.out)
     print(f"\nsummary.json, the tables (curves, summary .parquet) and regret_ratio.png are in {options.out}")
 
 
@@ -62,7 +68,7 @@ def draw(out: Path) -> None:
     plots.regret_ratio_panels(out / "regret_ratio.png", panels, curves.attrs["title"])
 
 
-def folder(out: Path, lengthscale: float) -> Path:
+def runs_of(out: Path, lengthscale: float) -> Path:
     """Where the runs of one lengthscale are kept."""
     return out / "runs" / f"lengthscale_{lengthscale:g}"
 

@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bandit_runs, nas_data, plots, results, tidy
-from experiments.arguments import count
+from experiments import bandit_runs, command, nas_data, outputs, plots, results, tidy
+from experiments.arguments import add_out_folder, count
 from experiments.bandit_runs import Config, print_table, run_algorithm, summarise
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
@@ -131,7 +131,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=COLD, help="default: all that fit --initial")
     parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     parser.add_argument("--data-dir", help="folder of the data sets")
     options = parser.parse_args()
     if options.horizon < 2:  # delta = 1/T must be below 1
@@ -143,53 +143,44 @@ def parse() -> argparse.Namespace:
     return options
 
 
+@command.line
 def main() -> None:
     options = parse()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
-    try:
-        space = nas_data.load(options.dataset, options.data_dir)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"error: {error}") from error
+    space = nas_data.load(options.dataset, options.data_dir)
     print(f"DATA: {space.source}; {len(space.features)} architectures", flush=True)
     problem = problems.recorded_arms(space.features, space.evaluations)
     runs, summary = {}, {}
-    for name in options.algorithms:
-        config = configure(name, options, space.source)
-        bandit = make(name, config, space)
-        states = (
-            (lambda seed, n=name, b=bandit, c=config: started(n, b, problem, c, seed))
-            if options.initial
-            else None
-        )
-        try:
-            runs[name] = run_algorithm(name, bandit, problem, config, options.out, options.seeds, states)
-        except ValueError as error:
-            raise SystemExit(f"error: {error}") from error
-        if options.initial:
-            include_initial(runs[name], problem, config)
-        if space.training_seconds is not None:
-            for run in runs[name]:
-                run["training_seconds"] = space.training_seconds.mean()
-        final = [float(run["simple_regret"][-1]) for run in runs[name]]
-        summary[name] = summarise(runs[name]) | dict(simple_regret=results.describe(final, ci=True))
     configs = {name: configure(name, options, space.source) for name in options.algorithms}
-    results.write_json(
-        options.out / "summary.json",
-        dict(
+    with outputs.opened(options, "bbkb_2020.nas_bench_101", configs, options.seeds) as opened:
+        for name in options.algorithms:
+            config = configs[name]
+            bandit = make(name, config, space)
+            states = (
+                (lambda seed, n=name, b=bandit, c=config: started(n, b, problem, c, seed))
+                if options.initial
+                else None
+            )
+            runs[name] = run_algorithm(name, bandit, problem, config, options.out, options.seeds, states)
+            if options.initial:
+                include_initial(runs[name], problem, config)
+            if space.training_seconds is not None:
+                for run in runs[name]:
+                    run["training_seconds"] = space.training_seconds.mean()
+            final = [float(run["simple_regret"][-1]) for run in runs[name]]
+            summary[name] = summarise(runs[name]) | dict(simple_regret=results.describe(final, ci=True))
+        whole = dict(
             config=configs,
             seeds=options.seeds,
             data=space.source,
             **results.environment(),
             algorithms=summary,
-        ),
-    )
-    title = (
-        f"{space.name}, {options.initial} initial evaluations, {options.seeds} seeds, mean and 95% interval"
-    )
-    table = bandit_runs.tidy_runs(space.name, configs, runs)
-    tidy.write(options.out, table, "bbkb_2020.nas_bench_101", title)
-    draw(options.out)
+        )
+        title = f"{space.name}, {options.initial} initial evaluations, {options.seeds} seeds, mean and 95% interval"
+        table = bandit_runs.tidy_runs(space.name, configs, runs)
+        opened.finish(whole, table, title)
+        draw(options.out)
     print_table(summary)
     print(
         f"\nDATA: {space.source}\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}"

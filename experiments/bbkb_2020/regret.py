@@ -16,8 +16,8 @@ from typing import Any
 
 import jax
 
-from experiments import data, results, tidy
-from experiments.arguments import count
+from experiments import command, data, outputs, results
+from experiments.arguments import add_out_folder, count
 from experiments.bandit_runs import Config, draw, print_table, run_algorithm, summarise, tidy_runs
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
@@ -116,26 +116,20 @@ def configure(name: str, options: argparse.Namespace, lengthscale: float | None 
 
 
 def load(options: argparse.Namespace) -> tuple[Any, str]:
-    """(problem, where its data come from). Ends the program in plain words when they cannot be had."""
-    try:
-        dataset = data.load(options.dataset, options.data_dir)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"error: {error}") from error
+    """(problem, where its data come from). Raises ValueError or OSError when they cannot be had."""
+    dataset = data.load(options.dataset, options.data_dir)
     print(f"data: {dataset.source} (real), {len(dataset.target)} arms")
     return problems.finite_arms(*data.preprocess(dataset), noise_std=0.01), dataset.source
 
 
 def run_all(
-    problem: Any, options: argparse.Namespace, folder: Path, lengthscale: float | None
+    problem: Any, options: argparse.Namespace, out: Path, lengthscale: float | None
 ) -> dict[str, list[dict[str, Any]]]:
-    """All algorithms and seeds, saved in the folder; ends the program in plain words on a mistake."""
+    """All algorithms and seeds, saved in the folder. Raises ValueError on a mistake."""
     runs = {}
-    try:
-        for name in options.algorithms:
-            config = configure(name, options, lengthscale)
-            runs[name] = run_algorithm(name, ALGORITHMS[name](config), problem, config, folder, options.seeds)
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from error
+    for name in options.algorithms:
+        config = configure(name, options, lengthscale)
+        runs[name] = run_algorithm(name, ALGORITHMS[name](config), problem, config, out, options.seeds)
     return runs
 
 
@@ -152,7 +146,7 @@ def add_options(parser: argparse.ArgumentParser, horizon: int) -> None:
     parser.add_argument("--qbar", type=float, default=2.0)
     parser.add_argument("--epsilon", type=float, default=0.05, help="of eps_greedy (chosen)")
     parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     parser.add_argument("--data-dir", help="folder of the data sets")
 
 
@@ -169,6 +163,7 @@ def describe(options: argparse.Namespace, source: str) -> dict[str, Any]:
     )
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -181,17 +176,17 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     problem, source = load(options)
-    runs = run_all(problem, options, options.out, options.lengthscale)
     configs = {name: configure(name, options, options.lengthscale) for name in options.algorithms}
-    summary = dict(
-        config=configs,
-        **describe(options, source),
-        algorithms={name: summarise(rows) for name, rows in runs.items()},
-    )
-    results.write_json(options.out / "summary.json", summary)
-    title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
-    tidy.write(options.out, tidy_runs(options.dataset, configs, runs), "bbkb_2020.regret", title)
-    draw(options.out)
+    with outputs.opened(options, "bbkb_2020.regret", configs, options.seeds) as opened:
+        runs = run_all(problem, options, options.out, options.lengthscale)
+        summary = dict(
+            config=configs,
+            **describe(options, source),
+            algorithms={name: summarise(rows) for name, rows in runs.items()},
+        )
+        title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
+        opened.finish(summary, tidy_runs(options.dataset, configs, runs), title)
+        draw(options.out)
     print_table(summary["algorithms"])
     print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
 

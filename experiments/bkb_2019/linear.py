@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bandit_runs, plots, results, tidy
-from experiments.arguments import count
+from experiments import bandit_runs, command, outputs, plots, results, tidy
+from experiments.arguments import add_out_folder, count
 from experiments.bandit_runs import Config, Runs
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, problems
@@ -90,15 +90,12 @@ def configure(name: str, options: argparse.Namespace) -> Config:
 
 
 def run_all(problem: Any, options: argparse.Namespace) -> Runs:
-    """All algorithms and seeds, saved in the folder; ends the program in plain words on a mistake."""
+    """All algorithms and seeds, saved in the folder. Raises ValueError on a mistake."""
     runs = {}
-    try:
-        for name in options.algorithms:
-            config = configure(name, options)
-            bandit = ALGORITHMS[name](config)
-            runs[name] = bandit_runs.run_algorithm(name, bandit, problem, config, options.out, options.seeds)
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from error
+    for name in options.algorithms:
+        config = configure(name, options)
+        bandit = ALGORITHMS[name](config)
+        runs[name] = bandit_runs.run_algorithm(name, bandit, problem, config, options.out, options.seeds)
     return runs
 
 
@@ -136,40 +133,41 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
     parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     options = parser.parse_args()
     if not options.regularization > 0:
         parser.error(f"--regularization must be above 0; {options.regularization} was given")
     return options
 
 
+@command.line
 def main() -> None:
     options = parse()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")
     problem = generate(options.spectrum)
-    runs = run_all(problem, options)
     configs = {name: configure(name, options) for name in options.algorithms}
-    summary = dict(
-        config=configs,
-        seeds=options.seeds,
-        data="generated",
-        uniform_regret="expectation t (f* - mean f)",
-        regret_exponent="log2(R_T / R_{T/2}); 1 is linear regret",
-        run_seconds=f"wall time of a run without compilation, {min(options.workers, options.seeds)} seeds side by side",
-        compile_seconds="sum over the calls; a warm persistent cache makes it small",
-        **results.environment(),
-        algorithms={name: summarise(rows) for name, rows in runs.items()},
-    )
-    results.write_json(options.out / "summary.json", summary)
-    title = (
-        f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {options.size},"
-        f" {options.seeds} seeds"
-    )
-    table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
-    tidy.write(options.out, table, "bkb_2019.linear", title)
-    draw(options.out)
+    with outputs.opened(options, "bkb_2019.linear", configs, options.seeds) as opened:
+        runs = run_all(problem, options)
+        summary = dict(
+            config=configs,
+            seeds=options.seeds,
+            data="generated",
+            uniform_regret="expectation t (f* - mean f)",
+            regret_exponent="log2(R_T / R_{T/2}); 1 is linear regret",
+            run_seconds=f"wall time of a run without compilation, {min(options.workers, options.seeds)} seeds side by side",
+            compile_seconds="sum over the calls; a warm persistent cache makes it small",
+            **results.environment(),
+            algorithms={name: summarise(rows) for name, rows in runs.items()},
+        )
+        title = (
+            f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {options.size},"
+            f" {options.seeds} seeds"
+        )
+        table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
+        opened.finish(summary, table, title)
+        draw(options.out)
     bandit_runs.print_table(summary["algorithms"])
     print("\nexponent of the regret between T/2 and T")
     for name, row in summary["algorithms"].items():

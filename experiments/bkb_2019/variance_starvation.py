@@ -25,8 +25,8 @@ import pandas as pd
 from jax import Array
 from matplotlib.axes import Axes
 
-from experiments import drawing, results, tidy
-from experiments.arguments import count
+from experiments import command, drawing, files, outputs, results, tidy
+from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
@@ -231,7 +231,7 @@ def table_of(columns: dict[int, Outcome]) -> pd.DataFrame:
 
 def draw(folder: Path) -> None:
     """variance_starvation.png from the table in the folder: a column for each t, a row for each method."""
-    table = pd.read_parquet(folder / DRAWN_TABLE)
+    table = tidy.read_table(folder / DRAWN_TABLE)
     times = table["t"].unique()
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}):
         figure, grid = plt.subplots(len(DRAWN), len(times), sharex=True, sharey=True, squeeze=False)
@@ -284,6 +284,7 @@ def print_table(numbers: dict[str, Any]) -> None:
             print(f"{t:>4s} {label:28s} {values[0]:15.4f} {values[1]:10.4f} {values[2]:15.1%}")
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -291,17 +292,11 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=count, default=20, help="GP draws of the numbers; the figure shows seed 0"
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
     print("data: generated (GP draws)")
-    columns, numbers = {}, {}
-    for t in EVALUATIONS:
-        found = [one(seed, t) for seed in range(options.seeds)]
-        columns[t] = found[0]
-        rows = [measure(outcome.setting, outcome.posteriors) for outcome in found]
-        numbers[str(t)] = summarise(rows, [len(outcome.inducing) for outcome in found])
     config = dict(
         kernel="Gaussian",
         lengthscale=LENGTHSCALE,
@@ -316,16 +311,22 @@ def main() -> None:
         root_seed=0,
         chosen=CHOSEN,
     )
-    summary = dict(
-        config=config, seeds=options.seeds, data="generated", **results.environment(), evaluations=numbers
-    )
-    results.write_json(options.out / "summary.json", summary)
-    title = "GP draws evaluated on [0, 0.5]"
-    tidy.write(options.out, tidy_runs(config, numbers, options.seeds), "bkb_2019.variance_starvation", title)
-    results.write_bytes(
-        options.out / DRAWN_TABLE, table_of(columns).to_parquet(index=False, compression="zstd")
-    )
-    draw(options.out)
+    with outputs.opened(
+        options, "bkb_2019.variance_starvation", config | dict(draws=options.seeds)
+    ) as opened:
+        columns, numbers = {}, {}
+        for t in EVALUATIONS:
+            found = [one(seed, t) for seed in range(options.seeds)]
+            columns[t] = found[0]
+            rows = [measure(outcome.setting, outcome.posteriors) for outcome in found]
+            numbers[str(t)] = summarise(rows, [len(outcome.inducing) for outcome in found])
+        summary = dict(
+            config=config, seeds=options.seeds, data="generated", **results.environment(), evaluations=numbers
+        )
+        title = "GP draws evaluated on [0, 0.5]"
+        opened.finish(summary, tidy_runs(config, numbers, options.seeds), title)
+        files.write(options.out / DRAWN_TABLE, table_of(columns).to_parquet(index=False, compression="zstd"))
+        draw(options.out)
     print_table(numbers)
     print(
         f"\nsummary.json, the tables (curves, summary .parquet) and variance_starvation.png are in {options.out}"

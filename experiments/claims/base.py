@@ -87,7 +87,7 @@ def read(folder: Path) -> Source:
         raise Missing(f"there is no {path.name} in {folder.parent.name}/{folder.name}")
     try:
         summary = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON: {error}") from error
     if not isinstance(summary, dict):
         raise ValueError(f"{path.name} holds no JSON object")

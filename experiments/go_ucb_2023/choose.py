@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import argparse
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import results
-from experiments.arguments import count
+from experiments import command, outputs, results
+from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import GOUCB
 from jsketch.box.radius import OFUL
@@ -72,6 +71,7 @@ def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> flo
     return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform)
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -80,34 +80,42 @@ def main() -> None:
     parser.add_argument("--reach", type=float, nargs="+", default=[0.02, 0.05, 0.1, 1.0])
     parser.add_argument("--regularization", type=float, nargs="+", default=[0.01, 1.0])
     parser.add_argument("--norm-bound", type=float, nargs="+", default=[0.1, 1.0])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
-    problems = dict(
-        random_network=random_network(),
-        quadratic=quadratic(),
-        ackley=boxes.ackley(INPUTS, NOISE_STD),
-        levy=boxes.levy(INPUTS, NOISE_STD),
+    config = dict(
+        seeds=options.seeds,
+        reach=options.reach,
+        regularization=options.regularization,
+        norm_bound=options.norm_bound,
     )
-    rows: list[dict[str, Any]] = []
-    for refit, reach, lam, b in product(
-        (False, True), options.reach, options.regularization, options.norm_bound
-    ):
-        optimizer = GOUCB(
-            initial=INITIAL, refit=refit, reach=reach, regularization=lam, schedule=OFUL(norm_bound=b)
+    with outputs.opened(options, "go_ucb_2023.choose", dict(settings=config)) as opened:
+        problems = dict(
+            random_network=random_network(),
+            quadratic=quadratic(),
+            ackley=boxes.ackley(INPUTS, NOISE_STD),
+            levy=boxes.levy(INPUTS, NOISE_STD),
         )
-        ratios = {name: regret_ratio(optimizer, problem, options.seeds) for name, problem in problems.items()}
-        mean = float(np.mean(list(ratios.values())))
-        rows.append(dict(refit=refit, reach=reach, regularization=lam, norm_bound=b, mean=mean, **ratios))
-        values = " ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
-        print(
-            f"refit {refit!s:5} reach {reach:<5} lam {lam:<5} b {b:<5} mean {mean:.3f}  {values}", flush=True
-        )
-    rows.sort(key=lambda row: row["mean"])
-    results.write_json(
-        options.out / "summary.json", dict(seeds=options.seeds, rows=rows, **results.environment())
-    )
+        rows: list[dict[str, Any]] = []
+        for refit, reach, lam, b in product(
+            (False, True), options.reach, options.regularization, options.norm_bound
+        ):
+            optimizer = GOUCB(
+                initial=INITIAL, refit=refit, reach=reach, regularization=lam, schedule=OFUL(norm_bound=b)
+            )
+            ratios = {
+                name: regret_ratio(optimizer, problem, options.seeds) for name, problem in problems.items()
+            }
+            mean = float(np.mean(list(ratios.values())))
+            rows.append(dict(refit=refit, reach=reach, regularization=lam, norm_bound=b, mean=mean, **ratios))
+            values = " ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+            print(
+                f"refit {refit!s:5} reach {reach:<5} lam {lam:<5} b {b:<5} mean {mean:.3f}  {values}",
+                flush=True,
+            )
+        rows.sort(key=lambda row: row["mean"])
+        opened.finish(dict(seeds=options.seeds, rows=rows, **results.environment()), [], "")
 
 
 if __name__ == "__main__":

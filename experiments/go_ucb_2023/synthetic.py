@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from experiments import plots, results, tidy
-from experiments.arguments import count
+from experiments import command, outputs, plots, results, tidy
+from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.loops.box import run_box
@@ -189,6 +189,7 @@ def print_table(summary: dict[str, Any]) -> None:
             )
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -197,11 +198,12 @@ def main() -> None:
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
     parser.add_argument("--seeds", type=count, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
     parser.add_argument("--at-once", type=count, default=10, help="seeds in one compiled run")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
-    try:
+    config = {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
+    with outputs.opened(options, "go_ucb_2023.synthetic", config, options.seeds) as opened:
         runs = {
             function: {
                 name: run_algorithm(function, name, options.out, options.seeds, options.at_once)
@@ -209,31 +211,28 @@ def main() -> None:
             }
             for function in options.functions
         }
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from error
-    uniform = {function: uniform_regret(function) for function in options.functions}
-    functions = {function: summarise(function, runs[function], uniform[function]) for function in runs}
-    summary = dict(
-        config={f: {name: configure(f, name) for name in options.algorithms} for f in options.functions},
-        seeds=options.seeds,
-        seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them, compilation included",
-        **results.environment(),
-        functions=functions,
-    )
-    results.write_json(options.out / "summary.json", summary)
-    title = "20 inputs, noise 0.01"
-    table = [
-        tidy.Run(
-            dict(problem=function, **configure(function, name)),
-            seed,
-            dict(row, t=np.arange(1, len(row["regret"]) + 1), cumulative_regret=row["regret"].sum()),
+        uniform = {function: uniform_regret(function) for function in options.functions}
+        functions = {function: summarise(function, runs[function], uniform[function]) for function in runs}
+        summary = dict(
+            config=config,
+            seeds=options.seeds,
+            seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them, compilation included",
+            **results.environment(),
+            functions=functions,
         )
-        for function, algorithms in runs.items()
-        for name, rows in algorithms.items()
-        for seed, row in enumerate(rows)
-    ]
-    tidy.write(options.out, table, "go_ucb_2023.synthetic", title)
-    draw(options.out, runs, uniform, options.seeds)
+        title = "20 inputs, noise 0.01"
+        table = [
+            tidy.Run(
+                dict(problem=function, **configure(function, name)),
+                seed,
+                dict(row, t=np.arange(1, len(row["regret"]) + 1), cumulative_regret=row["regret"].sum()),
+            )
+            for function, algorithms in runs.items()
+            for name, rows in algorithms.items()
+            for seed, row in enumerate(rows)
+        ]
+        opened.finish(summary, table, title)
+        draw(options.out, runs, uniform, options.seeds)
     print_table(functions)
     print(f"\nsummary.json, the tables (curves, summary .parquet) and figure2.png are in {options.out}")
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +27,8 @@ import pooch
 import sklearn
 from tqdm import tqdm
 
-from experiments import plots, results, tidy, tuning_problems
-from experiments.arguments import count
+from experiments import command, outputs, plots, results, tidy, tuning_problems
+from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from experiments.data import describe
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
@@ -134,7 +135,20 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
             return
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=prepare) as pool:
-            yield from pool.map(one, missing)
+            try:
+                with command.interrupts_ignored():  # by the processes: this one ends them
+                    futures = [pool.submit(one, task) for task in missing]
+                for future in as_completed(futures):
+                    yield future.result()
+            except BrokenProcessPool as error:
+                raise ValueError(
+                    "a process that was making runs ended abruptly: is there enough memory for --jobs of them? The same"
+                    " command goes on with the runs that are missing."
+                ) from error
+            except BaseException:
+                for child in multiprocessing.active_children():
+                    child.terminate()
+                raise
 
     with tqdm(total=len(tasks), initial=len(tasks) - len(missing), desc="tuning", unit="run") as bar:
         for _ in finished():
@@ -256,10 +270,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=count, default=1, help="processes; each needs a core")
     parser.add_argument("--table", type=Path, help="file of all evaluations (default: in a per-user cache)")
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     return parser.parse_args()
 
 
+@command.line
 def main() -> None:
     options = parse()
     prepare()
@@ -273,7 +288,8 @@ def main() -> None:
         for r in range(options.repetitions)
     ]
     parts, regrets = {}, {}
-    try:
+    config = configure(options.models, options.data, options.algorithms)
+    with outputs.opened(options, "go_ucb_2023.tuning", config, options.repetitions) as opened:
         run_all(tasks, options.out, table, options.data_dir, options.jobs)
         for model, data in problems:
             runs = {
@@ -284,15 +300,11 @@ def main() -> None:
                 for name in options.algorithms
             }
             parts[f"{model}-{data}"], regrets[model, data] = summarise(runs)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"error: {error}") from error
-    environment = results.environment()
-    environment["versions"]["scikit-learn"] = sklearn.__version__
-    config = configure(options.models, options.data, options.algorithms)
-    summary = dict(config=config, repetitions=options.repetitions, **environment, problems=parts)
-    results.write_json(options.out / "summary.json", summary)
-    tidy.write(options.out, rows(regrets), "go_ucb_2023.tuning", "tuning with 5 + 25 evaluations")
-    draw(options.out, regrets, options.repetitions)
+        environment = results.environment()
+        environment["versions"]["scikit-learn"] = sklearn.__version__
+        summary = dict(config=config, repetitions=options.repetitions, **environment, problems=parts)
+        opened.finish(summary, rows(regrets), "tuning with 5 + 25 evaluations")
+        draw(options.out, regrets, options.repetitions)
     print_table(parts)
     print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
 

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import plots, results, streams, tidy
-from experiments.arguments import count
+from experiments import command, outputs, plots, results, streams, tidy
+from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch import kernels, loops, online
 from jsketch.sketch.kors import Sampling
@@ -204,55 +204,52 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds of a pass (default 60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-dir", help="folder of the data sets")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     options = parser.parse_args()
     if not options.time_limit > 0:
         parser.error(f"--time-limit must be above 0; {options.time_limit} was given")
     return options
 
 
+@command.line
 def main() -> None:
     options = parse()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
-    try:
-        stream = streams.load_stream(
-            options.data, options.scaling, options.data_dir, options.seed, options.limit
-        )
-        inputs = stream.xs.shape[1]
-        print(f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'")
+    stream = streams.load_stream(options.data, options.scaling, options.data_dir, options.seed, options.limit)
+    inputs = stream.xs.shape[1]
+    print(f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'")
+    configs = {name: configure(name, options) for name in options.methods}
+    with outputs.opened(options, "pkawv_2019.large_scale", configs) as opened:
         curves = {}
         for name in options.methods:
             if name.startswith("taylor") and basis_size(inputs, int(name[-1])) > LARGEST_BASIS:
                 print(f"{name:15s} left out: {basis_size(inputs, int(name[-1])):,} features")
                 continue
-            curves[name] = run_method(configure(name, options), stream, options.out)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"error: {error}") from error
-    summary = dict(
-        config={name: configure(name, options) for name in curves},
-        data=stream.source,
-        examples=len(stream.ys),
-        inputs=inputs,
-        seconds="wall time of the second of two passes; compile_seconds: the first one's excess",
-        **results.environment(),
-        methods={
-            name: dict(
-                average_loss=float(c["average_loss"][-1]),
-                error_rate=float(c["error_rate"][-1]) if stream.classes else None,
-                seconds=float(c["seconds"][-1]),
-                compile_seconds=float(c["compile_seconds"]),
-                size=int(c["size"][-1]),
-                examples=int(c["n"][-1]),
-            )
-            for name, c in curves.items()
-        },
-    )
-    results.write_json(options.out / "summary.json", summary)
-    title = f"{options.data}, n = {len(stream.ys):,}, scaling '{options.scaling}'"
-    table = [tidy_run(configure(name, options), curve, stream.classes) for name, curve in curves.items()]
-    tidy.write(options.out, table, "pkawv_2019.large_scale", title)
-    draw(options.out)
+            curves[name] = run_method(configs[name], stream, options.out)
+        summary = dict(
+            config={name: configs[name] for name in curves},
+            data=stream.source,
+            examples=len(stream.ys),
+            inputs=inputs,
+            seconds="wall time of the second of two passes; compile_seconds: the first one's excess",
+            **results.environment(),
+            methods={
+                name: dict(
+                    average_loss=float(c["average_loss"][-1]),
+                    error_rate=float(c["error_rate"][-1]) if stream.classes else None,
+                    seconds=float(c["seconds"][-1]),
+                    compile_seconds=float(c["compile_seconds"]),
+                    size=int(c["size"][-1]),
+                    examples=int(c["n"][-1]),
+                )
+                for name, c in curves.items()
+            },
+        )
+        title = f"{options.data}, n = {len(stream.ys):,}, scaling '{options.scaling}'"
+        table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
+        opened.finish(summary, table, title)
+        draw(options.out)
     print(f"summary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
 
 

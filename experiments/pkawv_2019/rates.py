@@ -22,8 +22,8 @@ import numpy as np
 from flax import struct
 from jax import Array
 
-from experiments import drawing, results, tidy
-from experiments.arguments import count
+from experiments import command, drawing, outputs, results, tidy
+from experiments.arguments import add_out_folder, count
 from jsketch import loops, online
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -148,55 +148,60 @@ def draw(folder: Path) -> None:
         drawing.save(figure, path)
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=count, default=16)
     parser.add_argument("--counts", type=count, nargs="+", default=[256, 512, 1024, 2048, 4096])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     options = parser.parse_args()
     if options.seeds < 2 or len(options.counts) < 2 or min(options.counts) < 2:
         parser.error("a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples")
     jax.config.update("jax_enable_x64", True)
-    measured: dict[str, dict[str, dict[str, float]]] = {}
-    runs = []
-    for gamma in GAMMAS:
-        rows = measured[f"{gamma:.3f}"] = {}
-        for a in MEASURED_SIZES:
-            found, error, table = measure(gamma, a, options.counts, options.seeds)
-            named = dict(problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a)
-            t = np.array(options.counts)
-            runs += [tidy.Run(named, s, dict(t=t, regret=regret)) for s, regret in enumerate(table.T)]
-            bound = min(1.0, exponent("beforehand", gamma, a)[1])
-            rows[f"{a:g}"] = dict(
-                exponent=found, standard_error=error, bound=bound, last_regret=float(table[-1].mean())
-            )
+    config = dict(counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD)
+    with outputs.opened(
+        options, "pkawv_2019.rates", dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
+    ) as opened:
+        measured: dict[str, dict[str, dict[str, float]]] = {}
+        runs = []
+        for gamma in GAMMAS:
+            rows = measured[f"{gamma:.3f}"] = {}
+            for a in MEASURED_SIZES:
+                found, error, table = measure(gamma, a, options.counts, options.seeds)
+                named = dict(problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a)
+                t = np.array(options.counts)
+                runs += [tidy.Run(named, s, dict(t=t, regret=regret)) for s, regret in enumerate(table.T)]
+                bound = min(1.0, exponent("beforehand", gamma, a)[1])
+                rows[f"{a:g}"] = dict(
+                    exponent=found, standard_error=error, bound=bound, last_regret=float(table[-1].mean())
+                )
+                print(
+                    f"gamma {gamma:.3f}  a {a:.1f}  measured {found:.3f} +- {1.96 * error:.3f}  bound {bound:.3f}",
+                    flush=True,
+                )
+            best = curve("pros_n_kons", gamma).min()
             print(
-                f"gamma {gamma:.3f}  a {a:.1f}  measured {found:.3f} +- {1.96 * error:.3f}  bound {bound:.3f}",
-                flush=True,
+                f"gamma {gamma:.3f}: Pros-N-KONS at best {best:.3f} by (8), printed {4 * gamma / (1 + gamma) ** 2:.3f};"
+                f" PKAWV {curve('pkawv', gamma)[-1]:.3f}, optimal {gamma / (1 + gamma):.3f}"
             )
-        best = curve("pros_n_kons", gamma).min()
-        print(
-            f"gamma {gamma:.3f}: Pros-N-KONS at best {best:.3f} by (8), printed {4 * gamma / (1 + gamma) ** 2:.3f};"
-            f" PKAWV {curve('pkawv', gamma)[-1]:.3f}, optimal {gamma / (1 + gamma):.3f}"
-        )
-    theory = {
-        f"{gamma:.3f}": {
-            m: curve(m, gamma)[::20].tolist() for m in ("pkawv", "beforehand", "sketched_kons", "pros_n_kons")
+        theory = {
+            f"{gamma:.3f}": {
+                m: curve(m, gamma)[::20].tolist()
+                for m in ("pkawv", "beforehand", "sketched_kons", "pros_n_kons")
+            }
+            for gamma in GAMMAS
         }
-        for gamma in GAMMAS
-    }
-    summary = dict(
-        config=dict(counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD),
-        data="generated, capacity condition with equality",
-        **results.environment(),
-        measured=measured,
-        theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
-    )
-    results.write_json(options.out / "summary.json", summary)
-    tidy.write(options.out, runs, "pkawv_2019.rates", "regret of PKAWV under a capacity condition")
-    draw(options.out)
+        summary = dict(
+            config=config,
+            data="generated, capacity condition with equality",
+            **results.environment(),
+            measured=measured,
+            theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
+        )
+        opened.finish(summary, runs, "regret of PKAWV under a capacity condition")
+        draw(options.out)
     print(f"summary.json, the tables (curves, summary .parquet) and rates.png are in {options.out}")
 
 
