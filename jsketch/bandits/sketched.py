@@ -15,6 +15,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.bandits.history import Feedback
 from jsketch.bandits.widths import Evidence
 from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
@@ -117,6 +118,13 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
     )
 
 
+def check_room(domain: Arms, capacity: int) -> None:
+    """Raises ValueError for a capacity that no memory holds."""
+    count, inputs = domain.features.shape
+    floats = 3 * capacity**2 + capacity * inputs + count * (inputs + 8)
+    checks.room(floats, domain.features.dtype, capacity=capacity, arms=count)
+
+
 def start(
     domain: Arms,
     kernel: Any,
@@ -204,7 +212,8 @@ def apply_feedback(
 
 
 def grow(state: SketchState, capacity: int) -> SketchState:
-    """The same state with `capacity` >= M slots; the added ones are exactly neutral."""
+    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises ValueError for fewer."""
+    checks.larger(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
     return state.replace(

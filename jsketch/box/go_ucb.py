@@ -26,6 +26,7 @@ from jsketch.box.parametric import GOState
 from jsketch.box.radius import OFUL
 from jsketch.box.search import Ball
 from jsketch.linalg import only_if
+from jsketch.precision import one_dtype
 from jsketch.sketch.tangent import Flat, flatten
 from jsketch.types import Box, BoxQuery, PRNGKey
 
@@ -55,6 +56,7 @@ class GOInfo:
 
 
 @struct.dataclass
+@one_dtype
 class GOUCB:
     """One evaluation at a time, after `initial` uniform ones. Inputs are scaled to [-1,1], values by mean and deviation of
     phase I (`scaling`), so that one set of numbers serves all problems; `printed` has the paper's own.

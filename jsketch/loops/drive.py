@@ -11,6 +11,7 @@ import numpy as np
 from flax import struct
 from jax import Array
 
+from jsketch import checks, told
 from jsketch.loops.advance import next_capacity
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import split_roots
@@ -53,7 +54,10 @@ def drive(
     while driven.t < horizon:
         query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, driven.t), horizon - driven.t)
         arms = np.asarray(query.index)[np.asarray(query.mask)]
-        rewards = np.asarray(objective(arms), dtype=float)
+        told.present(driven.state.domain, query)
+        answer = objective(arms)
+        checks.no_complex(rewards=answer)
+        rewards = np.asarray(answer, dtype=float)
         if rewards.shape != arms.shape:
             raise ValueError(
                 f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."
@@ -65,7 +69,9 @@ def drive(
         y = np.full(query.index.shape, np.nan)
         y[np.asarray(query.mask)] = rewards
         tell_key = jax.random.fold_in(roots.tell, driven.t)
-        new = _tell_growing(bandit, driven.state, query, jnp.asarray(y, domain.features.dtype), tell_key)
+        new = _tell_growing(
+            bandit, driven.state, query, jnp.asarray(y, driven.state.domain.features.dtype), tell_key
+        )
         driven = Driven(new, np.append(driven.arm, arms), np.append(driven.reward, rewards))
     return driven
 

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jsketch import checks
+from jsketch.precision import in_dtype as in_dtype
 from jsketch.types import PRNGKey
 
 
@@ -20,6 +22,8 @@ def check_horizon(horizon: Any) -> None:
         raise ValueError(
             f"horizon counts evaluations and must be an integer of at least 1; {horizon!r} was given."
         )
+    if horizon > checks.MOST:
+        raise ValueError(f"horizon can be at most {checks.MOST:,} evaluations; {horizon!r} was given.")
 
 
 def check_keys(keys: Any, rank: int, wanted: str) -> PRNGKey:
@@ -80,6 +84,7 @@ def check_stream(xs: Any, ys: Any) -> tuple[Array, Array]:
         raise ValueError(
             f"the stream is empty: its examples have shape {xs.shape}, need at least one row and column."
         )
+    checks.no_complex(inputs=xs, labels=ys)
     finite = np.isfinite(np.asarray(xs)).all(1)
     if not finite.all():
         raise ValueError(
@@ -89,13 +94,3 @@ def check_stream(xs: Any, ys: Any) -> tuple[Array, Array]:
     if not jnp.issubdtype(xs.dtype, jnp.floating):
         xs = xs.astype(float)
     return xs, jnp.asarray(ys).astype(xs.dtype)
-
-
-def in_dtype(forecaster: Any, dtype: Any) -> Any:
-    """The forecaster with its floating numbers in the dtype of the examples; those of Python have none of their own."""
-
-    def cast(leaf: Any) -> Any:
-        typed = isinstance(leaf, np.generic | np.ndarray | jax.Array)
-        return jnp.asarray(leaf, dtype) if typed and jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-    return jax.tree.map(cast, forecaster)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization
 
+from jsketch import checks
 from jsketch.loops import saved
 from jsketch.loops.describe import describe, differences
 from jsketch.loops.inputs import check_keys, check_stream, in_dtype
@@ -156,6 +157,7 @@ class Live:
             self.state = self._typed.grow(self.state)
 
     def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
+        checks.no_complex(inputs=xs, labels=ys)
         try:
             xs, ys = check_stream(np.asarray(xs, self.dtype), np.asarray(ys, self.dtype))
         except TypeError as error:
@@ -169,6 +171,7 @@ class Live:
         return np.asarray(xs), np.asarray(ys)
 
     def _example(self, x: Any) -> np.ndarray:
+        checks.no_complex(inputs=x)
         try:
             numbers = np.asarray(x, self.dtype)
         except (TypeError, ValueError) as error:
@@ -181,9 +184,11 @@ class Live:
             raise ValueError(
                 f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not: {x!r}."
             )
+        checks.inputs_of(self.forecaster, numbers[None])
         return numbers
 
     def _label(self, y: Any) -> np.ndarray:
+        checks.no_complex(labels=y)
         try:
             label = np.asarray(y, self.dtype)
         except (TypeError, ValueError) as error:

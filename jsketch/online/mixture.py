@@ -25,6 +25,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.online.step import step as one_step
+from jsketch.precision import in_first_dtype, one_dtype
 from jsketch.types import ForecastInfo, PRNGKey, is_traced
 
 RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guarantee
@@ -41,6 +42,7 @@ class MixtureState:
 
 
 @struct.dataclass
+@one_dtype
 class Mixture:
     """G copies of `forecaster` that differ in the fields named in `grid`, weighted by exp(-eta * their losses).
 
@@ -117,6 +119,7 @@ class Mixture:
         if not hasattr(self.forecaster, method):
             raise AttributeError(f"{type(self.forecaster).__name__} has no {method}")
 
+    @in_first_dtype
     def _predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, ForecastInfo]:
@@ -126,6 +129,7 @@ class Mixture:
         log_weights, prediction = self._weighed(state.log_weights, predictions, y)
         return MixtureState(experts, log_weights), prediction, _together(infos)
 
+    @in_first_dtype
     def _advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, ForecastInfo]:
@@ -245,7 +249,7 @@ def over_regularizations(forecaster: Any, regularizations: Any, bound: ArrayLike
             f"regularizations must be a vector of at least one number, such as np.geomspace(0.01, 100, 9); its shape is"
             f" {values.shape}."
         )
-    checks.positive(regularizations=values)
+    checks.all_positive(regularizations=values)
     mixture = Mixture(forecaster, {"regularization": jnp.asarray(values, float)}, bound, **options)
     mixture._count()
     return mixture
