@@ -142,7 +142,7 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
     if constant.size and table.shape[1] > 1:
         warnings.warn(
             f"features {constant.tolist()} have the same value for every arm and carry no information.",
-            stacklevel=4,
+            stacklevel=5,
         )
     # equal rows have equal projections; unequal ones practically never do
     projection = table @ np.random.default_rng(0).standard_normal(table.shape[1])
@@ -150,7 +150,7 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
     if repeated:
         warnings.warn(
             f"{repeated} of the {table.shape[0]} arms repeat the features of another: to a kernel they are the same arm.",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -255,7 +255,7 @@ def _check_values(domain: Arms, kernel: Any) -> None:
         warnings.warn(
             f"the kernel is not positive semi-definite on these arms: of the Gram matrix of {SAMPLED} of them the least"
             f" eigenvalue is {eigenvalues[0]:.3g}, the largest {eigenvalues[-1]:.3g}. Variances then mean nothing.",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -268,7 +268,7 @@ def _warn_of_precision(domain: Arms, kernel: Any, regularization: Any) -> None:
             f"regularization {regularization} is too small to be meaningful in float32: residuals carry an error of about"
             f" 1e-5 k(x,x), which is divided by it. Use arms in float64 (jax_enable_x64) or a regularization of at"
             f" least {1e-3 * scale:g}.",
-            stacklevel=3,
+            stacklevel=5,
         )
 
 
@@ -318,18 +318,16 @@ def no_complex(**values: Any) -> None:
             raise ValueError(f"{name} must be real numbers; complex ones were given.")
 
 
-def real(**values: Any) -> list[Array]:
-    """The named values as arrays of real numbers. Raises ValueError for complex ones and for what is no number."""
-    arrays = []
-    for name, value in values.items():
-        try:
-            array = jnp.asarray(value)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be real numbers: {error}") from error
-        if not any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
-            raise ValueError(f"{name} must be real numbers; its dtype is {array.dtype}.")
-        arrays.append(array)
-    return arrays
+def real(name: str, value: Any) -> Array:
+    """The named value as an array of real numbers. Raises ValueError for complex ones and for what is no number."""
+    try:
+        kept = isinstance(value, np.ndarray | jax.Array)
+        array = value if kept else jnp.asarray(value) if is_traced(value) else np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be real numbers: {error}") from error
+    if not any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
+        raise ValueError(f"{name} must be real numbers; its dtype is {array.dtype}.")
+    return jnp.asarray(array)
 
 
 def arm_numbers(domain: Arms, **values: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.types import Arms, Query, is_traced
@@ -35,6 +36,18 @@ def on_arms(domain: Arms, query: Query) -> Query:
     return Query(index, query.mask, query.truncated)
 
 
+def limited(limit: ArrayLike | None) -> Array:
+    """The number of evaluations that can be made now, [] int32; without a limit more than any batch holds. Raises ValueError
+    unless it is a whole number of at least 1."""
+    if limit is None:
+        return jnp.asarray(checks.MOST, jnp.int32)
+    if np.shape(limit) != () or not jnp.issubdtype(jnp.result_type(limit), jnp.integer):
+        raise ValueError(f"limit must be a whole number of evaluations; {limit!r} was given.")
+    if not is_traced(limit):
+        checks.at_least_one(limit=limit)
+    return jnp.asarray(limit, jnp.int32)
+
+
 def truncated(query: Query) -> Array:
     """[] bool: the algorithm that asked says that the capacity ended the batch."""
     return jnp.zeros((), bool) if query.truncated is None else jnp.asarray(query.truncated)
@@ -47,7 +60,7 @@ def rewards(query: Query, y: Any, dtype: Any) -> Array:
             f"y must hold one reward for each slot of the query, shape {query.index.shape}, NaN where nothing was observed;"
             f" its shape is {np.shape(y)}."
         )
-    return checks.real(y=y)[0].astype(dtype)
+    return checks.real("y", y).astype(dtype)
 
 
 def present(domain: Arms, query: Query) -> None:
@@ -63,7 +76,7 @@ def present(domain: Arms, query: Query) -> None:
 def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
     """(arm [], rewards [B]) of a query that asks for one arm, that of its first slot in use. Raises ValueError for a second
     one; traced, its reward becomes infinite, which is not used, and flagged."""
-    arm = query.index[jnp.argmax(query.mask)]
+    arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]
     other = query.mask & (query.index != arm)
     if not is_traced(other) and bool(other.any()):
         asked = np.unique(np.asarray(query.index)[np.asarray(query.mask)])

@@ -22,7 +22,6 @@ from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 RULES = ("global", "global_local")
-UNLIMITED = checks.MOST  # evaluations that can be made now
 STATISTICS = ("full", "guaranteed")
 
 
@@ -104,7 +103,7 @@ class BBKB:
             self.local_statistic == "guaranteed",
             self.lazy,
         )
-        limit = jnp.asarray(UNLIMITED if limit is None else limit, jnp.int32)
+        limit = told.limited(limit)
         batch = batches.fill(
             state,
             self.kernel,

@@ -78,7 +78,7 @@ class GPBUCB:
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         nothing_known = state.count == 0
         width, start_variance = self.confidence_width(state), state.posterior.variance
-        limited = jnp.asarray(checks.MOST if limit is None else limit, jnp.int32)
+        limited = told.limited(limit)
         limit = jnp.where(nothing_known, 1, jnp.clip(limited, 1, self.max_batch))
 
         def pick(batch: _Batch) -> _Batch:

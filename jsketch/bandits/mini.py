@@ -73,7 +73,7 @@ class MiniGP:
         return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limited = jnp.asarray(checks.MOST if limit is None else limit, jnp.int32)
+        limited = told.limited(limit)
         limit = jnp.clip(limited, 1, self.max_batch)
         nothing = state.count == 0
         arm = jnp.where(nothing, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32))

@@ -179,7 +179,7 @@ class FixedBKB:
     def ask(self, state: PlateState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         sketch, features = state.sketch, state.domain.features
         width = self.confidence_width(state)
-        limit = jnp.clip(jnp.asarray(self.batch if limit is None else limit, jnp.int32), 1, self.batch)
+        limit = jnp.clip(told.limited(limit), 1, self.batch)
         nothing = (sketch.evidence.count == 0) & (state.pending.sum() == 0)
         begin = (state.pending > 0).sum(dtype=jnp.int32)
         scores = sketch.mean + width * jnp.sqrt(sketch.variance)

@@ -38,7 +38,7 @@ def _batch(
     samples: Array, first_arm: Array, nothing_known: Array, limit: ArrayLike | None, size: int
 ) -> Query:
     """The argmax of each of the sampled functions [B,A]; a single uniform arm while nothing is known."""
-    limit = jnp.clip(jnp.asarray(size if limit is None else limit, jnp.int32), 1, size)
+    limit = jnp.clip(told.limited(limit), 1, size)
     limit = jnp.where(nothing_known, 1, limit)
     index = jnp.where(nothing_known, first_arm, jnp.argmax(samples, 1).astype(jnp.int32))
     return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)

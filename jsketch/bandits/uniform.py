@@ -38,8 +38,8 @@ class Uniform:
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         index = jax.random.randint(key, (self.batch,), 0, state.domain.count, jnp.int32)
-        limit = jnp.asarray(self.batch if limit is None else limit, jnp.int32)
-        return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < jnp.maximum(limit, 1))
+        limit = jnp.maximum(told.limited(limit), 1)
+        return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < limit)
 
     def tell(self, state: UniformState, query: Query, y: Array, key: PRNGKey) -> tuple[UniformState, Info]:
         query, y = told.feedback(state.domain, query, y)

@@ -170,9 +170,10 @@ class GOUCB:
         # a candidate holds its gradient and its move with the image, a start the position, the best, the gradient, the way
         # uphill and their updates
         floats = self.candidates * (2 * model.size + horizon) + self.starts * (10 * model.size + 5 * horizon)
+        floats += horizon * model.size  # a row for each evaluation
         memory.check(
             floats * itemsize,
-            f"{self.candidates} candidates and {self.starts} starts of {model.size} parameters",
+            f"{horizon} evaluations, {self.candidates} candidates and {self.starts} starts of {model.size} parameters",
             "take fewer",
         )
 

@@ -91,7 +91,7 @@ def write(old: Array, new: Array, start: Array, size: Array) -> Array:
 
 def values(query: PointQuery, y: Any) -> Array:
     """The values of a query as floating point numbers [B]. Raises ValueError unless there is one for each slot."""
-    y = checks.real(y=y)[0]
+    y = checks.real("y", y)
     if y.shape != query.mask.shape:
         raise ValueError(
             f"y must hold one value for each slot of the query, shape {query.mask.shape}, NaN for a failed evaluation;"

@@ -53,6 +53,7 @@ def prequential(
     xs, ys = check_stream(xs, ys)
     checks.inputs_of(forecaster, xs)
     key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
+    checks.count(first=first)
     checks.capacity(block=block, **({} if segments is None else {"segments": segments}))
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)

@@ -15,6 +15,7 @@ import numpy as np
 from flax import struct
 from jax import Array
 
+from jsketch import checks
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.checkpoint import numbered, open_checkpoint
 from jsketch.loops.inputs import check_horizon, check_keys
@@ -94,6 +95,7 @@ def run_seeds(
     reward is infinite or the posterior not finite.
     """
     _validate(bandit, problem, horizon)
+    checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
     if strategy not in (None, "vmap", "threads"):
         raise ValueError(f'strategy must be "vmap", "threads" or None; {strategy!r} was given.')
     keys = check_keys(keys, 1, "run_seeds takes an array of keys [S], such as jax.random.split(key, 10)")

@@ -68,8 +68,7 @@ def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> Gaussi
     _check(features, mean_reward, "mean_reward")
     if np.ndim(mean_reward) != 1:
         raise ValueError(f"mean_reward must be a vector [A]; its shape is {np.shape(mean_reward)}.")
-    if not is_traced(noise_std) and not (np.isfinite(noise_std) and np.asarray(noise_std) >= 0):
-        raise ValueError(f"noise_std must be a finite number, at least 0; {noise_std} was given.")
+    checks.nonnegative(noise_std=noise_std)
     features = jnp.asarray(features)
     return GaussianArms(Arms(features), jnp.asarray(np.asarray(mean_reward), features.dtype), noise_std)
 
