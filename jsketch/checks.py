@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,7 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch.types import Arms, Box, Query, is_traced
+from jsketch import memory
+from jsketch.types import Arms, Box, is_traced
+
+MOST = 2**31 - 1  # of what is counted in 32 bits
+SAMPLED = 32  # arms whose Gram matrix is looked at
+INDEFINITE = 1e-4  # of the largest eigenvalue: a negative one beyond is no rounding
 
 
 def _numbers(value: Any) -> np.ndarray:
@@ -24,41 +30,59 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
 
 
-def positive(**values: Any) -> None:
-    """Raises ValueError unless every named value is a finite number > 0."""
+def _hold(
+    values: dict[str, Any], holds: Callable[[np.ndarray], Any], words: str, scalar: bool = True
+) -> None:
     for name, value in values.items():
-        if not is_traced(value) and not np.all(np.isfinite(_numbers(value)) & (_numbers(value) > 0)):
-            raise ValueError(f"{name} must be a finite number above 0; {value} was given.")
+        if scalar and _shape(value) != ():
+            raise ValueError(
+                f"{name} must be one number; an array of shape {_shape(value)} was given. To try several, use jax.vmap."
+            )
+        if not is_traced(value) and not np.all(holds(_numbers(value))):
+            raise ValueError(f"{name} {words}; {value} was given.")
+
+
+def _is_positive(numbers: np.ndarray) -> Any:
+    return np.isfinite(numbers) & (numbers > 0)
+
+
+def _is_nonnegative(numbers: np.ndarray) -> Any:
+    return np.isfinite(numbers) & (numbers >= 0)
+
+
+def positive(**values: Any) -> None:
+    """Raises ValueError unless every named value is one finite number > 0."""
+    _hold(values, _is_positive, "must be a finite number above 0")
 
 
 def nonnegative(**values: Any) -> None:
-    """Raises ValueError unless every named value is a finite number >= 0."""
-    for name, value in values.items():
-        if not is_traced(value) and not np.all(np.isfinite(_numbers(value)) & (_numbers(value) >= 0)):
-            raise ValueError(f"{name} must be a finite number, at least 0; {value} was given.")
+    """Raises ValueError unless every named value is one finite number >= 0."""
+    _hold(values, _is_nonnegative, "must be a finite number, at least 0")
+
+
+def all_positive(**values: Any) -> None:
+    """Raises ValueError unless every number of every named array is finite and > 0."""
+    _hold(values, _is_positive, "must be finite numbers above 0", scalar=False)
+
+
+def all_nonnegative(**values: Any) -> None:
+    """Raises ValueError unless every number of every named array is finite and >= 0."""
+    _hold(values, _is_nonnegative, "must be finite numbers, at least 0", scalar=False)
 
 
 def probability(**values: Any) -> None:
-    """Raises ValueError unless every named value lies strictly between 0 and 1."""
-    for name, value in values.items():
-        if not is_traced(value) and not np.all((_numbers(value) > 0) & (_numbers(value) < 1)):
-            raise ValueError(
-                f"{name} is a probability and must lie strictly between 0 and 1; {value} was given."
-            )
+    """Raises ValueError unless every named value is one number strictly between 0 and 1."""
+    _hold(values, lambda p: (p > 0) & (p < 1), "is a probability and must lie strictly between 0 and 1")
 
 
 def fraction(**values: Any) -> None:
-    """Raises ValueError unless every named value lies in [0, 1]."""
-    for name, value in values.items():
-        if not is_traced(value) and not np.all((_numbers(value) >= 0) & (_numbers(value) <= 1)):
-            raise ValueError(f"{name} must lie between 0 and 1; {value} was given.")
+    """Raises ValueError unless every named value is one number in [0, 1]."""
+    _hold(values, lambda p: (p >= 0) & (p <= 1), "must lie between 0 and 1")
 
 
 def at_least_one(**values: Any) -> None:
-    """Raises ValueError unless every named value is >= 1."""
-    for name, value in values.items():
-        if not is_traced(value) and not np.all(_numbers(value) >= 1):
-            raise ValueError(f"{name} must be at least 1; {value} was given.")
+    """Raises ValueError unless every named value is one finite number >= 1."""
+    _hold(values, lambda x: np.isfinite(x) & (x >= 1), "must be at least 1")
 
 
 def confidence(bandit: Any) -> None:
@@ -71,7 +95,7 @@ def confidence(bandit: Any) -> None:
 def arms(domain: Arms) -> Arms:
     """The arms as JAX arrays. Raises ValueError for arms of a wrong rank, an empty set or non-finite features; warns of what
     is likely a mistake."""
-    features = domain.features if hasattr(domain.features, "shape") else np.asarray(domain.features)
+    features = table(domain.features)
     if jnp.ndim(features) != 2:
         raise ValueError(
             f"arms must be a matrix [A, d], one candidate a row; an array of shape {jnp.shape(features)} was given."
@@ -82,19 +106,33 @@ def arms(domain: Arms) -> Arms:
             f"there is nothing to choose from: arms have shape {features.shape}, need at least one row and column."
         )
     if not jnp.issubdtype(features.dtype, jnp.floating):
-        raise ValueError(f"arms must be floating point numbers; their dtype is {features.dtype}.")
+        raise ValueError(
+            f"arms must be floating point numbers, such as x.astype(float); their dtype is {features.dtype}."
+        )
     if is_traced(features):
         return domain
-    table = np.asarray(features)
-    finite = np.isfinite(table)
+    numbers = np.asarray(features)
+    finite = np.isfinite(numbers)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
         raise ValueError(
-            f"arms must be finite; arm {row}, feature {column} is {table[row, column]}"
+            f"arms must be finite; arm {row}, feature {column} is {numbers[row, column]}"
             f" ({(~finite).sum()} such values in all). Remove or impute them."
         )
-    _warn_of_degenerate_features(table)
+    _warn_of_degenerate_features(numbers)
     return Arms(jnp.asarray(features))
+
+
+def table(features: Any) -> Any:
+    """An array as it is; a DataFrame, or lists of numbers, as a floating point array. Raises ValueError for what holds
+    anything but real numbers."""
+    if isinstance(features, np.ndarray | jax.Array):
+        return features
+    try:
+        numbers = np.asarray(features)
+        return numbers if numbers.dtype.kind in "fcV" else numbers.astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"features must be a matrix of numbers: {error}.") from error
 
 
 def _warn_of_degenerate_features(table: np.ndarray) -> None:
@@ -104,7 +142,7 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
     if constant.size and table.shape[1] > 1:
         warnings.warn(
             f"features {constant.tolist()} have the same value for every arm and carry no information.",
-            stacklevel=4,
+            stacklevel=5,
         )
     # equal rows have equal projections; unequal ones practically never do
     projection = table @ np.random.default_rng(0).standard_normal(table.shape[1])
@@ -112,7 +150,7 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
     if repeated:
         warnings.warn(
             f"{repeated} of the {table.shape[0]} arms repeat the features of another: to a kernel they are the same arm.",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -157,29 +195,67 @@ def a_kernel(kernel: Any) -> None:
         )
 
 
+def kernel_on(kernel: Any, x: Any) -> None:
+    """Raises ValueError for what is no kernel, and, where the kernel itself can say so (a method `check`), for numbers that
+    make none and inputs x [n,d] that it is not defined for."""
+    a_kernel(kernel)
+    if is_traced(kernel, x):
+        return
+    if hasattr(kernel, "check"):
+        kernel.check(x)
+    if hasattr(kernel, "check_inputs"):
+        kernel.check_inputs(x)
+
+
+def inputs_of(forecaster: Any, x: Any) -> None:
+    """Raises ValueError for examples x [n,d] that the kernel of a forecaster, or of a mixture's, is not defined for."""
+    kernel: Any = getattr(getattr(forecaster, "forecaster", forecaster), "kernel", None)
+    if hasattr(kernel, "check_inputs") and not is_traced(x):
+        kernel.check_inputs(x)
+
+
+def features_of(maker: Any, method: str, wanted: str) -> None:
+    """Raises ValueError for a feature map without that method."""
+    if isinstance(maker, type) or not callable(getattr(maker, method, None)):
+        raise ValueError(f"features must be {wanted}; {maker!r} was given.")
+
+
 def model(domain: Arms, kernel: Any, regularization: Any) -> None:
-    """Raises ValueError for a kernel that does not fit the arms; warns when float32 cannot resolve variances at this
-    regularization (theory.md E1)."""
+    """Raises ValueError for a kernel that does not fit the arms; warns where it is not positive semi-definite, and when
+    float32 cannot resolve variances at this regularization (theory.md E1)."""
     a_kernel(kernel)
     if is_traced(domain, kernel):
         return
     # inside somebody's jit even constants are traced, unless evaluated now
     with jax.ensure_compile_time_eval():
+        kernel_on(kernel, domain.features)
         _check_values(domain, kernel)
         _warn_of_precision(domain, kernel, regularization)
 
 
 def _check_values(domain: Arms, kernel: Any) -> None:
+    # always as many, so that one shape is compiled
+    some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
+    x = domain.features[some]
     try:
-        value = np.asarray(kernel.gram(domain.features[:1], domain.features[:1]))
+        gram = np.asarray(kernel.gram(x, x), float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features ({error}). An ARD kernel"
             " needs one lengthscale a feature."
         ) from error
-    if not np.isfinite(value).all():
+    if not np.isfinite(gram).all():
+        row, column = np.argwhere(~np.isfinite(gram))[0]
         raise ValueError(
-            f"k(x, x) of the first arm is {value[0, 0]}: check the numbers of the kernel {kernel}."
+            f"k(x, y) of arms {some[row]} and {some[column]} is {gram[row, column]}: check the numbers of the kernel"
+            f" {kernel}."
+        )
+    eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
+    if eigenvalues[0] < -INDEFINITE * max(eigenvalues[-1], 0):
+        warnings.warn(
+            f"the kernel is not positive semi-definite on these arms: of the Gram matrix of {SAMPLED} of them the least"
+            f" eigenvalue is {eigenvalues[0]:.3g}, the largest {eigenvalues[-1]:.3g}. Variances then mean nothing.",
+            stacklevel=5,
         )
 
 
@@ -192,22 +268,40 @@ def _warn_of_precision(domain: Arms, kernel: Any, regularization: Any) -> None:
             f"regularization {regularization} is too small to be meaningful in float32: residuals carry an error of about"
             f" 1e-5 k(x,x), which is divided by it. Use arms in float64 (jax_enable_x64) or a regularization of at"
             f" least {1e-3 * scale:g}.",
-            stacklevel=3,
+            stacklevel=5,
         )
 
 
-def capacity(**values: int) -> None:
-    """Raises ValueError unless every named static capacity is an integer >= 1."""
+def _integer(values: dict[str, int], least: int, words: str) -> None:
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1; {value!r} was given.")
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name} must be an integer{words} {least}; {value!r} was given.")
+        if value > MOST:
+            raise ValueError(f"{name} can be at most {MOST:,}; {value!r} was given.")
+
+
+def capacity(**values: int) -> None:
+    """Raises ValueError unless every named static capacity is an integer >= 1 that 32 bits hold."""
+    _integer(values, 1, " of at least")
 
 
 def count(**values: int) -> None:
-    """Raises ValueError unless every named static count is an integer >= 0."""
+    """Raises ValueError unless every named static count is an integer >= 0 that 32 bits hold."""
+    _integer(values, 0, ", at least")
+
+
+def larger(before: int, **values: int) -> None:
+    """Raises ValueError unless the named capacity to grow to is an integer, at least the one before."""
+    capacity(**values)
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-            raise ValueError(f"{name} must be an integer, at least 0; {value!r} was given.")
+        if value < before:
+            raise ValueError(f"{name} can only grow: it is {before}, and {value} was given.")
+
+
+def room(numbers: int, dtype: Any, **sizes: int) -> None:
+    """Raises ValueError when so many numbers, which the named sizes ask for, are more than the memory holds."""
+    said = " and ".join(f"{name} = {size:,}" for name, size in sizes.items())
+    memory.check(int(numbers) * jnp.dtype(dtype).itemsize, said, "take less")
 
 
 def choice(choices: tuple[str, ...], **values: Any) -> None:
@@ -217,15 +311,30 @@ def choice(choices: tuple[str, ...], **values: Any) -> None:
             raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
 
 
-def rewards(query: Query, y: Any) -> Array:
-    """The rewards as floating point numbers. Raises ValueError unless there is one for each slot of the query."""
-    if _shape(y) != query.index.shape:
-        raise ValueError(
-            f"y must hold one reward for each slot of the query, shape {query.index.shape}, NaN where nothing was observed;"
-            f" its shape is {_shape(y)}."
+def no_complex(**values: Any) -> None:
+    """Raises ValueError for complex numbers, which would lose their imaginary part without a word."""
+    for name, value in values.items():
+        if np.iscomplexobj(value):
+            raise ValueError(f"{name} must be real numbers; complex ones were given.")
+
+
+def real(name: str, value: Any) -> Any:
+    """The named value as an array of real numbers: NumPy's, or JAX's where it was one. Raises ValueError for complex ones
+    and for what is no number."""
+    try:
+        array = (
+            value
+            if isinstance(value, jax.Array)
+            else jnp.asarray(value)
+            if is_traced(value)
+            else np.asarray(value)
         )
-    y = jnp.asarray(y)
-    return y if jnp.issubdtype(y.dtype, jnp.floating) else y.astype(jnp.zeros(()).dtype)
+        array = array.astype(float) if array.dtype == object else array  # numbers of Python, perhaps
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be real numbers: {error}.") from error
+    if not any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
+        raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
+    return array
 
 
 def arm_numbers(domain: Arms, **values: Any) -> None:
@@ -241,16 +350,3 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
         outside = numbers[(numbers < 0) | (numbers >= domain.count)]
         if outside.size:
             raise ValueError(f"{name} names arm {outside[0]}; the arms are 0 to {domain.count - 1}.")
-
-
-def history(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
-    """Raises ValueError unless past evaluations are finite vectors [A] with counts >= 0."""
-    for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
-        if _shape(value) != (domain.count,):
-            raise ValueError(
-                f"{name} must hold one number for each of the {domain.count} arms; its shape is {_shape(value)}."
-            )
-    if not is_traced(pull_counts, reward_sums):
-        nonnegative(pull_counts=pull_counts)
-        if not np.isfinite(_numbers(reward_sums)).all():
-            raise ValueError("reward_sums must be finite.")

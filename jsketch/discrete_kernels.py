@@ -6,6 +6,7 @@ point features; `pack_bits` stores 16 bits in each, which float32 and float64 ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -49,6 +50,14 @@ def _ratio(common: Array, total: Array) -> Array:
     return jnp.where(total > 0, common / jnp.where(total > 0, total, 1), 1)
 
 
+def _refuse(x: Any, wrong: Callable[[np.ndarray], np.ndarray], wanted: str) -> None:
+    numbers = np.asarray(x)
+    found = np.argwhere(wrong(numbers))
+    if len(found):
+        row, column = found[0]
+        raise ValueError(f"this kernel compares {wanted}; input [{row}, {column}] is {numbers[row, column]}.")
+
+
 @struct.dataclass
 class Tanimoto:
     """|a and b| / |a or b| of sets given as bits: zeros and ones [n,L], or words of `pack_bits` (static `packed`).
@@ -70,6 +79,15 @@ class Tanimoto:
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
+    def check_inputs(self, x: Any) -> None:
+        """Raises ValueError for anything but bits: of counts the ratio is no kernel."""
+        if self.packed:
+            _refuse(
+                x, lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0), f"words of {WORD} bits, from pack_bits"
+            )
+        else:
+            _refuse(x, lambda t: (t != 0) & (t != 1), "zeros and ones (MinMax compares counts)")
+
 
 @struct.dataclass
 class MinMax:
@@ -87,3 +105,7 @@ class MinMax:
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
+
+    def check_inputs(self, x: Any) -> None:
+        """Raises ValueError for negative numbers, of which the ratio is no kernel."""
+        _refuse(x, lambda t: t < 0, "numbers, at least 0")

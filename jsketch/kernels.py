@@ -2,6 +2,8 @@
 
 Two methods make a kernel: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`; they combine by
 `Scaled`, `Sum` and `Product`. Lengthscales are one number or one per input (ARD, [d]), in the units of the inputs.
+Two more are optional, and called on the host, where values are known: `check(x)` raises ValueError for numbers that make no
+kernel of inputs x [n,d], and `check_inputs(x)` for inputs that it is not defined for.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.discrete_kernels import MinMax, Tanimoto
 from jsketch.linalg import matmul
+from jsketch.precision import one_dtype
+from jsketch.tables import Precomputed, index_features
 
 __all__ = [
     "Gaussian",
@@ -84,11 +89,22 @@ def _scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike, direct
     return squared_distances(x / lengthscale, y / lengthscale, direct=direct)
 
 
+def _check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:
+    checks.all_positive(lengthscale=lengthscale)
+    shape, inputs = jnp.shape(lengthscale), jnp.shape(x)[1]
+    if shape not in ((), (1,), (inputs,)):
+        raise ValueError(
+            f"the kernel cannot be evaluated on inputs [n, {inputs}]: its lengthscale has shape {shape}. An ARD kernel needs"
+            " one lengthscale a feature."
+        )
+
+
 def _ones(x: Array) -> Array:
     return jnp.ones(x.shape[0], x.dtype)
 
 
 @struct.dataclass
+@one_dtype
 class Gaussian:
     """exp(-|x-y|^2 / (2 lengthscale^2)), lengthscale [] or [d]."""
 
@@ -99,6 +115,9 @@ class Gaussian:
 
     def diag(self, x: Array) -> Array:
         return _ones(x)
+
+    def check(self, x: Any) -> None:
+        _check_lengthscale(self.lengthscale, x)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -125,6 +144,7 @@ def _root(squared: Array) -> Array:
 
 
 @struct.dataclass
+@one_dtype
 class Matern:
     """Matern kernel of smoothness nu = 1/2, 3/2 or 5/2 (static), lengthscale [] or [d]."""
 
@@ -132,10 +152,7 @@ class Matern:
     nu: float = struct.field(pytree_node=False, default=2.5)
 
     def gram(self, x: Array, y: Array) -> Array:
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise ValueError(
-                f"Matern has closed forms for nu = 0.5, 1.5 and 2.5 only; nu = {self.nu} was given."
-            )
+        self._check_nu()
         # exp(-r) has a kink at 0, where the square root turns an error of eps in the square into one of 1e-8
         squared = 2 * self.nu * _scaled_squared_distances(x, y, self.lengthscale, direct=self.nu == 0.5)
         return _matern(squared, self.nu)
@@ -143,8 +160,19 @@ class Matern:
     def diag(self, x: Array) -> Array:
         return _ones(x)
 
+    def check(self, x: Any) -> None:
+        self._check_nu()
+        _check_lengthscale(self.lengthscale, x)
+
+    def _check_nu(self) -> None:
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise ValueError(
+                f"Matern has closed forms for nu = 0.5, 1.5 and 2.5 only; nu = {self.nu} was given."
+            )
+
 
 @struct.dataclass
+@one_dtype
 class RationalQuadratic:
     """(1 + |x-y|^2 / (2 alpha lengthscale^2))^-alpha: a scale mixture of Gaussian kernels."""
 
@@ -159,8 +187,13 @@ class RationalQuadratic:
     def diag(self, x: Array) -> Array:
         return _ones(x)
 
+    def check(self, x: Any) -> None:
+        _check_lengthscale(self.lengthscale, x)
+        checks.positive(alpha=self.alpha)
+
 
 @struct.dataclass
+@one_dtype
 class Linear:
     """x . y / lengthscale^2, lengthscale [] or [d]."""
 
@@ -172,8 +205,12 @@ class Linear:
     def diag(self, x: Array) -> Array:
         return jnp.square(x / self.lengthscale).sum(1)
 
+    def check(self, x: Any) -> None:
+        _check_lengthscale(self.lengthscale, x)
+
 
 @struct.dataclass
+@one_dtype
 class Polynomial:
     """(x . y / lengthscale^2 + offset)^degree, degree static, offset >= 0."""
 
@@ -187,27 +224,14 @@ class Polynomial:
     def diag(self, x: Array) -> Array:
         return (Linear(self.lengthscale).diag(x) + self.offset) ** self.degree
 
-
-@struct.dataclass
-class Precomputed:
-    """A table of kernel values [A,A] for arms that are not vectors; the arms' features are then `index_features(A)`."""
-
-    table: Array  # [A, A], symmetric positive semi-definite
-
-    def gram(self, x: Array, y: Array) -> Array:
-        return self.table[x[:, 0].astype(jnp.int32)[:, None], y[:, 0].astype(jnp.int32)[None, :]]
-
-    def diag(self, x: Array) -> Array:
-        index = x[:, 0].astype(jnp.int32)
-        return self.table[index, index]
-
-
-def index_features(table: Array) -> Array:
-    """Features [A,1] that name the rows of a `Precomputed` table [A,A]."""
-    return jnp.arange(table.shape[0], dtype=table.dtype)[:, None]
+    def check(self, x: Any) -> None:
+        _check_lengthscale(self.lengthscale, x)
+        checks.nonnegative(offset=self.offset)
+        checks.capacity(degree=self.degree)
 
 
 @struct.dataclass
+@one_dtype
 class Scaled:
     """variance * kernel."""
 
@@ -220,8 +244,15 @@ class Scaled:
     def diag(self, x: Array) -> Array:
         return self.variance * self.kernel.diag(x)
 
+    def check(self, x: Any) -> None:
+        checks.nonnegative(variance=self.variance)
+
+    def check_inputs(self, x: Any) -> None:
+        checks.kernel_on(self.kernel, x)
+
 
 @struct.dataclass
+@one_dtype
 class Sum:
     """left + right."""
 
@@ -234,8 +265,13 @@ class Sum:
     def diag(self, x: Array) -> Array:
         return self.left.diag(x) + self.right.diag(x)
 
+    def check_inputs(self, x: Any) -> None:
+        checks.kernel_on(self.left, x)
+        checks.kernel_on(self.right, x)
+
 
 @struct.dataclass
+@one_dtype
 class Product:
     """left * right."""
 
@@ -247,3 +283,7 @@ class Product:
 
     def diag(self, x: Array) -> Array:
         return self.left.diag(x) * self.right.diag(x)
+
+    def check_inputs(self, x: Any) -> None:
+        checks.kernel_on(self.left, x)
+        checks.kernel_on(self.right, x)

@@ -8,7 +8,8 @@ and choices are static) with three pure methods:
     tell(state, query, y, key)        -> (state, Info)
 
 `limit` is the number of evaluations that can be made now (a traced integer is fine); a batch that would be longer is
-cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed".
+cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed". A reward of an arm that is not
+there is a ValueError; where the arms are traced it is not applied, and flagged `nonfinite` as an infinite one is.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ PRNGKey = Array
 
 @struct.dataclass
 class Arms:
-    """A finite domain: A candidates with d features each. For a `Precomputed` kernel, features are arm indices [A, 1]."""
+    """A finite domain: A candidates with d features each, an array or anything that NumPy makes one of (a DataFrame of
+    floating point numbers). For a `Precomputed` kernel, features are arm indices [A, 1]."""
 
     features: Array  # [A, d]
 
     @property
     def count(self) -> int:
-        return self.features.shape[0]
+        return len(self.features)
 
 
 @struct.dataclass
@@ -49,6 +51,8 @@ class Query:
 
     index: Array  # [B] int32, arm of each evaluation
     mask: Array  # [B] bool, true for a slot that is to be evaluated
+    # [] bool, the batch was ended by its capacity B and not by its rule; None where no rule ends a batch
+    truncated: Array | None = None
 
     @property
     def size(self) -> Array:
@@ -68,7 +72,8 @@ class Info:
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
-    nonfinite: Array  # [] bool, a reward was infinite (and ignored) or the posterior is not finite
+    # [] bool, a reward was infinite or of an arm that is not there (and ignored), or the posterior is not finite
+    nonfinite: Array
 
 
 class Bandit(Protocol):

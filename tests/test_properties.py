@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import CASES, HORIZON, VARIANTS, problem
 
-from jsketch import Arms, loops
+from jsketch import Arms, Query, loops
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
@@ -193,6 +193,28 @@ def test_an_infinite_reward_is_flagged_and_not_used(cache, name):
     told, info = cache.tell(bandit, state, query, y.at[0].set(jnp.inf), KEY)
     assert bool(info.nonfinite)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(told) if jnp.issubdtype(x.dtype, jnp.floating))
+
+
+@variants_too
+@pytest.mark.parametrize("arm", [60, 5000, -1])
+def test_an_arm_that_is_not_there_is_refused(cache, name, arm):
+    bandit, state = CASES[name], cache.run(name).state.replace(domain=problem().arms)
+    query = Query(jnp.array([3, arm], jnp.int32), jnp.ones(2, bool))
+    with pytest.raises(ValueError, match=f"names arm {arm}; the arms are 0 to 59"):
+        bandit.tell(state, query, jnp.zeros(2), KEY)
+    if hasattr(bandit, "pend"):
+        with pytest.raises(ValueError, match=f"names arm {arm}; the arms are 0 to 59"):
+            bandit.pend(state, query)
+
+
+@each
+def test_a_traced_arm_that_is_not_there_is_flagged_and_not_used(cache, name):
+    bandit, state, query, y = cache.midway(name)
+    masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
+    for arm in (60, 5000, -1):
+        told, info = cache.tell(bandit, state, query.replace(index=query.index.at[0].set(arm)), y, KEY)
+        assert bool(info.nonfinite) and int(info.observed) == int(query.size) - 1
+        leaves_equal(told, masked)
 
 
 @fewer

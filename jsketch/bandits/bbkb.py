@@ -14,10 +14,11 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import batches, history, sketched, widths
 from jsketch.bandits.bkb import past
 from jsketch.bandits.sketched import SketchState
+from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 RULES = ("global", "global_local")
@@ -25,6 +26,7 @@ STATISTICS = ("full", "guaranteed")
 
 
 @struct.dataclass
+@one_dtype
 class BBKB:
     """BBKB over finite arms; a batch and one refresh a round."""
 
@@ -77,6 +79,8 @@ class BBKB:
         checks.choice(RULES, rule=self.rule)
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
         checks.model(domain, self.kernel, self.regularization)
+        sketched.check_room(domain, self.capacity)
+        checks.room(4 * self.max_batch, domain.features.dtype, max_batch=self.max_batch)
         known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
@@ -99,7 +103,7 @@ class BBKB:
             self.local_statistic == "guaranteed",
             self.lazy,
         )
-        limit = jnp.asarray(self.max_batch if limit is None else limit, jnp.int32)
+        limit = told.limited(limit)
         batch = batches.fill(
             state,
             self.kernel,
@@ -110,15 +114,18 @@ class BBKB:
             self.max_batch,
         )
         arms, size = batch.arms, batch.size
+        truncated = (size >= self.max_batch) & (batch.bound <= self.ratio) & (limit > self.max_batch)
         if self.initial is not None:
             first = jnp.asarray(self.initial, jnp.int32)
             begins = state.evidence.count == 0
             arms = jnp.where(begins, jnp.pad(first, (0, self.max_batch - first.shape[0])), arms)
             size = jnp.where(begins, jnp.clip(limit, 1, first.shape[0]), size)
-        return Query(index=arms, mask=jnp.arange(self.max_batch, dtype=jnp.int32) < size)
+            truncated = truncated & ~begins
+        mask = jnp.arange(self.max_batch, dtype=jnp.int32) < size
+        return Query(index=arms, mask=mask, truncated=truncated if self.max_batch > 1 else None)
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
-        y = checks.rewards(query, y)
+        query, y = told.feedback(state.domain, query, y)
         feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
         new, info = sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
         if self.initial is not None:
@@ -127,7 +134,7 @@ class BBKB:
             new = jax.tree.map(
                 lambda x, y: jnp.where(begins, x, y), sketched.known_from_here(new, self.regularization), new
             )
-        return new, info.replace(truncated=query.mask.all() if self.max_batch > 1 else info.truncated)
+        return new, info.replace(truncated=told.truncated(query))
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""

@@ -15,9 +15,10 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import history, sketched, widths
 from jsketch.bandits.sketched import SketchState
+from jsketch.precision import one_dtype
 from jsketch.sketch import bless
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
@@ -32,7 +33,7 @@ def past(
                 "reward_sums and dictionary describe past evaluations: give pull_counts with them."
             )
         return None
-    checks.history(domain, pull_counts, reward_sums)
+    told.past(domain, pull_counts, reward_sums)
     dtype = domain.features.dtype
     counts, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
     if isinstance(dictionary, str):
@@ -41,7 +42,8 @@ def past(
         keep = counts > 0
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
-        keep = jnp.zeros(domain.count, bool).at[jnp.asarray(dictionary)].set(True)
+        # an empty list has no integer dtype of its own
+        keep = jnp.zeros(domain.count, bool).at[jnp.asarray(dictionary, jnp.int32)].set(True)
     if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
         raise ValueError(
             f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}: raise `capacity`."
@@ -69,6 +71,7 @@ def _sampled_dictionary(bandit: Any, domain: Arms, key: PRNGKey, counts: Array, 
 
 
 @struct.dataclass
+@one_dtype
 class BKB:
     """BKB over finite arms; one evaluation and one refresh a round, O((A + n) m^2 + m^3)."""
 
@@ -98,6 +101,7 @@ class BKB:
         checks.capacity(capacity=self.capacity)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
+        sketched.check_room(domain, self.capacity)
         known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
@@ -116,7 +120,7 @@ class BKB:
         return Query(index=arm[None], mask=jnp.ones(1, bool))
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
-        y = checks.rewards(query, y)
+        query, y = told.feedback(state.domain, query, y)
         feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
         return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 

@@ -15,9 +15,10 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
-from jsketch.bandits import history
+from jsketch import checks, told
+from jsketch.bandits import features, history
 from jsketch.linalg import put
+from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 
@@ -32,6 +33,7 @@ class EvolutionState:
 
 
 @struct.dataclass
+@one_dtype
 class RegularizedEvolution:
     """The best of a random tournament mutates into a random neighbour, which replaces the oldest; O(sample) a step."""
 
@@ -49,6 +51,7 @@ class RegularizedEvolution:
             )
         _check_table(self.neighbours, domain)
         dtype = domain.features.dtype
+        checks.room(2 * self.population, dtype, population=self.population)
         empty = jnp.zeros(self.population, jnp.int32)
         return EvolutionState(domain, empty, jnp.zeros(self.population, dtype), jnp.zeros((), jnp.int32))
 
@@ -68,19 +71,23 @@ class RegularizedEvolution:
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[EvolutionState, Info]:
         """A failed evaluation (NaN) has no place in the population."""
-        y = checks.rewards(query, y)
-        observed = history.usable(query, y)[0]
-        slot = state.count % self.population
-        born = state.replace(
-            members=put(state.members, slot, query.index[0]),
-            rewards=put(state.rewards, slot, y[0]),
-            count=state.count + 1,
-        )
-        new = jax.tree.map(lambda a, b: jnp.where(observed, a, b), born, state)
+        query, y = told.feedback(state.domain, query, y)
+        observed = history.usable(query, y)
+
+        def one(i: Array, before: EvolutionState) -> EvolutionState:
+            slot = before.count % self.population
+            born = before.replace(
+                members=put(before.members, slot, query.index[i]),
+                rewards=put(before.rewards, slot, y[i]),
+                count=before.count + 1,
+            )
+            return jax.tree.map(lambda a, b: jnp.where(observed[i], a, b), born, before)
+
+        new = features.over_slots(one, state.replace(domain=None), query).replace(domain=state.domain)
         false = jnp.zeros((), bool)
         info = Info(
             batch_size=query.size.astype(jnp.int32),
-            observed=observed.astype(jnp.int32),
+            observed=observed.sum(dtype=jnp.int32),
             dictionary_size=jnp.minimum(new.count, self.population),
             width=jnp.zeros((), y.dtype),
             overflow=false,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
 
-from jsketch import checks
+from jsketch import told
 from jsketch.bandits import history, widths
 from jsketch.posterior import features as posteriors
 from jsketch.posterior.features import FeaturePosterior
@@ -77,7 +77,7 @@ def best(state: FeatureState, scores: Array) -> Query:
 
 def learn(bandit: Any, state: FeatureState, query: Query, y: Array) -> tuple[FeatureState, Info]:
     """The state after the rewards y [B] of a query, and its info."""
-    y = checks.rewards(query, y)
+    query, y = told.feedback(state.domain, query, y)
     observed = history.usable(query, y)
 
     def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:

@@ -19,6 +19,7 @@ from jsketch import checks
 from jsketch.bandits import features, widths
 from jsketch.bandits.features import FeatureState
 from jsketch.posterior import features as posteriors
+from jsketch.precision import one_dtype
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.types import Arms, Info, PRNGKey, Query
@@ -34,6 +35,7 @@ def _start(bandit: Any, domain: Arms, key: PRNGKey) -> FeatureState:
     checks.positive(scale=bandit.scale)
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
+    checks.features_of(bandit.features, "draw", "RandomFourier or QuadratureFourier, from sketch.fourier")
     arm_key, feature_key = jax.random.split(key)
     arms = domain.features
     drawn = bandit.features.draw(bandit.kernel, arms.shape[1], feature_key, arms.dtype)
@@ -41,6 +43,7 @@ def _start(bandit: Any, domain: Arms, key: PRNGKey) -> FeatureState:
 
 
 @struct.dataclass
+@one_dtype
 class FourierUCB:
     """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel; O(A M + M^2) a step."""
 
@@ -73,6 +76,7 @@ class FourierUCB:
 
 
 @struct.dataclass
+@one_dtype
 class FourierTS:
     """Thompson sampling with Fourier features, by quadrature (TS-QFF, the default) or random; O(A M + M^2) a step.
 

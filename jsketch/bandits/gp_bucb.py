@@ -13,12 +13,13 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import widths
 from jsketch.bandits.gp_ucb import ExactState, exact_evidence, learn, start
 from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
+from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 RULES = ("product", "sum")
@@ -33,6 +34,7 @@ class _Batch(NamedTuple):
 
 
 @struct.dataclass
+@one_dtype
 class GPBUCB:
     """Exact GP-UCB in adaptive batches over finite arms; O(A (N + D)) a pick."""
 
@@ -56,7 +58,13 @@ class GPBUCB:
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch, new_arms=self.new_arms)
         checks.choice(RULES, rule=self.rule)
-        return start(self, domain, key)
+        state = start(self, domain, key)
+        rows, dtype = self.capacity + self.new_arms, state.count.dtype
+        checks.room(
+            rows * (state.domain.count + 2 * rows), dtype, capacity=self.capacity, new_arms=self.new_arms
+        )
+        checks.room(self.max_batch, dtype, max_batch=self.max_batch)
+        return state
 
     def confidence_width(self, state: ExactState) -> Array:
         """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch (theory.md C-B3)."""
@@ -70,10 +78,8 @@ class GPBUCB:
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         nothing_known = state.count == 0
         width, start_variance = self.confidence_width(state), state.posterior.variance
-        limit = jnp.clip(
-            jnp.asarray(self.max_batch if limit is None else limit, jnp.int32), 1, self.max_batch
-        )
-        limit = jnp.where(nothing_known, 1, limit)
+        limited = told.limited(limit)
+        limit = jnp.where(nothing_known, 1, jnp.clip(limited, 1, self.max_batch))
 
         def pick(batch: _Batch) -> _Batch:
             now = batch.posterior
@@ -94,13 +100,15 @@ class GPBUCB:
         zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
         first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, room, one, jnp.ones((), bool))
         batch = lax.while_loop(go_on, pick, first)
-        return Query(index=batch.arms, mask=jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size)
+        mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
+        # by its capacity of picks, or of new directions
+        full = (batch.size >= self.max_batch) & (limited > self.max_batch) & (self.max_batch > 1)
+        missing = ~batch.fits & (batch.size < limit)
+        return Query(index=batch.arms, mask=mask, truncated=(full | missing) & (batch.bound <= self.ratio))
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
         new, info = learn(self, state, query, y, self.confidence_width(state))
-        ended = query.mask.all() if self.max_batch > 1 else jnp.zeros((), bool)
-        full = new.posterior.used - state.posterior.used > self.new_arms
-        return new, info.replace(truncated=ended | full)
+        return new, info.replace(truncated=told.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""

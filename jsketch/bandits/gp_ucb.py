@@ -13,10 +13,11 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import history, widths
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
+from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
@@ -41,6 +42,8 @@ def start(bandit: Any, domain: Arms, key: PRNGKey) -> ExactState:
     checks.capacity(capacity=bandit.capacity)
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
+    table = bandit.capacity * (domain.count + 2 * bandit.capacity)
+    checks.room(table, domain.features.dtype, capacity=bandit.capacity, arms=domain.count)
     return ExactState(
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
@@ -56,7 +59,7 @@ def _single(arm: Array) -> Query:
 
 def learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array) -> tuple[ExactState, Info]:
     """The exact posterior after the rewards y [B] of a query; on overflow nothing is applied. For any batch size."""
-    y = checks.rewards(query, y)
+    query, y = told.feedback(state.domain, query, y)
     observed = history.usable(query, y)
     arms = state.domain.features
 
@@ -106,6 +109,7 @@ def exact_evidence(state: ExactState) -> widths.Evidence:
 
 
 @struct.dataclass
+@one_dtype
 class GPUCB:
     """Exact GP-UCB over finite arms; repeated arms never enlarge anything."""
 
@@ -145,6 +149,7 @@ class GPUCB:
 
 
 @struct.dataclass
+@one_dtype
 class EpsGreedy:
     """A uniform arm with probability epsilon, else the arm with the largest exact posterior mean.
 
@@ -158,7 +163,7 @@ class EpsGreedy:
 
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
-        checks.nonnegative(epsilon=self.epsilon, one_minus_epsilon=1 - self.epsilon)
+        checks.fraction(epsilon=self.epsilon)
         return start(self, domain, key)
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -30,6 +30,7 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
     Raises ValueError for arms outside the set, rewards of another length or infinite ones.
     """
     checks.arm_numbers(domain, arms=arms)
+    checks.no_complex(rewards=rewards)
     arms, rewards = np.asarray(arms), np.asarray(rewards, float)
     if rewards.shape != arms.shape:
         raise ValueError(
@@ -39,7 +40,8 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
         raise ValueError(
             f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; a failed evaluation is NaN."
         )
-    arms, rewards = arms[~np.isnan(rewards)], rewards[~np.isnan(rewards)]
+    # an empty list has no integer dtype of its own
+    arms, rewards = arms[~np.isnan(rewards)].astype(int), rewards[~np.isnan(rewards)]
     counts = np.bincount(arms, minlength=domain.count).astype(float)
     return counts, np.bincount(arms, rewards, minlength=domain.count)
 

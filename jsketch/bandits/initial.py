@@ -14,6 +14,7 @@ from jsketch import checks
 from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
+from jsketch.precision import in_dtype
 from jsketch.types import Arms
 
 ROWS = 64  # distinct arms to begin with; doubled when they do not suffice
@@ -58,7 +59,10 @@ def uncertainty_sampling(
     domain = checks.arms(domain)
     checks.positive(regularization=regularization, max_variance=max_variance)
     checks.capacity(most=most)
+    checks.room(most, jnp.int32, most=most)
+    checks.model(domain, kernel, regularization)
     arms = domain.features
+    kernel, regularization, max_variance = in_dtype((kernel, regularization, max_variance), arms.dtype)
     posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
     picks, size = jnp.zeros(most, jnp.int32), jnp.zeros((), jnp.int32)
     while True:

@@ -12,10 +12,11 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, kernels
+from jsketch import checks, kernels, told
 from jsketch.bandits import features, history, widths
 from jsketch.bandits.features import FeatureState
 from jsketch.linalg import matmul
+from jsketch.precision import one_dtype
 from jsketch.sketch import projection
 from jsketch.sketch.projection import FrequentDirections
 from jsketch.types import Arms, Info, PRNGKey, Query
@@ -37,6 +38,7 @@ class SOFULState:
 
 
 @struct.dataclass
+@one_dtype
 class SOFUL:
     """Linear UCB or Thompson sampling with V = lam I + S^T S, S the frequent directions of the pulled arms.
 
@@ -64,6 +66,7 @@ class SOFUL:
         domain = checks.arms(domain)
         checks.model(domain, kernels.Linear(), self.regularization)
         arms = domain.features
+        checks.room(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
         return SOFULState(
             domain=domain,
             first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
@@ -111,7 +114,7 @@ class SOFUL:
         return features.single(jnp.where(state.count == 0, state.first_arm, best))
 
     def tell(self, state: SOFULState, query: Query, y: Array, key: PRNGKey) -> tuple[SOFULState, Info]:
-        y = checks.rewards(query, y)
+        query, y = told.feedback(state.domain, query, y)
         observed = history.usable(query, y)
 
         def one(i: Array, carry: tuple[FrequentDirections, Array]) -> tuple[FrequentDirections, Array]:
@@ -129,6 +132,7 @@ class SOFUL:
 
 
 @struct.dataclass
+@one_dtype
 class CBRAP:
     """Linear UCB on a Gaussian projection of the features to m dimensions, drawn once at the start; O(A m + m^2) a step.
 
@@ -153,6 +157,7 @@ class CBRAP:
         checks.model(domain, kernels.Linear(), self.regularization)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
+        checks.room(self.size * (domain.count + arms.shape[1] + self.size), arms.dtype, size=self.size)
         drawn = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)
         return features.start(self, domain, arm_key, matmul(arms, drawn))
 

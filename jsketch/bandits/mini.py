@@ -15,16 +15,18 @@ from jax import Array
 from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import history, widths
 from jsketch.bandits.gp_ucb import ExactState, exact_evidence, exact_info, start
 from jsketch.posterior import exact
+from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 ACQUISITIONS = ("ucb", "ei")
 
 
 @struct.dataclass
+@one_dtype
 class MiniGP:
     """mini-GP-UCB, or mini-GP-EI, over finite arms: a batch is one arm, repeated; O(A N) a batch."""
 
@@ -47,7 +49,9 @@ class MiniGP:
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch)
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
-        return start(self, domain, key)
+        state = start(self, domain, key)
+        checks.room(2 * self.max_batch, state.count.dtype, max_batch=self.max_batch)
+        return state
 
     def confidence_width(self, state: ExactState) -> Array:
         """C beta_t, []: within a batch the standard deviation shrinks by C (Lemma 3.2 of the paper)."""
@@ -69,20 +73,25 @@ class MiniGP:
         return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limit = jnp.clip(
-            jnp.asarray(self.max_batch if limit is None else limit, jnp.int32), 1, self.max_batch
-        )
+        limited = told.limited(limit)
+        limit = jnp.clip(limited, 1, self.max_batch)
         nothing = state.count == 0
         arm = jnp.where(nothing, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32))
         variance = state.posterior.variance[arm]
         wanted = (jnp.square(self.ratio) - 1) / jnp.where(variance > 0, variance, 1)
         times = jnp.where(variance > 0, jnp.clip(wanted, 1, self.max_batch), 1).astype(jnp.int32)
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
-        return Query(index=jnp.full(self.max_batch, arm), mask=slots < jnp.minimum(times, limit))
+        cut = (variance > 0) & (jnp.floor(wanted) > self.max_batch) & (limited > self.max_batch)
+        return Query(
+            index=jnp.full(self.max_batch, arm),
+            mask=slots < jnp.minimum(times, limit),
+            truncated=cut if self.max_batch > 1 else None,
+        )
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
         """The batch is one arm, so its rewards enter as one observation of their mean."""
-        y = checks.rewards(query, y)
+        query, y = told.feedback(state.domain, query, y)
+        arm, y = told.one_arm(query, y)
         observed = history.usable(query, y)
         count = observed.sum(dtype=jnp.int32)
         repeats = jnp.maximum(count, 1).astype(y.dtype)
@@ -90,7 +99,7 @@ class MiniGP:
             state.posterior,
             self.kernel,
             state.domain.features,
-            query.index[0],
+            arm,
             jnp.where(observed, y, 0).sum() / repeats,
             count > 0,
             self.regularization,
@@ -99,7 +108,7 @@ class MiniGP:
         count = jnp.where(overflow, 0, count)
         info = exact_info(query, y, posterior, count, overflow, self.confidence_width(state))
         new = state.replace(posterior=posterior, count=state.count + count.astype(state.count.dtype))
-        return new, info.replace(truncated=query.mask.all() if self.max_batch > 1 else info.truncated)
+        return new, info.replace(truncated=told.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""

@@ -34,7 +34,10 @@ class Partition:
 def whole(box: Box, cells: int) -> Partition:
     """The partition into one cell, with room for `cells`. Raises ValueError for a wrong box or fewer than 3 cells."""
     checks.box(box, jnp.size(box.lower))
-    checks.capacity(cells=cells, cells_minus_two=cells - 2)
+    checks.capacity(cells=cells)
+    if cells < 3:
+        raise ValueError(f"a split needs three cells; there is room for {cells}.")
+    checks.room(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)
     rows = jnp.ones((cells, 1), box.lower.dtype)
     return Partition(
         centre=rows * (box.lower + box.upper) / 2,

@@ -16,11 +16,12 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import history, sketched, widths
 from jsketch.bandits.bkb import past
 from jsketch.bandits.sketched import SketchState
 from jsketch.linalg import compact, matmul, put, running_count
+from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 
@@ -78,6 +79,7 @@ def _add(
 
 
 @struct.dataclass
+@one_dtype
 class FixedBKB:
     """BKB in batches of a fixed size. No bound on the variance ratio ends a batch: `ratio` scales the width only."""
 
@@ -110,9 +112,14 @@ class FixedBKB:
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
-        checks.capacity(batch=self.batch, capacity=self.capacity, max_pending_plus_one=self.max_pending + 1)
+        checks.capacity(batch=self.batch, capacity=self.capacity)
+        checks.count(max_pending=self.max_pending)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
+        sketched.check_room(domain, self.capacity)
+        slots = self.batch + self.max_pending
+        floats = 2 * slots * (slots + 2 * self.capacity)
+        checks.room(floats, domain.features.dtype, batch=self.batch, max_pending=self.max_pending)
         known = past(self, domain, key, pull_counts, reward_sums, dictionary)
         state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
         tried = state.pull_counts > 0
@@ -131,8 +138,10 @@ class FixedBKB:
     def pend(self, state: PlateState, query: Query) -> PlateState:
         """The state with the query under way: until they are told, its evaluations lower variances and not means.
 
-        Raises ValueError when more than max_pending distinct arms would be under way.
+        Raises ValueError when more than max_pending distinct arms would be under way, and for an arm that is not there
+        (where arms are traced it is left out, and flagged when it is told).
         """
+        query = told.on_arms(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
         pending = state.pending.at[query.index].add(ones)
         if not is_traced(pending) and int((pending > 0).sum()) > self.max_pending:
@@ -184,7 +193,7 @@ class FixedBKB:
     def ask(self, state: PlateState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         sketch, features = state.sketch, state.domain.features
         width = self.confidence_width(state)
-        limit = jnp.clip(jnp.asarray(self.batch if limit is None else limit, jnp.int32), 1, self.batch)
+        limit = jnp.clip(told.limited(limit), 1, self.batch)
         nothing = (sketch.evidence.count == 0) & (state.pending.sum() == 0)
         begin = (state.pending > 0).sum(dtype=jnp.int32)
         scores = sketch.mean + width * jnp.sqrt(sketch.variance)
@@ -218,12 +227,12 @@ class FixedBKB:
 
     def tell(self, state: PlateState, query: Query, y: Array, key: PRNGKey) -> tuple[PlateState, Info]:
         """Any part of what was asked for, in any order: slots with a false mask stay under way, a NaN is a failure."""
-        y = checks.rewards(query, y)
+        query, y = told.feedback(state.domain, query, y)
         sketch = state.sketch.replace(domain=state.domain)
         feedback = history.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
         new, info = sketched.apply_feedback(sketch, feedback, query, self.confidence_width(state), key, self)
-        told = state.pending.at[query.index].add(-query.mask.astype(state.pending.dtype))
-        pending = jnp.where(info.overflow, state.pending, jnp.maximum(told, 0))
+        left = state.pending.at[query.index].add(-query.mask.astype(state.pending.dtype))
+        pending = jnp.where(info.overflow, state.pending, jnp.maximum(left, 0))
         many = (state.pending > 0).sum() > self.max_pending
         # padding is masked: it sets nothing
         tried = state.tried.at[query.index].max(query.mask & ~info.overflow)

@@ -16,12 +16,13 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import history, sketched, widths
 from jsketch.bandits.maximise import maximise
 from jsketch.bandits.sketched import SketchState
 from jsketch.linalg import matmul, put
 from jsketch.posterior import ridge
+from jsketch.precision import in_dtype, one_dtype
 from jsketch.types import Arms, Box, Info, PRNGKey, Query, is_traced
 
 
@@ -46,6 +47,7 @@ class PointState:
 
 
 @struct.dataclass
+@one_dtype
 class PointBBKB:
     """BBKB over points. `choose` or `maximise` a point, `pull` it, and `tell` the rewards once `ends` says so."""
 
@@ -74,8 +76,13 @@ class PointBBKB:
             max_batch=self.max_batch,
             max_history=self.max_history,
         )
-        slots = Arms(jnp.zeros((self.max_history, dimension), dtype or jnp.zeros(()).dtype))
-        sketch = sketched.start(slots, self.kernel, self.regularization, self.capacity, key, None)
+        dtype = jnp.dtype(dtype or jnp.zeros(()).dtype)
+        floats = self.max_history * (dimension + 5) + 3 * self.capacity**2
+        checks.room(floats, dtype, max_history=self.max_history, capacity=self.capacity)
+        checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
+        kernel, regularization = in_dtype((self.kernel, self.regularization), dtype)
+        slots = Arms(jnp.zeros((self.max_history, dimension), dtype))
+        sketch = sketched.start(slots, kernel, regularization, self.capacity, key, None)
         zero, one = jnp.zeros((), jnp.int32), jnp.ones((), slots.features.dtype)
         return PointState(sketch, zero, zero, jnp.eye(self.capacity, dtype=one.dtype), one)
 
@@ -111,6 +118,7 @@ class PointBBKB:
         Raises ValueError for an empty or non-finite matrix and one with another number of inputs than the history's.
         """
         checks.candidates(candidates, state.sketch.domain.features.shape[1])
+        checks.kernel_on(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
         return jnp.where(
             state.used == 0, uniform, jnp.argmax(self.scores(state, candidates)).astype(jnp.int32)
@@ -127,8 +135,11 @@ class PointBBKB:
     def pull(self, state: PointState, x: Array) -> PointState:
         """The state with the point x [d] picked: it joins the batch, and lowers variances until its reward is told.
 
-        Raises ValueError when batch or history are full (traced, such a pick is dropped: check `ends` and `full`).
+        Raises ValueError when batch or history are full (traced, such a pick is dropped: check `ends` and `full`), and for a
+        point of another number of inputs or that is not finite.
         """
+        x = checks.example(x)
+        checks.candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
             raise ValueError(
                 f"no room for another pick: tell the batch (max_batch = {self.max_batch}), or `extend` the history"
@@ -167,18 +178,20 @@ class PointBBKB:
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
-        y = checks.rewards(query, y)
+        y = told.rewards(query, y, state.bound.dtype)
         old = state.sketch
         feedback = history.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
         sketch, info = sketched.apply_feedback(old, feedback, query, self.confidence_width(state), key, self)
-        told = PointState(
+        after = PointState(
             sketch, state.used, state.used, jnp.eye(state.capacity, dtype=y.dtype), jnp.ones_like(state.bound)
         )
-        new = jax.tree.map(lambda a, b: jnp.where(info.overflow, a, b), state, told)
-        return new, info.replace(truncated=state.bound <= self.ratio)
+        new = jax.tree.map(lambda a, b: jnp.where(info.overflow, a, b), state, after)
+        full = state.batch_size >= self.max_batch
+        return new, info.replace(truncated=full & (state.bound <= self.ratio))
 
     def grow(self, state: PointState, capacity: int) -> PointState:
         """The same state with room for `capacity` inducing points."""
+        checks.larger(state.capacity, capacity=capacity)
         extra = capacity - state.capacity
         precision = jnp.pad(state.precision, (0, extra))
         free = jnp.arange(capacity) >= state.capacity
@@ -189,6 +202,7 @@ class PointBBKB:
 
     def extend(self, state: PointState, max_history: int) -> PointState:
         """The same state with room for `max_history` evaluations."""
+        checks.larger(state.sketch.domain.count, max_history=max_history)
         extra = max_history - state.sketch.domain.count
         rows = ("pull_counts", "reward_sums", "residual", "mean", "variance")
         padded = {name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in rows}

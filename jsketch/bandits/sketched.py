@@ -15,6 +15,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.bandits.history import Feedback
 from jsketch.bandits.widths import Evidence
 from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
@@ -118,6 +119,13 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
         variance=variance,
         evidence=evidence,
     )
+
+
+def check_room(domain: Arms, capacity: int) -> None:
+    """Raises ValueError for a capacity that no memory holds."""
+    count, inputs = domain.features.shape
+    floats = 3 * capacity**2 + capacity * inputs + count * (inputs + 8)
+    checks.room(floats, domain.features.dtype, capacity=capacity, arms=count)
 
 
 def start(
@@ -229,9 +237,10 @@ def check_whole(state: Any) -> None:
 
 
 def grow(state: SketchState, capacity: int) -> SketchState:
-    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises ValueError for a state whose
-    warm start did not fit."""
+    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises ValueError for fewer, and for a
+    state whose warm start did not fit."""
     check_whole(state)
+    checks.larger(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
     return state.replace(

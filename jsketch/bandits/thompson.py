@@ -15,12 +15,13 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import history, sketched, widths
 from jsketch.bandits.gp_ucb import ExactState, exact_evidence, learn, start
 from jsketch.bandits.sketched import SketchState
 from jsketch.linalg import chunked, matmul
 from jsketch.posterior import exact
+from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
@@ -37,13 +38,14 @@ def _batch(
     samples: Array, first_arm: Array, nothing_known: Array, limit: ArrayLike | None, size: int
 ) -> Query:
     """The argmax of each of the sampled functions [B,A]; a single uniform arm while nothing is known."""
-    limit = jnp.clip(jnp.asarray(size if limit is None else limit, jnp.int32), 1, size)
+    limit = jnp.clip(told.limited(limit), 1, size)
     limit = jnp.where(nothing_known, 1, limit)
     index = jnp.where(nothing_known, first_arm, jnp.argmax(samples, 1).astype(jnp.int32))
     return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)
 
 
 @struct.dataclass
+@one_dtype
 class TS:
     """Thompson sampling from the exact GP posterior, joint over the arms.
 
@@ -72,7 +74,10 @@ class TS:
                 f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many (at most {EXACT_ARMS})."
                 " SketchedTS needs none."
             )
-        return start(self, domain, key)
+        state = start(self, domain, key)
+        floats = state.domain.count * (state.domain.count + 2 * self.batch)
+        checks.room(floats, state.count.dtype, arms=state.domain.count, batch=self.batch)
+        return state
 
     def confidence_width(self, state: ExactState) -> Array:
         """The factor on the posterior's standard deviation, []."""
@@ -108,6 +113,7 @@ class TS:
 
 
 @struct.dataclass
+@one_dtype
 class SketchedTS:
     """Thompson sampling from BKB's posterior, O(A M B) a batch and no table of A x A or A x M.
 
@@ -133,6 +139,8 @@ class SketchedTS:
         checks.capacity(capacity=self.capacity, batch=self.batch)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
+        sketched.check_room(domain, self.capacity)
+        checks.room(2 * self.batch * domain.count, domain.features.dtype, batch=self.batch, arms=domain.count)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, None)
 
     def confidence_width(self, state: SketchState) -> Array:
@@ -161,7 +169,7 @@ class SketchedTS:
         return _batch(self.samples(state, key), state.first_arm, state.evidence.count == 0, limit, self.batch)
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
-        y = checks.rewards(query, y)
+        query, y = told.feedback(state.domain, query, y)
         feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
         return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 

@@ -8,8 +8,9 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, told
 from jsketch.bandits import history
+from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
@@ -22,6 +23,7 @@ class UniformState:
 
 
 @struct.dataclass
+@one_dtype
 class Uniform:
     """Batches of `batch` arms drawn uniformly with replacement."""
 
@@ -31,15 +33,16 @@ class Uniform:
         """Raises ValueError on static mistakes."""
         checks.capacity(batch=self.batch)
         domain = checks.arms(domain)
+        checks.room(2 * self.batch, domain.features.dtype, batch=self.batch)
         return UniformState(domain=domain, count=jnp.zeros((), jnp.int32))
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         index = jax.random.randint(key, (self.batch,), 0, state.domain.count, jnp.int32)
-        limit = jnp.asarray(self.batch if limit is None else limit, jnp.int32)
-        return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < jnp.maximum(limit, 1))
+        limit = jnp.maximum(told.limited(limit), 1)
+        return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < limit)
 
     def tell(self, state: UniformState, query: Query, y: Array, key: PRNGKey) -> tuple[UniformState, Info]:
-        y = checks.rewards(query, y)
+        query, y = told.feedback(state.domain, query, y)
         observed = history.usable(query, y).sum(dtype=jnp.int32)
         info = Info(
             batch_size=query.size.astype(jnp.int32),

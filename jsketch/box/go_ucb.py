@@ -26,6 +26,7 @@ from jsketch.box.parametric import GOState
 from jsketch.box.radius import OFUL
 from jsketch.box.search import Ball
 from jsketch.linalg import only_if
+from jsketch.precision import one_dtype
 from jsketch.sketch.tangent import Flat, flatten
 from jsketch.types import Box, BoxQuery, PRNGKey
 
@@ -55,6 +56,7 @@ class GOInfo:
 
 
 @struct.dataclass
+@one_dtype
 class GOUCB:
     """One evaluation at a time, after `initial` uniform ones. Inputs are scaled to [-1,1], values by mean and deviation of
     phase I (`scaling`), so that one set of numbers serves all problems; `printed` has the paper's own.
@@ -168,9 +170,10 @@ class GOUCB:
         # a candidate holds its gradient and its move with the image, a start the position, the best, the gradient, the way
         # uphill and their updates
         floats = self.candidates * (2 * model.size + horizon) + self.starts * (10 * model.size + 5 * horizon)
+        floats += horizon * model.size  # a row for each evaluation
         memory.check(
             floats * itemsize,
-            f"{self.candidates} candidates and {self.starts} starts of {model.size} parameters",
+            f"{horizon} evaluations, {self.candidates} candidates and {self.starts} starts of {model.size} parameters",
             "take fewer",
         )
 

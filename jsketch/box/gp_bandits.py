@@ -20,6 +20,7 @@ from jsketch.box.fit import Bounds, default, fit
 from jsketch.box.gp import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
 from jsketch.kernels import Matern
+from jsketch.precision import one_dtype
 from jsketch.types import Box, BoxQuery, PRNGKey
 
 ACQUISITIONS = ("log_ei", "ei", "pi", "ucb")
@@ -49,6 +50,7 @@ def unit_data(box: Box, past: History) -> Data:
 
 
 @struct.dataclass
+@one_dtype
 class GPBandit:
     """One evaluation at a time, after `initial` uniform ones. The fit is made in `tell`, the acquisition maximised in `ask`.
 

@@ -75,8 +75,9 @@ def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
 
 
 def empty(box: Box, capacity: int) -> History:
-    """No evaluation yet, with room for `capacity`. Raises ValueError for a capacity below 1."""
+    """No evaluation yet, with room for `capacity`. Raises ValueError for a capacity below 1 or beyond all memory."""
     checks.capacity(horizon=capacity)
+    checks.room(capacity * (box.lower.shape[0] + 2), box.lower.dtype, horizon=capacity)
     x = jnp.zeros((capacity, box.lower.shape[0]), box.lower.dtype)
     return History(x, x[:, 0], jnp.zeros(capacity, bool), jnp.zeros((), jnp.int32))
 
@@ -90,7 +91,7 @@ def write(old: Array, new: Array, start: Array, size: Array) -> Array:
 
 def values(query: PointQuery, y: Any) -> Array:
     """The values of a query as floating point numbers [B]. Raises ValueError unless there is one for each slot."""
-    y = jnp.asarray(y)
+    y = jnp.asarray(checks.real("y", y))
     if y.shape != query.mask.shape:
         raise ValueError(
             f"y must hold one value for each slot of the query, shape {query.mask.shape}, NaN for a failed evaluation;"

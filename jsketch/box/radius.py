@@ -93,7 +93,7 @@ class Table:
             raise ValueError(
                 f"a schedule's values must be a vector [T] of at least one; their shape is {jnp.shape(self.values)}."
             )
-        checks.nonnegative(values=self.values)
+        checks.all_nonnegative(values=self.values)
 
     def squared_radius(self, step: Step) -> Array:
         values = jnp.asarray(self.values).astype(step.logdet.dtype)

@@ -20,6 +20,7 @@ from jsketch.box.gp import Data
 from jsketch.box.history import History
 from jsketch.box.trust_regions import Regions
 from jsketch.kernels import Matern
+from jsketch.precision import one_dtype
 from jsketch.types import Box, PRNGKey
 
 MOST_CANDIDATES = 5000  # by default
@@ -60,6 +61,7 @@ class TurboInfo:
 
 
 @struct.dataclass
+@one_dtype
 class Turbo:
     """TuRBO with `regions` trust regions, which share the `initial` points and compete for batches of `batch`.
 

@@ -8,6 +8,7 @@ from jax import Array
 
 from jsketch.box import history
 from jsketch.box.history import History
+from jsketch.precision import one_dtype
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
 
@@ -19,6 +20,7 @@ class UniformState:
 
 
 @struct.dataclass
+@one_dtype
 class UniformBox:
     """Every point uniform at random."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from flax import struct
 from jax import Array
 
+from jsketch import checks, told
 from jsketch.bandits import sketched
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.inputs import check_horizon, check_keys
@@ -82,12 +83,13 @@ def _rounds(
     """The rounds from `driven` to the horizon, or until the algorithm asks for nothing."""
     try:
         while driven.t < horizon or driven.untold:
-            told = driven.t - driven.untold
+            known = driven.t - driven.untold
             # asking again gives the same query, of which the untold evaluations are the beginning
-            limit = max(horizon - told, driven.untold)
-            query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, told), limit)
+            limit = max(horizon - known, driven.untold)
+            query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, known), limit)
             arms = np.asarray(query.index)[np.asarray(query.mask)]
-            if not np.array_equal(arms[: driven.untold], driven.arm[told:]):
+            told.present(driven.state.domain, query)
+            if not np.array_equal(arms[: driven.untold], driven.arm[known:]):
                 raise ValueError(
                     f"state is of another run: its last {driven.untold} evaluations are not those that would be asked for."
                 )
@@ -102,9 +104,9 @@ def _rounds(
                     untold=driven.untold + new.size,
                 )
             y = np.full(query.index.shape, np.nan)
-            y[np.asarray(query.mask)] = driven.reward[told:]
-            rewards = jnp.asarray(y, domain.features.dtype)
-            tell_key = jax.random.fold_in(roots.tell, told)
+            y[np.asarray(query.mask)] = driven.reward[known:]
+            rewards = jnp.asarray(y, driven.state.domain.features.dtype)
+            tell_key = jax.random.fold_in(roots.tell, known)
             after = _tell_growing(bandit, driven.state, query, rewards, tell_key)
             driven = driven.replace(state=after, untold=0)
     except BaseException as error:
@@ -117,6 +119,7 @@ def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray) -> np.n
     """The rewards [n] of arms [n]. Raises ValueError, with what the objective returned in its attribute `returned`, unless
     each is a finite number or NaN."""
     returned, wrong = objective(arms), None
+    checks.no_complex(rewards=returned)
     rewards = np.asarray(returned, dtype=float)
     if rewards.shape != arms.shape:
         wrong = f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."

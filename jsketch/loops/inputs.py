@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jsketch import checks
 from jsketch.types import PRNGKey
 
 
@@ -20,6 +21,8 @@ def check_horizon(horizon: Any) -> None:
         raise ValueError(
             f"horizon counts evaluations and must be an integer of at least 1; {horizon!r} was given."
         )
+    if horizon > checks.MOST:
+        raise ValueError(f"horizon can be at most {checks.MOST:,} evaluations; {horizon!r} was given.")
 
 
 def check_keys(keys: Any, rank: int, wanted: str) -> PRNGKey:
@@ -73,7 +76,7 @@ def check_stream(xs: Any, ys: Any, dtype: Any = None) -> tuple[Array, Array]:
     Raises ValueError for an empty stream, shapes that do not fit, what is not a real number and inputs that are not finite
     in that dtype; labels may be NaN.
     """
-    xs, ys = real_numbers(xs, "examples"), real_numbers(ys, "labels")
+    xs, ys = checks.real("examples", xs), checks.real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
         raise ValueError(
             f"a stream is a matrix [n, d] of examples and a vector [n] of labels; the shapes are {xs.shape} and {ys.shape}."
@@ -92,33 +95,3 @@ def check_stream(xs: Any, ys: Any, dtype: Any = None) -> tuple[Array, Array]:
             f"inputs must be finite; example {np.flatnonzero(~finite)[0]} is not ({(~finite).sum()} such examples in all)."
         )
     return xs, ys
-
-
-def real_numbers(values: Any, name: str) -> Any:
-    """The values as an array of real numbers: a sequence of them, a table, or an array. Raises ValueError otherwise."""
-    array = values if isinstance(values, jax.Array) else np.asarray(values)
-    if array.dtype == object:  # numbers of Python, perhaps
-        try:
-            array = array.astype(float)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be real numbers: {error}.") from error
-    if not any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, bool)):
-        raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
-    return array
-
-
-def dtype_of(state: Any) -> Any:
-    """The floating dtype of a state's numbers; None where they have none, or several."""
-    dtypes = {jnp.result_type(leaf) for leaf in jax.tree.leaves(state)}
-    dtypes = {dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)}
-    return dtypes.pop() if len(dtypes) == 1 else None
-
-
-def in_dtype(forecaster: Any, dtype: Any) -> Any:
-    """The forecaster with its floating numbers in the dtype of the examples; those of Python have none of their own."""
-
-    def cast(leaf: Any) -> Any:
-        typed = isinstance(leaf, np.generic | np.ndarray | jax.Array)
-        return jnp.asarray(leaf, dtype) if typed and jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-    return jax.tree.map(cast, forecaster)

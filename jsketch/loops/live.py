@@ -15,12 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization
 
+from jsketch import checks
 from jsketch.loops import saved
 from jsketch.loops.describe import describe, differences
-from jsketch.loops.inputs import check_keys, check_stream, in_dtype, real_numbers
+from jsketch.loops.inputs import check_keys, check_stream
 from jsketch.loops.prequential import prequential, warn_of_diverged
 from jsketch.loops.stream import Forecasts
 from jsketch.online.step import look, look_at_all, step
+from jsketch.precision import in_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
 ROWS = 1024  # predicted together
@@ -200,6 +202,7 @@ class Live:
             raise ValueError(
                 f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not: {x!r}."
             )
+        checks.inputs_of(self.forecaster, numbers[None])
         return numbers
 
     def _label(self, y: Any) -> np.ndarray:
@@ -210,7 +213,7 @@ class Live:
 
     def _number(self, value: Any, name: str) -> np.ndarray:
         with np.errstate(over="ignore"):  # becomes infinite, which is refused
-            return np.asarray(real_numbers(value, name)).astype(self.dtype)
+            return np.asarray(checks.real(name, value)).astype(self.dtype)
 
 
 def _floating(dtype: Any) -> np.dtype:

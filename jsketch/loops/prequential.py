@@ -21,8 +21,9 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks
-from jsketch.loops.inputs import check_keys, check_stream, dtype_of, in_dtype
+from jsketch.loops.inputs import check_keys, check_stream
 from jsketch.loops.stream import BLOCK, Forecasts, Pass, stream
+from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
 
 LEAST_SEGMENT = 32_768  # examples; a shorter segment does not pay for the program that starts it
@@ -53,8 +54,10 @@ def prequential(
     numbers and an empty stream, FloatingPointError for an infinite label, and where a prediction or the state is no longer
     finite.
     """
-    xs, ys = check_stream(xs, ys, dtype_of(state))
+    xs, ys = check_stream(xs, ys, None if state is None else dtype_of(state))
+    checks.inputs_of(forecaster, xs)
     key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
+    checks.count(first=first)
     checks.capacity(block=block, **({} if segments is None else {"segments": segments}))
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)

@@ -10,8 +10,11 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.linalg import put
 from jsketch.types import PRNGKey, Query
+
+TRACE = 7  # columns
 
 
 @struct.dataclass
@@ -62,6 +65,7 @@ def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
     state = bandit.init(problem.arms, split_roots(key).init).replace(domain=None)
     dtype = problem.mean_reward.dtype
+    checks.room(TRACE * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
@@ -135,6 +139,12 @@ def rollout(
 
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
-    """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its expectation t (f* - mean f)."""
-    uniform = jnp.max(mean_reward) - jnp.mean(mean_reward)
-    return jnp.cumsum(regret, -1) / (uniform * jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype))
+    """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its expectation t (f* - mean f).
+
+    Where all rewards are equal nobody can regret anything: the ratio is 1, level with the uniform policy.
+    """
+    best = jnp.max(mean_reward)
+    constant = jnp.min(mean_reward) == best
+    uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))
+    evaluations = jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype)
+    return jnp.where(constant, 1, jnp.cumsum(regret, -1) / (uniform * evaluations))

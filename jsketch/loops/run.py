@@ -15,6 +15,7 @@ import numpy as np
 from flax import struct
 from jax import Array
 
+from jsketch import checks
 from jsketch.bandits import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.checkpoint import locked, numbered, open_checkpoint
@@ -109,6 +110,7 @@ def run_seeds(
     of another run or another version or one that another process is writing; FloatingPointError when a reward is infinite or
     the posterior not finite; RuntimeError when the algorithm asks for nothing more before the horizon.
     """
+    checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
     if strategy not in (None, "vmap", "threads"):
         raise ValueError(f'strategy must be "vmap", "threads" or None; {strategy!r} was given.')
     keys = check_keys(keys, 1, "run_seeds takes an array of keys [S], such as jax.random.split(key, 10)")

@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.factor import triangular_inverse
 from jsketch.linalg import matmul
+from jsketch.precision import one_dtype
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import Fourier, RandomFourier
 from jsketch.types import ForecastInfo, PRNGKey
@@ -45,6 +46,7 @@ class GradientState:
 
 
 @struct.dataclass
+@one_dtype
 class FOGD:
     """w <- w - 2 eta (w.z(x) - y) z(x), O(D d) an example."""
 
@@ -56,6 +58,9 @@ class FOGD:
         """Draws the features; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(step_size=self.step_size)
         x = checks.example(x)
+        checks.kernel_on(self.kernel, x[None])
+        checks.capacity(count=self.count)
+        checks.room(self.count * (len(x) + 2), x.dtype, count=self.count)
         drawn = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
         return GradientState(drawn, jnp.zeros(2 * self.count, x.dtype))
 

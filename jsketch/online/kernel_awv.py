@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
 
@@ -29,6 +30,7 @@ class KernelState:
 
 
 @struct.dataclass
+@one_dtype
 class KernelAWV:
     """Azoury, Warmuth and Vovk's forecaster in a kernel's space; `penalize_current=False` is kernel ridge regression."""
 
@@ -43,8 +45,9 @@ class KernelAWV:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization)
         checks.capacity(capacity=self.capacity)
-        checks.a_kernel(self.kernel)
         x = checks.example(x)
+        checks.kernel_on(self.kernel, x[None])
+        checks.room(self.capacity * (self.capacity + len(x)), x.dtype, capacity=self.capacity)
         return KernelState(
             points=jnp.zeros((self.capacity, *x.shape), x.dtype),
             inverse=jnp.eye(self.capacity, dtype=x.dtype),

@@ -28,6 +28,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.online.step import step as one_step
+from jsketch.precision import in_first_dtype, one_dtype
 from jsketch.types import ForecastInfo, PRNGKey, is_traced
 
 RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guarantee
@@ -59,6 +60,7 @@ class MixtureInfo:
 
 
 @struct.dataclass
+@one_dtype
 class Mixture:
     """G copies of `forecaster` that differ in the fields named in `grid`, weighted by exp(-eta * their losses).
 
@@ -138,6 +140,7 @@ class Mixture:
         if not hasattr(self.forecaster, method):
             raise AttributeError(f"{type(self.forecaster).__name__} has no {method}")
 
+    @in_first_dtype
     def _predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
@@ -146,6 +149,7 @@ class Mixture:
         )
         return self._settled(state, experts, predictions, y, infos)
 
+    @in_first_dtype
     def _advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
@@ -287,7 +291,7 @@ def over_regularizations(forecaster: Any, regularizations: Any, bound: ArrayLike
             f"regularizations must be a vector of at least one number, such as np.geomspace(0.01, 100, 9); its shape is"
             f" {values.shape}."
         )
-    checks.positive(regularizations=values)
+    checks.all_positive(regularizations=values)
     mixture = Mixture(forecaster, {"regularization": jnp.asarray(values, float)}, bound, **options)
     mixture._count()
     return mixture

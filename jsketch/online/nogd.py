@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.linalg import matmul, put
 from jsketch.online.gradient import descend
+from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -32,6 +33,7 @@ class NOGDState:
 
 
 @struct.dataclass
+@one_dtype
 class NOGD:
     """Gradient steps for the squared loss, O(B^2 + B d) an example."""
 
@@ -43,8 +45,9 @@ class NOGD:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(step_size=self.step_size)
         checks.capacity(count=self.count)
-        checks.a_kernel(self.kernel)
         x = checks.example(x)
+        checks.kernel_on(self.kernel, x[None])
+        checks.room(self.count * (self.count + len(x)), x.dtype, count=self.count)
         return NOGDState(
             points=jnp.zeros((self.count, *x.shape), x.dtype),
             basis=jnp.zeros((self.count, self.count), x.dtype),

@@ -20,6 +20,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.online.ridge import damped, learn_block
+from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
@@ -49,6 +50,7 @@ class NystromState:
 
 
 @struct.dataclass
+@one_dtype
 class NystromAWV:
     """PKAWV (or projected kernel ridge regression, without `penalize_current`) on a dictionary that KORS samples.
 
@@ -68,8 +70,10 @@ class NystromAWV:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization)
         checks.capacity(capacity=self.capacity, memory=self.memory)
-        checks.a_kernel(self.kernel)
         x = checks.example(x)
+        checks.kernel_on(self.kernel, x[None])
+        floats = self.capacity * (3 * self.capacity + len(x)) + self.memory * (len(x) + 1) * self.remember
+        checks.room(floats, x.dtype, capacity=self.capacity, memory=self.memory)
         kors.check(self.sampling, x.dtype)
         rows = _whole_chunks(self.memory) if self.remember else 0
         return NystromState(

@@ -22,6 +22,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
@@ -40,6 +41,7 @@ class NewtonState:
 
 
 @struct.dataclass
+@one_dtype
 class ProsNKONS:
     """Second-order steps, O(m^2) an example and O(m^2) memory whatever the length of the stream."""
 
@@ -53,8 +55,9 @@ class ProsNKONS:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization, bound=self.bound)
         checks.capacity(capacity=self.capacity)
-        checks.a_kernel(self.kernel)
         x = checks.example(x)
+        checks.kernel_on(self.kernel, x[None])
+        checks.room(self.capacity * (3 * self.capacity + len(x)), x.dtype, capacity=self.capacity)
         kors.check(self.sampling, x.dtype)
         return NewtonState(
             dictionary=kors.empty(x, self.capacity),

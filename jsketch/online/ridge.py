@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.factor import gram_inverse
 from jsketch.linalg import matmul
+from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 2048  # examples that `learn` adds together
@@ -58,6 +59,7 @@ class RidgeState:
 
 
 @struct.dataclass
+@one_dtype
 class PKAWV:
     """Ridge regression in fixed features, O(r^2) an example.
 
@@ -73,7 +75,14 @@ class PKAWV:
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization)
-        size = self.features.features(checks.example(x)[None]).shape[1]
+        checks.features_of(
+            self.features,
+            "features",
+            "a map with a method features(x [n,d]) -> [n,r], such as sketch.taylor.Taylor",
+        )
+        x = checks.example(x)
+        size = self.features.features(x[None]).shape[1]
+        checks.room(size**2, x.dtype, features=size)
         identity = jnp.eye(size, dtype=x.dtype)
         return RidgeState(identity / self.regularization, jnp.zeros(size, x.dtype))
 

@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.precision import one_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
@@ -39,6 +40,7 @@ class SketchedState:
 
 
 @struct.dataclass
+@one_dtype
 class SketchedKONS:
     """Second-order steps with a sketch of the curvature; `minimum_probability` = 1 is KONS itself."""
 
@@ -54,8 +56,9 @@ class SketchedKONS:
         checks.positive(regularization=self.regularization, bound=self.bound, oversampling=self.oversampling)
         checks.fraction(minimum_probability=self.minimum_probability)
         checks.capacity(capacity=self.capacity)
-        checks.a_kernel(self.kernel)
         x = checks.example(x)
+        checks.kernel_on(self.kernel, x[None])
+        checks.room(2 * self.capacity * (self.capacity + len(x)), x.dtype, capacity=self.capacity)
         zeros = jnp.zeros(self.capacity, x.dtype)
         return SketchedState(
             points=jnp.zeros((self.capacity, *x.shape), x.dtype),

@@ -92,12 +92,14 @@ def measure(dtype: Any) -> Machine:
 
 
 @functools.cache
-def _entry(structure: Any, dimensions: int, dtype: Any) -> float:
-    kernel = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+def _entry(structure: Any, shapes: tuple[tuple[int, ...], ...], dimensions: int, dtype: Any) -> float:
+    # numbers stay numbers, and vectors and tables keep their size
+    kernel = jax.tree.unflatten(structure, [jnp.ones(shape, dtype) if shape else 1.0 for shape in shapes])
     x = jnp.linspace(0, 1, ROWS * dimensions, dtype=dtype).reshape(ROWS, dimensions)
     return _seconds(lambda kernel, x: kernel.gram(x, x[:SIZE]), kernel, x) / (ROWS * SIZE)
 
 
 def entry(kernel: Any, dimensions: int, dtype: Any) -> float:
     """Seconds an entry of a kernel matrix of inputs with that many features."""
-    return _entry(jax.tree.structure(kernel), dimensions, jnp.dtype(dtype))
+    leaves, structure = jax.tree.flatten(kernel)
+    return _entry(structure, tuple(jnp.shape(leaf) for leaf in leaves), dimensions, jnp.dtype(dtype))

@@ -17,6 +17,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
 
 
@@ -160,7 +161,9 @@ def hallucinate(
 
 
 def grow(exact: Exact, capacity: int) -> Exact:
-    """The same posterior with room for `capacity` >= N distinct arms; its numbers do not change."""
+    """The same posterior with room for `capacity` >= N distinct arms; its numbers do not change. Raises ValueError for
+    fewer."""
+    checks.larger(exact.basis.shape[0], capacity=capacity)
     extra = capacity - exact.basis.shape[0]
     return exact.replace(
         basis=jnp.pad(exact.basis, ((0, extra), (0, 0))),

@@ -11,6 +11,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.types import Arms, PRNGKey, is_traced
 
 
@@ -45,6 +46,7 @@ class RecordedArms:
 
 
 def _check(features: Any, rewards: Any, name: str) -> None:
+    checks.no_complex(**{name: rewards})
     if np.ndim(features) != 2:
         raise ValueError(
             f"features must be a matrix [A, d], one arm a row; their shape is {np.shape(features)}."
@@ -62,17 +64,18 @@ def _check(features: Any, rewards: Any, name: str) -> None:
 def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
     """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong shapes, non-finite
     rewards or negative noise."""
+    features = checks.table(features)
     _check(features, mean_reward, "mean_reward")
     if np.ndim(mean_reward) != 1:
         raise ValueError(f"mean_reward must be a vector [A]; its shape is {np.shape(mean_reward)}.")
-    if not is_traced(noise_std) and not (np.isfinite(noise_std) and np.asarray(noise_std) >= 0):
-        raise ValueError(f"noise_std must be a finite number, at least 0; {noise_std} was given.")
+    checks.nonnegative(noise_std=noise_std)
     features = jnp.asarray(features)
-    return GaussianArms(Arms(features), jnp.asarray(mean_reward, features.dtype), noise_std)
+    return GaussianArms(Arms(features), jnp.asarray(np.asarray(mean_reward), features.dtype), noise_std)
 
 
 def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on wrong shapes."""
+    features = checks.table(features)
     _check(features, evaluations, "evaluations")
     if np.ndim(evaluations) != 2 or np.shape(evaluations)[1] == 0:
         raise ValueError(

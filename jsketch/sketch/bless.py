@@ -17,6 +17,7 @@ import numpy as np
 
 from jsketch.types import PRNGKey
 
+DRAWS = 100  # at the most; a level that keeps a point on average is empty so often with probability e^-100
 QBAR = 10.0  # oversampling of the intermediate levels; 2 is the authors', and leaves scores off by more than a factor 3
 
 
@@ -85,11 +86,14 @@ def bless(
     """A weighted dictionary whose scores at `regularization` are accurate to a factor 3 with high probability.
 
     points [n,d] evaluated counts [n] > 0 times each. Its size is about qbar times the effective dimension. Raises
-    ValueError for an empty history or a non-positive regularization or qbar.
+    ValueError for an empty history or a non-positive regularization or qbar. Where all scores are nearly zero (a kernel that
+    is far below the regularization) the dictionary may be empty, and stands for them well.
     """
     x, n = np.asarray(points), np.asarray(counts, float)
-    if len(x) == 0 or n.shape != (len(x),) or (n <= 0).any():
-        raise ValueError("bless needs at least one point, and for each a number of evaluations above 0.")
+    if len(x) == 0 or n.shape != (len(x),) or (n <= 0).any() or (n != np.round(n)).any():
+        raise ValueError(
+            "bless needs at least one point, and for each a whole number of evaluations above 0."
+        )
     if regularization <= 0 or qbar <= 0:
         raise ValueError(f"regularization and qbar must be above 0; {regularization} and {qbar} were given.")
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
@@ -114,7 +118,7 @@ def _level(
 ) -> Weighted:
     """One level: candidates by the cheap bound k/(k + lam) on the score, then a second draw by the estimated scores."""
     bound = np.minimum(1, qbar * diag / (diag + lam))
-    while True:  # an empty draw says nothing about the scores: draw again
+    for _ in range(DRAWS):  # an empty draw says nothing about the scores: draw again
         candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)
         if len(candidates) == 0:
             continue
@@ -125,3 +129,4 @@ def _level(
         kept = random.uniform(size=len(candidates)) * bound[candidates] < probability
         if kept.any():
             return Weighted(candidates[kept], probability[kept])
+    return dictionary  # so many empty draws say it: at this level the other scores are nearly zero, or nothing but rounding

@@ -22,6 +22,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.kernels import Gaussian, Matern
 from jsketch.linalg import matmul
 from jsketch.sketch.sincos import cos_sin
@@ -57,8 +58,7 @@ class RandomFourier:
 
         Raises ValueError for other kernels and for a count below 1.
         """
-        if self.count < 1:
-            raise ValueError(f"random Fourier features need a count of at least 1; {self.count} was given.")
+        checks.capacity(count=self.count)
         normal_key, scale_key = jax.random.split(key)
         normal = jax.random.normal(normal_key, (self.count, inputs), dtype)
         if isinstance(kernel, Matern):
@@ -92,8 +92,7 @@ class QuadratureFourier:
             raise ValueError(
                 f"quadrature Fourier features are for Gaussian kernels; {type(kernel).__name__} was given."
             )
-        if self.nodes < 1:
-            raise ValueError(f"quadrature needs at least 1 node per input; {self.nodes} was given.")
+        checks.capacity(nodes=self.nodes)
         if self.nodes**inputs > LARGEST_GRID:
             raise ValueError(
                 f"{self.nodes} nodes for each of {inputs} inputs make a grid of {self.nodes**inputs} frequencies, more than"

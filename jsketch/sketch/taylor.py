@@ -15,6 +15,8 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import checks
+
 MOST_FEATURES = 20_000
 
 
@@ -40,11 +42,8 @@ class Taylor:
     @property
     def size(self) -> int:
         """r = C(d + M, M), checked."""
-        if self.inputs < 1 or self.degree < 0:
-            raise ValueError(
-                f"Taylor features need at least one input and a degree M >= 0; d = {self.inputs} and M = {self.degree}"
-                " were given."
-            )
+        checks.capacity(inputs=self.inputs)
+        checks.count(degree=self.degree)
         size = basis_size(self.inputs, self.degree)
         if size > MOST_FEATURES:
             raise ValueError(

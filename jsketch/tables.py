@@ -1,0 +1,85 @@
+"""A kernel that is a table of its values, for arms that are not vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+
+from jsketch.precision import one_dtype
+
+ROWS = 1024  # of a table that are checked together
+ASYMMETRY = 1e-4  # of the largest k(x,x): more is no rounding
+
+
+@struct.dataclass
+@one_dtype
+class Precomputed:
+    """A table of kernel values [A,A] for arms that are not vectors; the arms' features are then `index_features(A)`.
+
+    A feature that is no row of the table gives NaN: `check` says so on the host.
+    """
+
+    table: Array  # [A, A], symmetric positive semi-definite
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self._values(x[:, :1], y[:, 0])
+
+    def diag(self, x: Array) -> Array:
+        return self._values(x[:, 0], x[:, 0])
+
+    def _values(self, x: Array, y: Array) -> Array:
+        table = jnp.asarray(self.table)
+        values = table[x.astype(jnp.int32), y.astype(jnp.int32)]
+        return jnp.where(_is_row(x, len(table)) & _is_row(y, len(table)), values, jnp.nan)
+
+    def check(self, x: Any) -> None:
+        check_table(self.table)
+
+    def check_inputs(self, x: Any) -> None:
+        rows = len(self.table)
+        if jnp.shape(x)[1] != 1:
+            raise ValueError(
+                f"a Precomputed kernel takes features [A, 1], such as index_features(table); their shape is {jnp.shape(x)}."
+            )
+        wrong = np.flatnonzero(~_is_row(np.asarray(x)[:, 0], rows))
+        if wrong.size:
+            raise ValueError(
+                f"the feature of arm {wrong[0]} is {np.asarray(x)[wrong[0], 0]}, which is no row of the table: they are 0 to"
+                f" {rows - 1}."
+            )
+
+
+def _is_row(x: Any, rows: int) -> Any:
+    return (x >= 0) & (x < rows) & (x % 1 == 0)
+
+
+def check_table(table: Any) -> None:
+    """Raises ValueError unless the table is square, finite and symmetric to rounding, O(A^2)."""
+    values = np.asarray(table)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
+        raise ValueError(f"a table of kernel values is a square matrix [A, A]; its shape is {values.shape}.")
+    if not np.issubdtype(values.dtype, np.floating):
+        raise ValueError(
+            f"a table of kernel values must be floating point numbers; its dtype is {values.dtype}."
+        )
+    most = ASYMMETRY * max(float(np.abs(values.diagonal()).max()), 0.0)
+    for begin in range(0, len(values), ROWS):
+        part, mirrored = values[begin : begin + ROWS], values[:, begin : begin + ROWS].T
+        if not np.isfinite(part).all():
+            raise ValueError("a table of kernel values must be finite; some are not.")
+        uneven = np.argwhere(np.abs(part - mirrored) > most)
+        if len(uneven):
+            row, column = uneven[0] + [begin, 0]
+            raise ValueError(
+                f"a table of kernel values must be symmetric: entry [{row}, {column}] is {values[row, column]}, entry"
+                f" [{column}, {row}] is {values[column, row]}."
+            )
+
+
+def index_features(table: Array) -> Array:
+    """Features [A,1] that name the rows of a `Precomputed` table [A,A]."""
+    return jnp.arange(table.shape[0], dtype=table.dtype)[:, None]
