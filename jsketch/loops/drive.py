@@ -63,7 +63,7 @@ def drive(
     roots = split_roots(check_keys(key, 0, "drive takes one key, such as jax.random.key(0)"))
     driven = state or Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
     sketched.check_whole(driven.state)
-    driven = _rounds(bandit, objective, domain, roots, horizon, driven.replace(exhausted=False))
+    driven = _rounds(bandit, objective, roots, horizon, driven.replace(exhausted=False))
     if driven.exhausted:
         warnings.warn(
             f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the algorithm would evaluate.",
@@ -75,7 +75,6 @@ def drive(
 def _rounds(
     bandit: Any,
     objective: Callable[[np.ndarray], Any],
-    domain: Arms,
     roots: Roots,
     horizon: int,
     driven: Driven,
