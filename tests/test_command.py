@@ -139,7 +139,7 @@ def test_every_command_line_ends_this_way():
 
 
 def test_results_are_written_in_one_way_only():
-    """No second idea of how a file replaces another one, and no tables beside the folders that `outputs` or a sweep holds."""
+    """No second idea of how a file replaces another one; tables only in folders that are held."""
     for file in (ROOT / "experiments").rglob("*.py"):
         if file.name == "files.py" or file.name in LEFT:
             continue

@@ -111,7 +111,7 @@ def main() -> None:
     )
     rows: dict[str, Any] = {}
     table: list[tidy.Run] = []
-    made = config | dict(seeds_at_once=options.seeds, methods=dict.fromkeys(options.methods, True))
+    made = config | dict(seeds_at_once=options.seeds, methods={name: {} for name in options.methods})
     with outputs.opened(options, "pkawv_2019.adversarial", made) as opened:
         for name in options.methods:
             began = time.perf_counter()
