@@ -156,7 +156,8 @@ class Live:
             )
         self._check_state()
         self.received += 1
-        warn_of_diverged(getattr(info, "diverged", False))
+        if hasattr(info, "diverged"):
+            warn_of_diverged(info.diverged)
         return float(prediction), info
 
     def _check_state(self) -> None:
@@ -212,8 +213,11 @@ class Live:
         return label
 
     def _number(self, value: Any, name: str) -> np.ndarray:
+        array = np.asarray(value)
+        if array.dtype == self.dtype:
+            return array
         with np.errstate(over="ignore"):  # becomes infinite, which is refused
-            return np.asarray(checks.real(name, value)).astype(self.dtype)
+            return np.asarray(checks.real(name, array)).astype(self.dtype)
 
 
 def _floating(dtype: Any) -> np.dtype:
