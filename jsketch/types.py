@@ -69,6 +69,9 @@ class Info:
     overflow: Array  # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
     nonfinite: Array  # [] bool, a reward was infinite (and ignored) or the posterior is not finite
+    # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in the dictionary, float32);
+    # only sketches know
+    imprecise: Array | bool = False
 
 
 class Bandit(Protocol):

@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.online import precision
 from jsketch.types import ForecastInfo, PRNGKey
 
 
@@ -45,6 +46,7 @@ class KernelAWV:
         checks.capacity(capacity=self.capacity)
         checks.a_kernel(self.kernel)
         x = checks.example(x)
+        precision.check_kernel(self.kernel, x, self.regularization)
         return KernelState(
             points=jnp.zeros((self.capacity, *x.shape), x.dtype),
             inverse=jnp.eye(self.capacity, dtype=x.dtype),

@@ -22,6 +22,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.online import precision
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
@@ -32,7 +33,7 @@ class NewtonState:
     """m points of at most M, and the weights in their Newton coordinates z(x) = basis k_I(x)."""
 
     dictionary: Kors
-    basis: Array  # [M, M], L^-1 of K_II = L L^T; zero rows add no coordinate
+    basis: Array  # [M, M], orthonormal coordinates (`newton`); zero rows add no coordinate
     inverse: Array  # [M, M], A^-1
     weights: Array  # [M], u
     received: Array  # [] int32, examples so far
@@ -55,6 +56,7 @@ class ProsNKONS:
         checks.capacity(capacity=self.capacity)
         checks.a_kernel(self.kernel)
         x = checks.example(x)
+        precision.check_kernel(self.kernel, x, self.regularization)
         kors.check(self.sampling, x.dtype)
         return NewtonState(
             dictionary=kors.empty(x, self.capacity),
@@ -116,11 +118,20 @@ class ProsNKONS:
 
         def restarted() -> NewtonState:
             z = matmul(state.basis, k[0])
-            basis, _ = newton.join(state.basis, state.dictionary.used, z, self.kernel.diag(x[None])[0])
+            dictionary = kors.join(state.dictionary, self.sampling, x, *(value[0] for value in drawn))
+            joined = newton.join(
+                state.basis,
+                state.dictionary.used,
+                z,
+                self.kernel.diag(x[None])[0],
+                lambda: self.kernel.gram(*[kors.filled(dictionary.points, dictionary.used, x)] * 2),
+                None,
+                lambda turn: None,
+            )
             identity = jnp.eye(len(z), dtype=z.dtype)
             return state.replace(
-                dictionary=kors.join(state.dictionary, self.sampling, x, *(value[0] for value in drawn)),
-                basis=basis,
+                dictionary=dictionary,
+                basis=joined.basis,
                 inverse=identity / jnp.asarray(self.regularization, z.dtype),
                 weights=jnp.zeros_like(z),
             )

@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.factor import gram_inverse
 from jsketch.linalg import matmul
+from jsketch.online import precision
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 2048  # examples that `learn` adds together
@@ -66,14 +67,17 @@ class PKAWV:
     """
 
     features: Any
-    # lam; A^-1 is updated from I / lam, and predictions are exact to about eps / lam: 1e-9 needs float64 and lam >= 1e-5
+    # lam; A^-1 is updated from I / lam, and predictions are off by 2 to 2,000 eps |z|^2 / lam (`precision`), not eps / lam
     regularization: ArrayLike = 1.0
     penalize_current: bool = struct.field(pytree_node=False, default=True)
 
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization)
-        size = self.features.features(checks.example(x)[None]).shape[1]
+        x = checks.example(x)
+        z = self.features.features(x[None])[0]
+        precision.check(jnp.square(z).sum(), self.regularization, x.dtype)
+        size = z.shape[0]
         identity = jnp.eye(size, dtype=x.dtype)
         return RidgeState(identity / self.regularization, jnp.zeros(size, x.dtype))
 

@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.online import precision
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
@@ -56,6 +57,7 @@ class SketchedKONS:
         checks.capacity(capacity=self.capacity)
         checks.a_kernel(self.kernel)
         x = checks.example(x)
+        precision.check_kernel(self.kernel, x, self.regularization)
         zeros = jnp.zeros(self.capacity, x.dtype)
         return SketchedState(
             points=jnp.zeros((self.capacity, *x.shape), x.dtype),
