@@ -85,8 +85,8 @@ def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
 
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
-    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made indefinite, s the first of shift,
-    10 shift, 100 shift ... [] with which it is positive definite; infinite, and L NaN, for a matrix that is not finite.
+    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made indefinite, s [] the first of
+    shift, 10 shift, 100 shift ... with which it is positive definite; infinite, and L NaN, for a matrix that is not finite.
     shift must be above 0.
     """
     size = matrix.shape[0]

@@ -86,6 +86,7 @@ class RegularizedEvolution:
             overflow=false,
             truncated=false,
             nonfinite=(query.mask & jnp.isinf(y)).any(),
+            imprecise=jnp.zeros((), bool),
         )
         return new, info
 

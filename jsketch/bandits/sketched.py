@@ -29,7 +29,7 @@ SWEEP_ENTRIES = (
     640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
 )
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
-LARGEST_ROUNDING = 1e-3  # of the largest variance; estimated errors above it are flagged
+LARGEST_ROUNDING = 1e-3  # of the largest variance; errors that may be above it are flagged
 
 
 @struct.dataclass
@@ -48,11 +48,16 @@ class SketchState:
     mean: Array  # [A]
     variance: Array  # [A], leverage units
     evidence: Evidence
-    rounding: Array  # [], an estimate of the largest error of `variance`
+    rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
 
     @property
     def capacity(self) -> int:
         return self.dictionary.capacity
+
+    @property
+    def imprecise(self) -> Array:
+        """Whether rounding may change variances by more than LARGEST_ROUNDING, [] bool."""
+        return self.rounding > LARGEST_ROUNDING * jnp.max(self.variance)
 
 
 def _pulled_moments(kernel: Any, nystrom: Nystrom, state: SketchState) -> tuple[Array, Array]:
@@ -90,7 +95,12 @@ def _sweep(
 
     mean, variance, residual, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
     size = arms.shape[0]
-    return mean.reshape(-1)[:size], variance.reshape(-1)[:size], residual.reshape(-1)[:size], sensitivity.max()
+    return (
+        mean.reshape(-1)[:size],
+        variance.reshape(-1)[:size],
+        residual.reshape(-1)[:size],
+        sensitivity.max(),
+    )
 
 
 def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> SketchState:
@@ -205,7 +215,7 @@ def apply_feedback(
         overflow=overflow,
         truncated=jnp.zeros((), bool),
         nonfinite=feedback.infinite | ~finite,
-        imprecise=new.rounding > LARGEST_ROUNDING * new.variance.max(),
+        imprecise=new.imprecise,
     )
     return new.replace(domain=state.domain), info
 

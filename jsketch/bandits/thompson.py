@@ -101,8 +101,8 @@ class TS:
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ThompsonState:
-        """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms than EXACT_ARMS, and for a
-        kernel that is not positive semi-definite on the arms."""
+        """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms than EXACT_ARMS, and for
+        a kernel that is not positive semi-definite on the arms."""
         checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(batch=self.batch)
@@ -118,9 +118,9 @@ class TS:
         state = ThompsonState(prior.domain, prior.first_arm, prior.posterior, prior.count, variance, shift)
         if not is_traced(shift) and bool(state.indefinite):
             raise ValueError(
-                f"the kernel is not positive semi-definite on these arms: their table of kernel values needs"
-                f" {float(shift):.2g} on its diagonal of {float(variance):.2g} to have a root. Check the kernel (a Precomputed"
-                " table must be symmetric, with no negative eigenvalue)."
+                "the kernel is not positive semi-definite on these arms: their table of kernel values needs"
+                f" {float(shift):.2g} on its diagonal of {float(variance):.2g} to have a root. Check the kernel (a"
+                " Precomputed table must be symmetric, with no negative eigenvalue)."
             )
         return state
 

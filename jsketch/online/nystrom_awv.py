@@ -18,7 +18,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, pad_identity, put
+from jsketch.linalg import matmul, pad_identity
 from jsketch.online import precision
 from jsketch.online.ridge import damped, learn_block
 from jsketch.sketch import kors, newton
@@ -40,7 +40,7 @@ class NystromState:
     """m points of at most M, and t examples of at most N."""
 
     dictionary: Kors
-    basis: Array  # [M, M]; z(x) = basis k_I(x), orthonormal coordinates (`newton`); zero rows add no coordinate
+    basis: Array  # [M, M]; z(x) = basis k_I(x), orthonormal (`newton`); zero rows add no coordinate
     inverse: Array  # [M, M], A^-1
     weights: Array  # [M], A^-1 sum_t y_t z_t
     inputs: Array  # [N, d]
@@ -167,8 +167,8 @@ class NystromAWV:
     def _border(self, state: NystromState, dictionary: Kors, x: Array, z: Array) -> NystromState:
         """The posterior with x [d] in the dictionary, z [M] its coordinates so far, after one look at the past examples.
 
-        With v the new direction, c_i the coordinate along it of a past example and p = sum_i c_i z_i without v, the precision
-        A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
+        With v the new direction, c_i the coordinate along it of a past example and p = sum_i c_i z_i without v, the
+        precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
         """
         lam = jnp.asarray(self.regularization, z.dtype)
 

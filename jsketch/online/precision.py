@@ -2,9 +2,9 @@
 
 They start from A^-1 = I / lam and take out of it what every example explains, as the papers do. The first step in a
 direction turns |z|^2 / lam into |z|^2 / (lam + |z|^2) of it: the difference keeps a relative error of eps |z|^2 / lam, and
-what follows in the same block multiplies it, at worst by the condition of the block, 1 + sum_t |z_t|^2 / lam over that of
-one example. Measured on 80 streams with 12 features and labels of size 1, predictions were off by 2 to 30 eps |z|^2 / lam for
-|z|^2 near 12, by up to 2,400 for |z|^2 in the thousands.
+what follows multiplies it, at worst by the number of examples that come before the direction is known. Measured on 80
+streams of 130 examples with 12 features and labels of size 1, predictions were off by 2 to 30 eps |z|^2 / lam for |z|^2 near
+12, by up to 2,400 for |z|^2 in the thousands.
 """
 
 from __future__ import annotations

@@ -52,9 +52,10 @@ def sensitivity(z: Array, probes: Array) -> Array:
     """An estimate of 1 + max |K_S^-1 k_S(x)|^2, [], over features z [n,M] of points x; O(n M).
 
     Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x) = root z, so that kernel values
-    rounded to eps leave an error of about eps (1 + |a|^2) in residuals, whatever factors K_S: large where the dictionary
-    has near-duplicates and x is far from them. Against long double arithmetic the estimate was off by less than a factor
-    10 either way on 200 problems, with errors from 1e-17 to 1e-2.
+    rounded to eps leave an error of about eps (1 + |a|^2) in residuals, whatever factors K_S: large where the dictionary has
+    near-duplicates and x is far from them. Variances have it as far as data have told anything along a. Against long double
+    arithmetic on 300 random problems, a third with near-duplicates, errors from 1e-16 to 6% of the largest variance were
+    overestimated by a factor of 0.5 to 29 in nine of ten, by 2 in the median; of the nine above 0.1% none was missed.
     """
     return 1 + jnp.square(matmul(z, probes)).mean(1).max()
 
