@@ -84,6 +84,28 @@ def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
     return Factor(inverse, upper.logdet + lower.logdet)
 
 
+def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
+    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made indefinite, s [] the first of
+    shift, 10 shift, 100 shift ... with which it is positive definite; infinite, and L NaN, for a matrix that is not finite.
+    shift must be above 0.
+    """
+    size = matrix.shape[0]
+    identity = jnp.eye(size, dtype=matrix.dtype)
+    enough = size * jnp.abs(matrix).max()  # by Gershgorin's circles
+
+    def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        shift = 10 * carry[1]
+        return lax.linalg.cholesky(matrix + shift * identity), shift
+
+    def failed(carry: tuple[Array, Array]) -> Array:
+        lower, shift = carry
+        return ~jnp.isfinite(jnp.diagonal(lower)).all() & (shift <= enough)
+
+    shift = jnp.asarray(shift, matrix.dtype)
+    lower, shift = lax.while_loop(failed, attempt, (lax.linalg.cholesky(matrix + shift * identity), shift))
+    return lower, jnp.where(jnp.isfinite(jnp.diagonal(lower)).all(), shift, jnp.inf)
+
+
 class _Pivoted(NamedTuple):
     """A pivoted Cholesky factorization under way. Row k of `lower` is the column l_k of the factor, points in their own
     order; pivots are chosen in the order `order`."""

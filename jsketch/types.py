@@ -10,6 +10,11 @@ and choices are static) with three pure methods:
 `limit` is the number of evaluations that can be made now (a traced integer is fine); a batch that would be longer is
 cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed". A reward of an arm that is not
 there is a ValueError; where the arms are traced it is not applied, and flagged `nonfinite` as an infinite one is.
+
+Arms whose scores are equal go by the lowest index, but equal features do not make scores equal to the last bit: another
+program (vmap or threads, another capacity, another device) rounds differently, may pick another of several identical arms,
+and then goes on as another run of the same law. Every promise of equal picks holds up to that. A set of distinct arms is
+free of it; `init` warns of repeated ones.
 """
 
 from __future__ import annotations
@@ -74,6 +79,9 @@ class Info:
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
     # [] bool, a reward was infinite or of an arm that is not there (and ignored), or the posterior is not finite
     nonfinite: Array
+    # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in the dictionary, float32);
+    # only BKB and its kin know
+    imprecise: Array
 
 
 class Bandit(Protocol):

@@ -93,6 +93,7 @@ class RegularizedEvolution:
             overflow=false,
             truncated=false,
             nonfinite=(query.mask & jnp.isinf(y)).any(),
+            imprecise=jnp.zeros((), bool),
         )
         return new, info
 

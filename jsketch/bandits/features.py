@@ -101,4 +101,5 @@ def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> 
         overflow=jnp.zeros((), bool),
         truncated=jnp.zeros((), bool),
         nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(mean).all(),
+        imprecise=jnp.zeros((), bool),
     )

@@ -57,8 +57,9 @@ def _single(arm: Array) -> Query:
     return Query(index=arm[None], mask=jnp.ones(1, bool))
 
 
-def learn(bandit: Any, state: ExactState, query: Query, y: Array, width: Array) -> tuple[ExactState, Info]:
-    """The exact posterior after the rewards y [B] of a query; on overflow nothing is applied. For any batch size."""
+def learn(bandit: Any, state: Any, query: Query, y: Array, width: Array) -> tuple[Any, Info]:
+    """The exact posterior after the rewards y [B] of a query; on overflow nothing is applied. For any batch size, and any
+    state with the fields of `ExactState`."""
     query, y = told.feedback(state.domain, query, y)
     observed = history.usable(query, y)
     arms = state.domain.features
@@ -99,10 +100,11 @@ def exact_info(
         overflow=overflow,
         truncated=jnp.zeros((), bool),
         nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(posterior.mean).all(),
+        imprecise=jnp.zeros((), bool),
     )
 
 
-def exact_evidence(state: ExactState) -> widths.Evidence:
+def exact_evidence(state: Any) -> widths.Evidence:
     """What widths read, from an exact posterior: its information is its logdet, and nothing is left out."""
     zero, logdet = jnp.zeros_like(state.count), state.posterior.logdet
     return widths.Evidence(state.count, logdet, logdet, zero, logdet, zero, state.prior_variance)

@@ -30,6 +30,7 @@ SWEEP_ENTRIES = (
     640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
 )
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
+LARGEST_ROUNDING = 1e-3  # of the largest variance; errors that may be above it are flagged
 
 
 @struct.dataclass
@@ -51,10 +52,16 @@ class SketchState:
     # [] int32, inducing points of a warm start for which there was no room: it is not what was asked for, and `tell` applies
     # nothing to it. Only under jit and vmap: elsewhere `init` raises
     missing: Array
+    rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
 
     @property
     def capacity(self) -> int:
         return self.dictionary.capacity
+
+    @property
+    def imprecise(self) -> Array:
+        """Whether rounding may change variances by more than LARGEST_ROUNDING, [] bool."""
+        return self.rounding > LARGEST_ROUNDING * jnp.max(self.variance)
 
 
 def _pulled_moments(kernel: Any, nystrom: Nystrom, state: SketchState) -> tuple[Array, Array]:
@@ -77,20 +84,27 @@ def _pulled_moments(kernel: Any, nystrom: Nystrom, state: SketchState) -> tuple[
 
 def _sweep(
     kernel: Any, nystrom: Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
-) -> tuple[Array, Array, Array]:
-    """(mean, variance, residual), [A] each, of all arms, in chunks."""
+) -> tuple[Array, Array, Array, Array]:
+    """(mean, variance, residual), [A] each, of all arms, in chunks; and `nystrom.sensitivity` over them, []."""
+    probes = nystroms.probes(nystrom)
     count, rows = chunked(arms.shape[0], max(SWEEP_ENTRIES // nystrom.root.shape[0], 1))
     padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
 
-    def chunk(x: Array) -> tuple[Array, Array, Array]:
+    def chunk(x: Array) -> tuple[Array, Array, Array, Array]:
         z = nystroms.features(nystrom, kernel, x)
         u = matmul_upper(z, posterior.whiten)
         residual = nystroms.residual(kernel.diag(x), z)
-        return ridge.mean(posterior, u), ridge.variance(u, residual, regularization), residual
+        variance = ridge.variance(u, residual, regularization)
+        return ridge.mean(posterior, u), variance, residual, nystroms.sensitivity(z, probes)
 
-    mean, variance, residual = lax.map(chunk, padded.reshape(count, rows, -1))
+    mean, variance, residual, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
     size = arms.shape[0]
-    return mean.reshape(-1)[:size], variance.reshape(-1)[:size], residual.reshape(-1)[:size]
+    return (
+        mean.reshape(-1)[:size],
+        variance.reshape(-1)[:size],
+        residual.reshape(-1)[:size],
+        sensitivity.max(),
+    )
 
 
 def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> SketchState:
@@ -98,7 +112,7 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
     arms = state.domain.features
     nystrom = nystroms.build(kernel, arms[state.dictionary.index], state.dictionary.mask)
     posterior = ridge.fit(*_pulled_moments(kernel, nystrom, state), regularization)
-    mean, variance, residual = _sweep(kernel, nystrom, posterior, arms, regularization)
+    mean, variance, residual, sensitivity = _sweep(kernel, nystrom, posterior, arms, regularization)
     # a dictionary arm is represented exactly: rounding in its residual would be divided by lam (theory.md E1)
     index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
     own = residual.at[index].get(mode="fill", fill_value=0)
@@ -118,6 +132,7 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
         mean=mean,
         variance=variance,
         evidence=evidence,
+        rounding=jnp.finfo(arms.dtype).eps * evidence.prior_variance * sensitivity / regularization,
     )
 
 
@@ -157,6 +172,7 @@ def start(
         variance=diag / regularization,
         evidence=Evidence(zero, zero, zero, zero, zero, zero, prior_variance=jnp.max(diag)),
         missing=jnp.zeros((), jnp.int32),
+        rounding=zero,
     )
     if history is None:
         return state
@@ -216,6 +232,7 @@ def apply_feedback(
         overflow=overflow,
         truncated=jnp.zeros((), bool),
         nonfinite=feedback.infinite | ~finite,
+        imprecise=new.imprecise,
     )
     return new.replace(domain=state.domain), info
 

@@ -17,15 +17,19 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, told
 from jsketch.bandits import history, sketched, widths
-from jsketch.bandits.gp_ucb import ExactState, exact_evidence, learn, start
+from jsketch.bandits.gp_ucb import exact_evidence, learn, start
 from jsketch.bandits.sketched import SketchState
+from jsketch.factor import shifted_cholesky
 from jsketch.linalg import chunked, matmul
 from jsketch.posterior import exact
+from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
 SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
+# of max k(x,x), the largest shift of the Gram matrix that passes for rounding: samples feel it as independent noise
+LARGEST_SHIFT = 1e-3
 
 
 def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
@@ -42,6 +46,40 @@ def _batch(
     limit = jnp.where(nothing_known, 1, limit)
     index = jnp.where(nothing_known, first_arm, jnp.argmax(samples, 1).astype(jnp.int32))
     return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)
+
+
+@struct.dataclass
+class ThompsonState:
+    """`ExactState`, and what the Gram matrix of the arms needs to have a root."""
+
+    domain: Arms  # A arms; never changes
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known
+    posterior: Exact
+    count: Array  # [], observations so far
+    prior_variance: Array  # [], max_x k(x,x)
+    shift: Array  # [], added to the diagonal of the Gram matrix, the least that makes it positive definite
+
+    @property
+    def capacity(self) -> int:
+        return self.posterior.basis.shape[0]
+
+    @property
+    def indefinite(self) -> Array:
+        """Whether the Gram matrix is no covariance matrix, beyond rounding, [] bool."""
+        return ~(self.shift <= LARGEST_SHIFT * _scale(self.prior_variance))
+
+
+def _scale(prior_variance: Array) -> Array:
+    """What a shift is measured by, []; a kernel that is zero needs one too."""
+    return jnp.where(prior_variance == 0, 1, prior_variance)
+
+
+def _prior_root(kernel: Any, arms: Array, shift: Array) -> tuple[Array, Array]:
+    """(a root [A,A] of the Gram matrix, the shift [] that it took), from a shift to begin with."""
+    return shifted_cholesky(kernel.gram(arms, arms), shift)
+
+
+_jitted_prior_root = jax.jit(_prior_root)
 
 
 @struct.dataclass
@@ -64,8 +102,9 @@ class TS:
     batch: int = struct.field(pytree_node=False, default=30)  # B
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
-    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
-        """The prior. Raises ValueError on static mistakes, and for more arms than EXACT_ARMS."""
+    def init(self, domain: Arms, key: PRNGKey) -> ThompsonState:
+        """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms than EXACT_ARMS, and for
+        a kernel that is not positive semi-definite on the arms."""
         checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(batch=self.batch)
@@ -74,24 +113,32 @@ class TS:
                 f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many (at most {EXACT_ARMS})."
                 " SketchedTS needs none."
             )
-        state = start(self, domain, key)
-        floats = state.domain.count * (state.domain.count + 2 * self.batch)
-        checks.room(floats, state.count.dtype, arms=state.domain.count, batch=self.batch)
+        prior = start(self, domain, key)
+        floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
+        checks.room(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
+        arms, variance = prior.domain.features, prior.prior_variance
+        first = prior.domain.count * jnp.finfo(arms.dtype).eps * _scale(variance)
+        _, shift = _jitted_prior_root(self.kernel, arms, first)
+        state = ThompsonState(prior.domain, prior.first_arm, prior.posterior, prior.count, variance, shift)
+        if not is_traced(shift) and bool(state.indefinite):
+            raise ValueError(
+                "the kernel is not positive semi-definite on these arms: their table of kernel values needs"
+                f" {float(shift):.2g} on its diagonal of {float(variance):.2g} to have a root. Check the kernel (a"
+                " Precomputed table must be symmetric, with no negative eigenvalue)."
+            )
         return state
 
-    def confidence_width(self, state: ExactState) -> Array:
+    def confidence_width(self, state: ThompsonState) -> Array:
         """The factor on the posterior's standard deviation, []."""
         confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
         return jnp.asarray(self.scale * self.width(exact_evidence(state), confidence))
 
-    def samples(self, state: ExactState, key: PRNGKey) -> Array:
+    def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
         """B independent draws from N(mean, width^2 covariance), [B,A], covariance in leverage units."""
         prior_key, slot_key = jax.random.split(key)
         arms, posterior = state.domain.features, state.posterior
-        gram = self.kernel.gram(arms, arms)
-        # a singular Gram matrix needs a shift; samples feel it as independent noise of that variance
-        shift = state.domain.count * jnp.finfo(gram.dtype).eps * state.prior_variance
-        root = lax.linalg.cholesky(gram + shift * jnp.eye(state.domain.count, dtype=gram.dtype))
+        # samples feel the shift of a singular Gram matrix as independent noise of that variance
+        root, _ = _prior_root(self.kernel, arms, state.shift)
         normal = jax.random.normal(prior_key, (self.batch, state.domain.count), arms.dtype)
         deviation = exact.condition(
             posterior,
@@ -101,13 +148,14 @@ class TS:
         )
         return posterior.mean + self.confidence_width(state) * deviation
 
-    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+    def ask(self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return _batch(self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch)
 
-    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
-        return learn(self, state, query, y, self.confidence_width(state))
+    def tell(self, state: ThompsonState, query: Query, y: Array, key: PRNGKey) -> tuple[ThompsonState, Info]:
+        new, info = learn(self, state, query, y, self.confidence_width(state))
+        return new, info.replace(nonfinite=info.nonfinite | state.indefinite)
 
-    def grow(self, state: ExactState, capacity: int) -> ExactState:
+    def grow(self, state: ThompsonState, capacity: int) -> ThompsonState:
         """The same state with room for `capacity` distinct arms."""
         return state.replace(posterior=exact.grow(state.posterior, capacity))
 

@@ -52,5 +52,6 @@ class Uniform:
             overflow=jnp.zeros((), bool),
             truncated=jnp.zeros((), bool),
             nonfinite=(query.mask & jnp.isinf(y)).any(),
+            imprecise=jnp.zeros((), bool),
         )
         return state.replace(count=state.count + observed), info

@@ -100,7 +100,9 @@ def run_seeds(
 
     strategy "vmap" runs all seeds in one program (the default on an accelerator); "threads" runs a program of one seed on
     `workers` cores at a time (the default on a CPU, where a vmapped loop waits for its slowest seed). Both give the same
-    picks. states: S states to start from, such as `init` makes of past evaluations; by default `init` is called for
+    picks, up to arms that tie (`jsketch.types`).
+
+    states: S states to start from, such as `init` makes of past evaluations; by default `init` is called for
     every key. on_progress(evaluations so far, seconds without compilation) is called `reports` times a run.
 
     checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of the horizon) and goes on

@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.online import rounding
 from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -48,6 +49,7 @@ class KernelAWV:
         x = checks.example(x)
         checks.kernel_on(self.kernel, x[None])
         checks.room(self.capacity * (self.capacity + len(x)), x.dtype, capacity=self.capacity)
+        rounding.check_kernel(self.kernel, x, self.regularization)
         return KernelState(
             points=jnp.zeros((self.capacity, *x.shape), x.dtype),
             inverse=jnp.eye(self.capacity, dtype=x.dtype),

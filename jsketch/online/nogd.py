@@ -90,5 +90,14 @@ class NOGD:
 
     def _join(self, state: NOGDState, x: Array) -> NOGDState:
         z = self._features(state, x[None])[0]
-        basis, _ = newton.join(state.basis, state.used, z, self.kernel.diag(x[None])[0])
-        return state.replace(points=put(state.points, state.used, x), basis=basis, used=state.used + 1)
+        points = put(state.points, state.used, x)
+        basis, _, weights = newton.join(
+            state.basis,
+            state.used,
+            z,
+            self.kernel.diag(x[None])[0],
+            lambda: self.kernel.gram(*[kors.filled(points, state.used + 1, x)] * 2),
+            state.weights,
+            lambda turn: matmul(state.weights, turn),
+        )
+        return state.replace(points=points, basis=basis, weights=weights, used=state.used + 1)

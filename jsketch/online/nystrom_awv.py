@@ -18,7 +18,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, pad_identity, put
+from jsketch.linalg import matmul, pad_identity
+from jsketch.online import rounding
 from jsketch.online.ridge import damped, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
@@ -40,7 +41,7 @@ class NystromState:
     """m points of at most M, and t examples of at most N."""
 
     dictionary: Kors
-    basis: Array  # [M, M], L^-1 of K_II = L L^T, lower triangular: z(x) = basis k_I(x); zero rows add no coordinate
+    basis: Array  # [M, M]; z(x) = basis k_I(x), orthonormal (`newton`); zero rows add no coordinate
     inverse: Array  # [M, M], A^-1
     weights: Array  # [M], A^-1 sum_t y_t z_t
     inputs: Array  # [N, d]
@@ -74,6 +75,7 @@ class NystromAWV:
         checks.kernel_on(self.kernel, x[None])
         floats = self.capacity * (3 * self.capacity + len(x)) + self.memory * (len(x) + 1) * self.remember
         checks.room(floats, x.dtype, capacity=self.capacity, memory=self.memory)
+        rounding.check_kernel(self.kernel, x, self.regularization)
         kors.check(self.sampling, x.dtype)
         rows = _whole_chunks(self.memory) if self.remember else 0
         return NystromState(
@@ -162,39 +164,53 @@ class NystromAWV:
 
         def joined() -> NystromState:
             dictionary = kors.join(state.dictionary, self.sampling, x, *(value[0] for value in drawn))
-            return self._border(state, x, matmul(state.basis, k[0])).replace(dictionary=dictionary)
+            return self._border(state, dictionary, x, matmul(state.basis, k[0]))
 
         return lax.cond(joins & ~full, joined, lambda: state), full
 
-    def _border(self, state: NystromState, x: Array, z: Array) -> NystromState:
-        """The posterior with x [d] as the next point, z [M] its coordinates so far, after one look at the past examples.
+    def _border(self, state: NystromState, dictionary: Kors, x: Array, z: Array) -> NystromState:
+        """The posterior with x [d] in the dictionary, z [M] its coordinates so far, after one look at the past examples.
 
-        A past example gets the coordinate (k(x_i, x) - z_i^T z) / pivot, and z_i^T z = k_I(x_i)^T (basis^T z) takes O(m).
+        With v the new direction, c_i the coordinate along it of a past example and p = sum_i c_i z_i without v, the
+        precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
         """
-        slot = state.dictionary.used
-        basis, coordinate = newton.join(state.basis, slot, z, self.kernel.diag(x[None])[0])
-        new = coordinate > 0
-        pivot = jnp.where(new, coordinate, 1)
-        mixed, square, moment = self._look_back(state, x, matmul(z, state.basis), pivot)
-        mixed = matmul(state.basis, mixed)
-        solved = put(matmul(state.inverse, mixed), slot, -jnp.ones((), z.dtype))
-        schur = self.regularization + square - matmul(mixed, matmul(state.inverse, mixed))
-        inverse = put(state.inverse, slot, jnp.zeros_like(z)).at[:, slot].set(0)
-        inverse = inverse + solved[:, None] * (solved / schur)
-        weights = state.weights - solved * ((moment - matmul(mixed, state.weights)) / schur)
+        lam = jnp.asarray(self.regularization, z.dtype)
+
+        def turned(turn: Array) -> tuple[Array, Array]:
+            missing = jnp.eye(len(z), dtype=z.dtype) - matmul(turn.T, turn)
+            return matmul(turn.T, matmul(state.inverse, turn)) + missing / lam, matmul(state.weights, turn)
+
+        basis, v, (inverse, weights) = newton.join(
+            state.basis,
+            state.dictionary.used,
+            z,
+            self.kernel.diag(x[None])[0],
+            lambda: self.kernel.gram(*[kors.filled(dictionary.points, dictionary.used, x)] * 2),
+            (state.inverse, state.weights),
+            turned,
+        )
+        mixed, square, moment = self._look_back(state, dictionary, x, matmul(v, basis))
+        mixed = matmul(basis, mixed)
+        mixed = mixed - v * matmul(v, mixed)
+        solved = matmul(inverse, mixed) - v
+        schur = lam + square - matmul(mixed, matmul(inverse, mixed))
+        new = v.any()
+        bordered = inverse - v[:, None] * (v / lam) + solved[:, None] * (solved / schur)
+        along = (moment - matmul(mixed, weights)) / schur
         return state.replace(
+            dictionary=dictionary,
             basis=basis,
-            inverse=jnp.where(new, inverse, state.inverse),
-            weights=jnp.where(new, weights, state.weights),
+            inverse=jnp.where(new, bordered, inverse),
+            weights=jnp.where(new, weights - solved * along, weights),
         )
 
     def _look_back(
-        self, state: NystromState, x: Array, dual: Array, pivot: Array
+        self, state: NystromState, dictionary: Kors, x: Array, dual: Array
     ) -> tuple[Array, Array, Array]:
         """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled past, with the new coordinates
-        c_i = (k(x_i, x) - k_I(x_i)^T dual) / pivot."""
+        c_i = k_I(x_i)^T dual; x [d] is any point."""
 
-        points = kors.filled(state.dictionary.points, state.dictionary.used, x)
+        points = kors.filled(dictionary.points, dictionary.used, x)
         size = min(CHUNK, state.inputs.shape[0])
 
         def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -203,8 +219,7 @@ class NystromAWV:
             known = (i * size + jnp.arange(size, dtype=jnp.int32) < state.received) & jnp.isfinite(labels)
             # `dual` and columns of the basis past m are zero, so what the unused points hold does not matter
             k = self.kernel.gram(past, points)
-            coordinate = (self.kernel.gram(past, x[None])[:, 0] - matmul(k, dual)) / pivot
-            coordinate = jnp.where(known, coordinate, 0)
+            coordinate = jnp.where(known, matmul(k, dual), 0)
             mixed, square, moment = sums
             return (
                 mixed + matmul(coordinate, k),

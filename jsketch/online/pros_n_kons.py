@@ -22,6 +22,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.online import rounding
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Sampling
@@ -33,7 +34,7 @@ class NewtonState:
     """m points of at most M, and the weights in their Newton coordinates z(x) = basis k_I(x)."""
 
     dictionary: Kors
-    basis: Array  # [M, M], L^-1 of K_II = L L^T; zero rows add no coordinate
+    basis: Array  # [M, M], orthonormal coordinates (`newton`); zero rows add no coordinate
     inverse: Array  # [M, M], A^-1
     weights: Array  # [M], u
     received: Array  # [] int32, examples so far
@@ -58,6 +59,7 @@ class ProsNKONS:
         x = checks.example(x)
         checks.kernel_on(self.kernel, x[None])
         checks.room(self.capacity * (3 * self.capacity + len(x)), x.dtype, capacity=self.capacity)
+        rounding.check_kernel(self.kernel, x, self.regularization)
         kors.check(self.sampling, x.dtype)
         return NewtonState(
             dictionary=kors.empty(x, self.capacity),
@@ -119,11 +121,20 @@ class ProsNKONS:
 
         def restarted() -> NewtonState:
             z = matmul(state.basis, k[0])
-            basis, _ = newton.join(state.basis, state.dictionary.used, z, self.kernel.diag(x[None])[0])
+            dictionary = kors.join(state.dictionary, self.sampling, x, *(value[0] for value in drawn))
+            joined = newton.join(
+                state.basis,
+                state.dictionary.used,
+                z,
+                self.kernel.diag(x[None])[0],
+                lambda: self.kernel.gram(*[kors.filled(dictionary.points, dictionary.used, x)] * 2),
+                None,
+                lambda turn: None,
+            )
             identity = jnp.eye(len(z), dtype=z.dtype)
             return state.replace(
-                dictionary=kors.join(state.dictionary, self.sampling, x, *(value[0] for value in drawn)),
-                basis=basis,
+                dictionary=dictionary,
+                basis=joined.basis,
                 inverse=identity / jnp.asarray(self.regularization, z.dtype),
                 weights=jnp.zeros_like(z),
             )

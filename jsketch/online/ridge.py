@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.factor import gram_inverse
 from jsketch.linalg import matmul
+from jsketch.online import rounding
 from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -68,7 +69,7 @@ class PKAWV:
     """
 
     features: Any
-    # lam; A^-1 is updated from I / lam, and predictions are exact to about eps / lam: 1e-9 needs float64 and lam >= 1e-5
+    # lam; A^-1 is updated from I / lam, and predictions are off by 2 to 2,000 eps |z|^2 / lam (`precision`), not eps / lam
     regularization: ArrayLike = 1.0
     penalize_current: bool = struct.field(pytree_node=False, default=True)
 
@@ -81,7 +82,9 @@ class PKAWV:
             "a map with a method features(x [n,d]) -> [n,r], such as sketch.taylor.Taylor",
         )
         x = checks.example(x)
-        size = self.features.features(x[None]).shape[1]
+        z = self.features.features(x[None])[0]
+        rounding.check(jnp.square(z).sum(), self.regularization, x.dtype)
+        size = z.shape[0]
         checks.room(size**2, x.dtype, features=size)
         identity = jnp.eye(size, dtype=x.dtype)
         return RidgeState(identity / self.regularization, jnp.zeros(size, x.dtype))

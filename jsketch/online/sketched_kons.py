@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
+from jsketch.online import rounding
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors, Sampling
@@ -59,6 +60,7 @@ class SketchedKONS:
         x = checks.example(x)
         checks.kernel_on(self.kernel, x[None])
         checks.room(2 * self.capacity * (self.capacity + len(x)), x.dtype, capacity=self.capacity)
+        rounding.check_kernel(self.kernel, x, self.regularization)
         zeros = jnp.zeros(self.capacity, x.dtype)
         return SketchedState(
             points=jnp.zeros((self.capacity, *x.shape), x.dtype),
