@@ -102,6 +102,7 @@ def fit(
     key: PRNGKey,
     restarts: int,
     steps: int,
+    prior: Any = None,
 ) -> tuple[Hyperparameters, Array]:
     """(hyperparameters, log marginal likelihood []) by at most `steps` of L-BFGS from `start` (a warm start: the last fit)
     and from `restarts` further points: the default, then random ones. Never worse than any of its starts."""
@@ -113,11 +114,14 @@ def fit(
     starts = jnp.concatenate([first, random[1:]])[: restarts + 1]
 
     def loss(free: Array) -> Array:
-        return -log_marginal_likelihood(kernel, _from_free(free, limits), data)
+        numbers = _from_free(free, limits)
+        value = log_marginal_likelihood(kernel, numbers, data)
+        return -(value if prior is None else value + prior.log_density(numbers))
 
     ends, losses = each(lambda free: minimise(loss, free, steps), starts)
     winner = jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))
-    return _from_free(ends[winner], limits), -losses[winner]
+    numbers = _from_free(ends[winner], limits)
+    return numbers, -losses[winner] - (0 if prior is None else prior.log_density(numbers))
 
 
 def each(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -19,6 +19,7 @@ from jsketch.box import gp, history, memory
 from jsketch.box.fit import Bounds, default, fit
 from jsketch.box.gp import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
+from jsketch.box.prior import Prior
 from jsketch.kernels import Matern
 from jsketch.types import Box, BoxQuery, PRNGKey
 
@@ -59,6 +60,7 @@ class GPBandit:
 
     kernel: Any = Matern()
     bounds: Bounds = Bounds()
+    prior: Any = Prior()
     margin: ArrayLike = 0.001
     width: ArrayLike = 1.96
     acquisition: str = struct.field(pytree_node=False, default="log_ei")
@@ -122,7 +124,7 @@ class GPBandit:
         after = history.add(state.history, query, y)
 
         def fitted(data: Data) -> tuple[Hyperparameters, Array]:
-            return fit(self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps)
+            return fit(self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps, self.prior)
 
         numbers, likelihood = gp.in_few_slots(unit_data(state.box, after), fitted)
         news = history.info(state.history, after)
