@@ -1,4 +1,5 @@
-"""Hyperparameters of a GP by maximum marginal likelihood: L-BFGS in bounded log space, from several starts at once."""
+"""Hyperparameters of a GP by maximum marginal likelihood, or a posteriori under a prior: L-BFGS in bounded log space, from
+several starts at once."""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def fit(
     prior: Any = None,
 ) -> tuple[Hyperparameters, Array]:
     """(hyperparameters, log marginal likelihood []) by at most `steps` of L-BFGS from `start` (a warm start: the last fit)
-    and from `restarts` further points: the default, then random ones. Never worse than any of its starts."""
+    and from `restarts` further points: the default, then random ones. With a `prior` (log_density(hyperparameters) -> []),
+    likelihood times prior is maximised; without, the likelihood. Never worse than any of its starts."""
     limits = _range(bounds, data)
     random = jax.random.uniform(key, (restarts, data.u.shape[1] + 2), data.u.dtype, -1, 1) * (jnp.pi / 2)
     first = jnp.stack(
@@ -121,7 +123,8 @@ def fit(
     ends, losses = each(lambda free: minimise(loss, free, steps), starts)
     winner = jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))
     numbers = _from_free(ends[winner], limits)
-    return numbers, -losses[winner] - (0 if prior is None else prior.log_density(numbers))
+    value = -losses[winner]
+    return numbers, value if prior is None else value - prior.log_density(numbers)
 
 
 def each(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -56,6 +56,9 @@ class GPBandit:
     `kernel` is a kernel of inputs divided by their fitted lengthscales (Matern 5/2 or Gaussian). EI and PI want the best
     observed value exceeded by `margin` standard deviations of y: with none, PI is greedy; with 0.01, the default of
     scikit-optimize, EI ends 100 times as far below the maximum of Branin's function. UCB's `width` is scikit-optimize's.
+
+    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum likelihood, with which 5 of
+    40 runs of EI on Hartmann's function of six inputs end on a lower hill after 60 evaluations, instead of 1.
     """
 
     kernel: Any = Matern()
@@ -85,6 +88,10 @@ class GPBandit:
                 f"candidates must be at least twice the {self.starts} starts; {self.candidates} was given."
             )
         self.bounds.check()
+        if isinstance(self.prior, type) or not (self.prior is None or hasattr(self.prior, "log_density")):
+            raise ValueError(f"prior must be a Prior, or None for maximum likelihood; {self.prior!r} was given.")
+        if isinstance(self.prior, Prior):
+            self.prior.check()
         box = history.checked_box(box)
         self._check_memory(box, horizon)
         past = history.empty(box, horizon)

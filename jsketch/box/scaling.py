@@ -34,8 +34,8 @@ class Scaling:
 
     def values(self, y: Array) -> Array:
         """Values of the objective in the model's units."""
-        # halves: the difference of two of the largest floats is none
-        return (y / 2 - self.mean / 2) / (self.deviation / 2)
+        # eighths: the largest floats have no difference, nor an inverse that is not rounded to zero
+        return (y / 8 - self.mean / 8) / (self.deviation / 8)
 
     def rewards(self, v: Array) -> Array:
         """The inverse of `values`."""
@@ -59,12 +59,12 @@ class Moments(NamedTuple):
 def moments(y: Array, ok: Array) -> Moments:
     """Of the values y [N] with ok [N]; 0 and 0 without any. A deviation that is only rounding, as of equal values, is 0.
 
-    The unit is the power of two below the largest |y|: of values near 1e200 no float holds the squares, nor of values near
+    The unit is within a factor of 8 of the largest |y|: of values near 1e200 no float holds the squares, nor of values near
     1e-200.
     """
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
-    largest = jnp.where(largest >= jnp.finfo(y.dtype).tiny, largest, 1)
-    unit = largest / (2 * jnp.frexp(largest)[0])
+    largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
+    unit = largest / (8 * jnp.frexp(largest)[0])  # not the largest power of two, whose inverse is rounded to zero
     count = jnp.maximum(ok.sum(), 1).astype(y.dtype)
     scaled = jnp.where(ok, y / unit, 0)
     mean = scaled.sum() / count
