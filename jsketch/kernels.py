@@ -133,7 +133,9 @@ def _matern_jvp(nu: float, primals: tuple[Array], tangents: tuple[Array]) -> tup
     rounded to 1e-16 in place of 0, and then leaves anything."""
     (squared,), (change,) = primals, tangents
     scaled = _root(squared)
-    inverse = jnp.where(scaled > 0, 1 / jnp.where(scaled > 0, scaled, 1), 0)
+    # of points as close as this the distance may be rounding alone, and what is left out is at most the distance
+    apart = scaled > 4096 * jnp.finfo(scaled.dtype).eps
+    inverse = jnp.where(apart, 1 / jnp.where(apart, scaled, 1), 0)
     slopes: dict[float, Any] = {0.5: inverse / 2, 1.5: 0.5, 2.5: (1 + scaled) / 6}
     return _matern(squared, nu), -slopes[nu] * jnp.exp(-scaled) * change
 

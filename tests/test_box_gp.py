@@ -207,6 +207,42 @@ def test_squared_distances_differentiate_in_both_modes():
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_a_point_that_rounding_moves_away_from_itself(nu):
+    """A compiled program may round the two sides of a Gram matrix differently: a distance of 1e-16 in place of 0. The
+    derivative by the lengthscales stays that of finite differences."""
+    random = np.random.default_rng(0)
+    u, weights = jnp.asarray(random.uniform(size=(8, 2))), jnp.asarray(random.normal(size=(8, 8)))
+
+    @jax.jit
+    def total(lengthscale, moved):
+        scaled = u / lengthscale
+        return (weights * kernels.Matern(nu=nu).gram(scaled, scaled * moved)).sum()
+
+    lengthscale = jnp.array([0.3, 0.7])
+    found = jax.jit(jax.grad(total))(lengthscale, 1 + 2.0**-52)
+    for i in range(2):
+        step = jnp.zeros(2).at[i].set(1e-5)
+        change = total(lengthscale + step, 1.0) - total(lengthscale - step, 1.0)
+        assert float(found[i]) == pytest.approx(float(change) / 2e-5, rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", [2.0**664, 2.0**1015, 2.0**-664])
+def test_values_whose_squares_are_no_floats_are_standardized(unit):
+    data, mask = observations(12, capacity=16), jnp.arange(16) < 12
+    expected = gp.standardized(data.u, 3 + 2 * data.y, mask)
+    found = gp.standardized(data.u, unit * (3 + 2 * data.y), mask)
+    np.testing.assert_array_equal(found.y, expected.y)
+    assert float(found.centre) == unit * float(expected.centre)
+    assert float(found.spread) == unit * float(expected.spread)
+
+
+def test_values_are_equal_up_to_rounding():
+    """The mean of three times 0.1 is not 0.1: what is left is no scale."""
+    data = gp.standardized(jnp.zeros((3, 1)), jnp.full(3, 0.1), jnp.ones(3, bool))
+    assert float(data.spread) == 1 and float(jnp.abs(data.y).max()) < 1e-15
+
+
 def test_bounds():
     for bounds, words in [
         (fit.Bounds(lengthscale=(0.0, 1.0)), "lengthscale needs finite 0 < low < high"),

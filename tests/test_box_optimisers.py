@@ -32,11 +32,12 @@ class Failing:
     """Branin's function, which beyond a limit has no value or an infinite one. One program for all tests."""
 
     limit: float = 5.0
+    unit: float = 1.0
 
     def __call__(self, x, key):
         TRACES.append(x)
         nothing = jnp.where(x[1] > 7, jnp.inf, jnp.nan)
-        return jnp.where(x[0] > self.limit, nothing, boxes.branin().value(x))
+        return jnp.where(x[0] > self.limit, nothing, self.unit * boxes.branin().value(x))
 
 
 TRACES = []
@@ -65,6 +66,15 @@ def test_a_run(name):
     np.testing.assert_allclose(past.y, np.where(ok, expected, 0), rtol=1e-9)
     assert float(history.best(past)[1]) == float(run.best[-1]) == float(run.info.best[-1])
     assert np.isnan(run.value).all()  # a plain function has no noiseless value
+
+
+@pytest.mark.parametrize("name", ["gp_log_ei", "gp_ucb", "turbo_2"])
+@pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
+def test_values_whose_squares_are_no_floats(name, unit):
+    """Near 1e200 and 1e-200. A power of two changes no digit, so that the picks are the same, bit for bit."""
+    run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
+    other = loops.run_box(CASES[name], Failing(unit=unit), BOX, KEY, HORIZON)
+    np.testing.assert_array_equal(other.x, run.x)
 
 
 def test_all_meet_the_same_initial_points():

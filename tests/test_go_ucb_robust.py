@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jsketch import loops
-from jsketch.box import GOUCB, oracle, scaling
+from jsketch.box import GOUCB, history, oracle, parametric, scaling
 from jsketch.box.network import Network
 from jsketch.problems import boxes
 
@@ -67,6 +67,37 @@ def test_single_precision_sees_small_deviations():
     assert float(scaling.standard(state.box, past).deviation) == 0.5
     equal = past.replace(y=jnp.full(4, 0.1, jnp.float32))
     assert float(scaling.standard(state.box, equal).deviation) == 1
+
+
+def test_values_whose_squares_are_no_floats():
+    """Near 1e200: the same points as near 1, bit for bit, as a power of two changes no digit."""
+    picks = []
+    for unit in (1.0, 2.0**664):
+        optimizer, rows = SMALL.replace(refit=False), []
+        state = optimizer.init(PROBLEM.box, KEY, HORIZON)
+        for t in range(5):
+            query = ask(optimizer, state, jax.random.fold_in(KEY, t))
+            y = unit * jax.vmap(PROBLEM.value)(query.x)
+            state, info = tell(optimizer, state, query, y, KEY)
+            assert not info.diverged
+            rows.append(query.x)
+        picks.append(np.asarray(rows))
+    np.testing.assert_array_equal(*picks)
+
+
+def test_the_largest_floats_have_a_scale():
+    largest = float(np.finfo(float).max)
+    past = history.empty(PROBLEM.box, 4)
+    past = past.replace(y=jnp.array([largest, -largest, largest, -largest]), ok=jnp.ones(4, bool))
+    np.testing.assert_allclose(scaling.standard(PROBLEM.box, past).values(past.y), [1, -1, 1, -1])
+
+
+def test_a_loss_that_no_float_holds_is_reported():
+    """Values near 1e200 that are not standardized: the parameters stay as they were drawn, and say so."""
+    drawn = jnp.ones(3)
+    w, diverged = parametric._fitted(oracle.Fit(drawn, jnp.asarray(jnp.inf)), jnp.zeros(3))
+    np.testing.assert_array_equal(w, drawn)
+    assert diverged
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Maximisation over a box: who chooses the next point. One file per paper family, one history for all."""
 
-from jsketch.box import acquisition, fit, gp, history, oracle, radius
+from jsketch.box import acquisition, fit, gp, history, oracle, prior, radius
 from jsketch.box.go_ucb import GOUCB
 from jsketch.box.gp_bandits import GPBandit
 from jsketch.box.network import Network
@@ -23,5 +23,6 @@ __all__ = [
     "gp",
     "history",
     "oracle",
+    "prior",
     "radius",
 ]

@@ -1,4 +1,5 @@
-"""Hyperparameters of a GP by maximum marginal likelihood: L-BFGS in bounded log space, from several starts at once."""
+"""Hyperparameters of a GP by maximum marginal likelihood, or a posteriori under a prior: L-BFGS in bounded log space, from
+several starts at once."""
 
 from __future__ import annotations
 
@@ -102,9 +103,11 @@ def fit(
     key: PRNGKey,
     restarts: int,
     steps: int,
+    prior: Any = None,
 ) -> tuple[Hyperparameters, Array]:
     """(hyperparameters, log marginal likelihood []) by at most `steps` of L-BFGS from `start` (a warm start: the last fit)
-    and from `restarts` further points: the default, then random ones. Never worse than any of its starts."""
+    and from `restarts` further points: the default, then random ones. With a `prior` (log_density(hyperparameters) -> []),
+    likelihood times prior is maximised; without, the likelihood. Never worse than any of its starts."""
     limits = _range(bounds, data)
     random = jax.random.uniform(key, (restarts, data.u.shape[1] + 2), data.u.dtype, -1, 1) * (jnp.pi / 2)
     first = jnp.stack(
@@ -113,11 +116,15 @@ def fit(
     starts = jnp.concatenate([first, random[1:]])[: restarts + 1]
 
     def loss(free: Array) -> Array:
-        return -log_marginal_likelihood(kernel, _from_free(free, limits), data)
+        numbers = _from_free(free, limits)
+        value = log_marginal_likelihood(kernel, numbers, data)
+        return -(value if prior is None else value + prior.log_density(numbers))
 
     ends, losses = each(lambda free: minimise(loss, free, steps), starts)
     winner = jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))
-    return _from_free(ends[winner], limits), -losses[winner]
+    numbers = _from_free(ends[winner], limits)
+    value = -losses[winner]
+    return numbers, value if prior is None else value - prior.log_density(numbers)
 
 
 def each(function: Callable[..., Any], *arguments: Any) -> Any:

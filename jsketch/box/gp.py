@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
 
+from jsketch.box import scaling
 from jsketch.factor import Factor, cholesky_inverse
 from jsketch.linalg import compact, matmul, running_count
 from jsketch.sketch.fourier import RandomFourier, features
@@ -45,13 +46,12 @@ class Data(NamedTuple):
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
     """Data of points u [N,d] of the unit cube and values y [N]; equal values, or a single one, are only centred."""
-    count = jnp.maximum(mask.sum(dtype=y.dtype), 1)
-    centre = jnp.where(mask, y, 0).sum() / count
-    rest = jnp.where(mask, y - centre, 0)
-    spread = jnp.sqrt(jnp.square(rest).sum() / count)
-    varied = spread > 0
-    spread = jnp.where(varied, spread, 1)
-    return Data(u, rest / spread, mask, centre, spread)
+    moments = scaling.moments(y, mask)
+    varied = moments.deviation > 0
+    deviation = jnp.where(varied, moments.deviation, 1)
+    rest = jnp.where(mask, y / moments.unit - moments.mean, 0)
+    spread = jnp.where(varied, moments.unit * deviation, 1)
+    return Data(u, rest / deviation, mask, moments.unit * moments.mean, spread)
 
 
 def _covariance(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:

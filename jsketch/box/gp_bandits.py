@@ -19,6 +19,7 @@ from jsketch.box import gp, history, memory
 from jsketch.box.fit import Bounds, default, fit
 from jsketch.box.gp import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
+from jsketch.box.prior import Prior
 from jsketch.kernels import Matern
 from jsketch.precision import one_dtype
 from jsketch.types import Box, BoxQuery, PRNGKey
@@ -57,10 +58,14 @@ class GPBandit:
     `kernel` is a kernel of inputs divided by their fitted lengthscales (Matern 5/2 or Gaussian). EI and PI want the best
     observed value exceeded by `margin` standard deviations of y: with none, PI is greedy; with 0.01, the default of
     scikit-optimize, EI ends 100 times as far below the maximum of Branin's function. UCB's `width` is scikit-optimize's.
+
+    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum likelihood, with which 5 of
+    40 runs of EI on Hartmann's function of six inputs end on a lower hill after 60 evaluations, instead of 1.
     """
 
     kernel: Any = Matern()
     bounds: Bounds = Bounds()
+    prior: Any = Prior()
     margin: ArrayLike = 0.001
     width: ArrayLike = 1.96
     acquisition: str = struct.field(pytree_node=False, default="log_ei")
@@ -85,6 +90,10 @@ class GPBandit:
                 f"candidates must be at least twice the {self.starts} starts; {self.candidates} was given."
             )
         self.bounds.check()
+        if isinstance(self.prior, type) or not (self.prior is None or hasattr(self.prior, "log_density")):
+            raise ValueError(f"prior must be a Prior, or None for maximum likelihood; {self.prior!r} was given.")
+        if isinstance(self.prior, Prior):
+            self.prior.check()
         box = history.checked_box(box)
         self._check_memory(box, horizon)
         past = history.empty(box, horizon)
@@ -124,7 +133,7 @@ class GPBandit:
         after = history.add(state.history, query, y)
 
         def fitted(data: Data) -> tuple[Hyperparameters, Array]:
-            return fit(self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps)
+            return fit(self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps, self.prior)
 
         numbers, likelihood = gp.in_few_slots(unit_data(state.box, after), fitted)
         news = history.info(state.history, after)

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import Array, lax
-from jax.typing import ArrayLike
 
 from jsketch.box import ascent, history, search
 from jsketch.box.parametric import GOState
@@ -20,7 +19,9 @@ from jsketch.box.search import Ball
 from jsketch.sketch.tangent import flatten
 from jsketch.types import PRNGKey
 
-BALL_RATE = 0.5  # first step of the ascent over w, in radii of the ball; it falls as that over x does
+BALL_RATE = 2.0  # step of the ascent over w, in radii of the ball: long ones follow the gradient along its surface
+BALL_FALL = 0.1  # of the steps, at the end, in which that falls to zero, for maxima inside of the ball
+DIRECTIONS = 4  # of as many starts over w one goes uphill, the others anywhere
 FORMS = {"ball": search.whitened, "plain": search.plain, "first_order": search.linearized}
 
 
@@ -40,13 +41,13 @@ def propose(go: Any, state: GOState, ball: Ball, key: PRNGKey) -> tuple[Array, P
     lower, upper = region(go, state)
     chosen = FORMS[go.acquisition](model, ball)
     z = _candidates(go, state, key, lower, upper)
-    p = jax.vmap(chosen.start)(model.features(ball.centre, z)[1])
-    top = _starts(go, jax.vmap(chosen.value)(z, p))
+    gradients = model.features(ball.centre, z)[1]
+    top = _starts(go, jax.vmap(chosen.value)(z, jax.vmap(chosen.start)(gradients)))
 
     def project(z: Array, p: Any) -> tuple[Array, Any]:
         return jnp.clip(z, lower, upper), chosen.project(p)
 
-    z, p = jax.tree.map(lambda leaf: leaf[top], (z, p))
+    z, p = z[top], jax.vmap(chosen.start)(_directions(go, gradients[top], jax.random.fold_in(key, 0)))
     found = ascent.maximise(chosen.value, chosen.uphill, project, z, p, _rule(go, z.dtype), go.steps)
     distance = ball.sigma.squared_norm(chosen.move(found.x, found.p))
     values = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
@@ -82,15 +83,29 @@ def _starts(go: Any, scores: Array) -> Array:
     return jnp.concatenate([others, lax.top_k(scores, go.starts - uniform)[1].astype(jnp.int32)])
 
 
+def _directions(go: Any, gradients: Array, key: PRNGKey) -> Array:
+    """Where w starts from the centre at each start, of the gradients there [K, d_w]: along them or, at three of four starts,
+    at random, [K, d_w]. A network has many local maxima in w: uphill from the centre ends in one of them, and close to the
+    data, where the gradient says least, often in a low one. The best candidate keeps its own."""
+    best = (go.starts - 1) // 2 + (go.from_best and go.starts > 1)  # where `_starts` puts it
+    slots = jnp.arange(go.starts, dtype=jnp.int32)[:, None]
+    drawn = jax.random.normal(key, gradients.shape, gradients.dtype)
+    return jnp.where((slots - best) % DIRECTIONS == 0, gradients, drawn)
+
+
 def _rule(go: Any, dtype: Any) -> optax.GradientTransformation:
     rate = jnp.asarray(go.rate, dtype)
     if go.acquisition == "plain":
         return optax.sgd(rate)
 
-    def falling(first: ArrayLike) -> optax.Schedule:
-        return lambda count: first * (1 + jnp.cos(jnp.pi * count.astype(dtype) / go.steps)) / 2
+    def falling(count: Array) -> Array:
+        return rate * (1 + jnp.cos(jnp.pi * count.astype(dtype) / go.steps)) / 2
+
+    def held(count: Array) -> Array:
+        left = (go.steps - count.astype(dtype)) / (go.steps * BALL_FALL)
+        return BALL_RATE * jnp.minimum(left, 1)
 
     # Adam scales every coordinate by itself, which suits a box; on the surface of a ball that would not end where
     # the gradient points along it, so w moves along `uphill`, whose length is the radius
-    along = optax.sgd(falling(jnp.asarray(BALL_RATE, dtype)))
-    return optax.partition({"x": optax.adam(falling(rate)), "p": along}, ("x", "p"))
+    along = optax.sgd(held)
+    return optax.partition({"x": optax.adam(falling), "p": along}, ("x", "p"))

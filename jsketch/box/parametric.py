@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 from jsketch.box import oracle, scaling
 from jsketch.box.ellipsoid import ellipsoid, estimate
 from jsketch.box.history import History
+from jsketch.box.oracle import Fit
 from jsketch.box.scaling import Scaling
 from jsketch.linalg import matmul, put
 from jsketch.sketch.tangent import flatten
@@ -42,7 +43,7 @@ def explored(go: Any, state: GOState, key: PRNGKey) -> tuple[GOState, Array]:
     # of the horizon's slots only the first are in use
     n = min(go.initial, past.capacity)
     fitted = oracle.fit(go.oracle, model, x[:n], y[:n], past.ok[:n], key)
-    w0, diverged = _finite(fitted.w, model.draw(key))
+    w0, diverged = _fitted(fitted, model.draw(key))
     state = state.replace(scaling=units, w0=w0, centre=w0)
     return (_with_rows(go, state, past.ok) if go.exploration_rows else state), diverged
 
@@ -65,6 +66,13 @@ def _finite(new: Array, old: Array) -> tuple[Array, Array]:
     """(new, if all of it is finite, else old; whether it is not)."""
     diverged = ~jnp.isfinite(new).all()
     return jnp.where(diverged, old, new), diverged
+
+
+def _fitted(fit: Fit, old: Array) -> tuple[Array, Array]:
+    """(the fit's parameters, or the old ones if they are not finite; whether these are or their loss is not). A loss that is
+    not finite cannot fall: values that are not standardized may be too large for it."""
+    w, diverged = _finite(fit.w, old)
+    return w, diverged | ~jnp.isfinite(fit.loss)
 
 
 def _rescaled(go: Any, state: GOState) -> tuple[GOState, Array]:
@@ -93,7 +101,7 @@ def _refitted(go: Any, state: GOState) -> tuple[GOState, Array]:
     model, past = flatten(go.model, state.box.lower), state.history
     units = scaling.standard(state.box, past) if go.standardize else state.scaling
     x, y = units.inputs(past.x), units.values(past.y)
-    w, diverged = _finite(go.oracle.refine(model, state.centre, x, y, past.ok).w, state.centre)
+    w, diverged = _fitted(go.oracle.refine(model, state.centre, x, y, past.ok), state.centre)
     return _with_rows(go, state.replace(scaling=units, centre=w), past.ok), diverged
 
 
