@@ -95,7 +95,9 @@ def run_all(
     label = f"{function}-{name}"
     missing = [s for s in range(seeds) if not results.run_path(folder, label, s).exists()]
     if missing and name == ORIGINAL and reference is None:
-        raise ValueError(f"{folder} lacks runs of the authors' code on {function}: --reference takes a checkout.")
+        raise ValueError(
+            f"{folder} lacks runs of the authors' code on {function}: --reference takes a checkout."
+        )
     results.claim(folder, label, configure(function, name))
     for seed in missing:
         if name == OURS:
@@ -122,7 +124,11 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
 
 
 def print_table(summary: dict[str, Any]) -> None:
-    print(f"\n{'median regret of the best point after':38s}" + "".join(f"{t:>9d}" for t in SHOWN) + "  least  largest")
+    print(
+        f"\n{'median regret of the best point after':38s}"
+        + "".join(f"{t:>9d}" for t in SHOWN)
+        + "  least  largest"
+    )
     for function, part in summary.items():
         for name, row in part.items():
             shown = row["simple_regret"]

@@ -60,14 +60,12 @@ def started(design: Array, first: Array, points: Array, bounds: Bounds) -> Regio
 def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: Any) -> Array:
     """Points [count,d] of the unit cube: in every input, one in each of `count` intervals, uniform there."""
     order_key, place_key = jax.random.split(key)
-    keys = jax.random.split(order_key, d)
-    order = jax.vmap(lambda k: jax.random.permutation(k, count), out_axes=1)(keys)
+    intervals = jnp.arange(count, dtype=dtype)
+    order = jax.vmap(jax.random.permutation, (0, None), 1)(jax.random.split(order_key, d), intervals)
     return (order + jax.random.uniform(place_key, (count, d), dtype)) / count
 
 
-def candidates(
-    data: Data, mine: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int
-) -> Array:
+def candidates(data: Data, mine: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int) -> Array:
     """Points [count,d] of one region: Sobol points of its box around the best observation, of which each takes about
     PERTURBED inputs, and at least one, and the rest from the best. While all of its evaluations, mine [N] of the data's
     slots, have failed, the first of them stands for the best."""
