@@ -54,7 +54,7 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
     return Data(u, rest / deviation, mask, moments.unit * moments.mean, spread)
 
 
-def _covariance(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
+def covariance_of_values(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
     """Cov y, [N,N]; the identity in unused slots."""
     scaled = data.u / numbers.lengthscale
     both = data.mask[:, None] & data.mask
@@ -69,7 +69,7 @@ def _solve(factor: Factor, data: Data) -> Array:
 
 def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
     """log p(y | u), [], of the standardized y: R&W eq. 2.30. Its gradient is eq. 5.9, out of products only."""
-    covariance = _covariance(kernel, numbers, data)
+    covariance = covariance_of_values(kernel, numbers, data)
     factor = cholesky_inverse(lax.stop_gradient(covariance))
     weights = _solve(factor, data)
     count = data.mask.sum(dtype=data.y.dtype)
@@ -92,7 +92,7 @@ class Posterior:
 
 
 def condition(kernel: Any, numbers: Hyperparameters, data: Data) -> Posterior:
-    factor = cholesky_inverse(_covariance(kernel, numbers, data))
+    factor = cholesky_inverse(covariance_of_values(kernel, numbers, data))
     return Posterior(kernel, numbers, data, factor.inverse, _solve(factor, data))
 
 

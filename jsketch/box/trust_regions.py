@@ -14,8 +14,10 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.box.fit import Bounds, default
-from jsketch.box.gp import Data, Hyperparameters
+from jsketch.box import local_gp
+from jsketch.box.fit import Bounds
+from jsketch.box.gp import Data
+from jsketch.box.local_gp import Model
 from jsketch.box.sobol import sobol
 from jsketch.types import PRNGKey
 
@@ -31,30 +33,39 @@ class Regions:
     """R trust regions. Each knows only what was evaluated for it since it was last started."""
 
     first: Array  # [R] int32, number of the evaluation before which it was started
-    design: Array  # [R] int32, uniform points that it still wants
+    points: Array  # [R, P, d], of the unit cube: its design when it starts anew, the last ones first
+    design: Array  # [R] int32, points of the design that it still wants
     length: Array  # [R], base side
     successes: Array  # [R] int32, rounds with a success in a row
     failures: Array  # [R] int32, evaluations without a success in a row
-    numbers: Hyperparameters  # [R, ...], last fits
+    model: Model  # [R, ...], last fits
 
 
-def started(design: Array, first: Array, bounds: Bounds, d: int, dtype: Any) -> Regions:
-    """Regions at their beginning, with uniform points design [R] to come after `first` [] evaluations."""
+def started(design: Array, first: Array, points: Array, bounds: Bounds) -> Regions:
+    """Regions at their beginning, with design [R] of the points [R,P,d] to come after `first` [] evaluations."""
     zero = jnp.zeros_like(design)
-    numbers = default(bounds, d, dtype)
+    d, dtype = points.shape[2], points.dtype
+    model = local_gp.default(bounds, d, dtype)
     return Regions(
         first=zero + first,
+        points=points,
         design=design,
         length=jnp.full(design.shape, FIRST_LENGTH, dtype),
         successes=zero,
         failures=zero,
-        numbers=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, design.shape + leaf.shape), numbers),
+        model=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, design.shape + leaf.shape), model),
     )
 
 
-def candidates(
-    data: Data, mine: Array, numbers: Hyperparameters, length: Array, key: PRNGKey, count: int
-) -> Array:
+def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: Any) -> Array:
+    """Points [count,d] of the unit cube: in every input, one in each of `count` intervals, uniform there."""
+    order_key, place_key = jax.random.split(key)
+    intervals = jnp.arange(count, dtype=dtype)
+    order = jax.vmap(jax.random.permutation, (0, None), 1)(jax.random.split(order_key, d), intervals)
+    return (order + jax.random.uniform(place_key, (count, d), dtype)) / count
+
+
+def candidates(data: Data, mine: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int) -> Array:
     """Points [count,d] of one region: Sobol points of its box around the best observation, of which each takes about
     PERTURBED inputs, and at least one, and the rest from the best. While all of its evaluations, mine [N] of the data's
     slots, have failed, the first of them stands for the best."""
@@ -63,7 +74,7 @@ def candidates(
     # a failure of its own is below all that is observed, and above the slots of other regions
     failed = jnp.where(mine, jnp.finfo(dtype).min, -jnp.inf)
     best = data.u[jnp.argmax(jnp.where(data.mask, data.y, failed))]
-    logs = jnp.log(numbers.lengthscale)
+    logs = jnp.log(lengthscale)
     half = jnp.exp(logs - logs.mean()) * length / 2  # long where f varies slowly; the volume is length^d
     low, high = jnp.clip(best - half, 0, 1), jnp.clip(best + half, 0, 1)
     points = low + sobol(point_key, *shape, dtype) * (high - low)
@@ -79,11 +90,11 @@ def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -
     known = jnp.where(jnp.isfinite(best), best, 0)
     success = found > jnp.where(jnp.isfinite(best), known + IMPROVEMENT * jnp.abs(known), -jnp.inf)
     counts = (evaluated > 0) & (regions.design == 0)
-    d = regions.numbers.lengthscale.shape[1]
+    count, d = regions.points.shape[0], regions.points.shape[2]
     successes = jnp.where(counts, jnp.where(success, regions.successes + 1, 0), regions.successes)
     failures = jnp.where(counts, jnp.where(success, 0, regions.failures + evaluated), regions.failures)
     # counted in evaluations, so that batches that regions share mean the same: ceil(max(4, d) / B) rounds of B
-    grows, shrinks = successes >= GROW_AFTER, failures >= max(4, d)
+    grows, shrinks = successes >= GROW_AFTER, failures >= max(4 if count == 1 else 5, d)
     length = jnp.where(grows, jnp.minimum(2 * regions.length, MOST_LENGTH), regions.length)
     return regions.replace(
         design=jnp.maximum(regions.design - evaluated, 0),

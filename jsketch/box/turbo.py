@@ -14,8 +14,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.box import gp, history, memory, trust_regions
-from jsketch.box.fit import Bounds, each, fit
+from jsketch.box import gp, history, local_gp, memory, trust_regions
+from jsketch.box.fit import Bounds, each
 from jsketch.box.gp import Data
 from jsketch.box.history import History
 from jsketch.box.trust_regions import Regions
@@ -65,22 +65,20 @@ class TurboInfo:
 class Turbo:
     """TuRBO with `regions` trust regions, which share the `initial` points and compete for batches of `batch`.
 
-    `candidates` Thompson-sampled points a region and round: by default 100 for each input, at most 5000, are drawn in
-    `frequencies` random Fourier features.
-    A region that has become too small starts anew, from as many uniform points as it had at first.
+    `candidates` points a region and round, by default 100 for each input and at most 5000, get a joint draw of the values to be
+    observed there. Up to 2000 of them the draw is exact; more are drawn in `frequencies` random Fourier features. The fit is
+    `fit_steps` steps of Adam, always from the same start. A region that has become too small starts anew, from a Latin
+    hypercube of as many points as it had at first.
 
     `bounds` and `least_length` are the published ones, for noisy functions: without noise take it out of the bounds, such as
-    Bounds(noise=(1e-6, 1e-5)), and let regions shrink further. On Ackley's function of 10 inputs that is the difference
-    between 0 and at least 18 of 20 runs within 0.1 of the maximum after 400 evaluations (tests/test_turbo.py).
+    Bounds(noise=(1e-6, 1e-5)), and let regions shrink further. XXX
 
-    Departures from the published code (theory.md A11), which minimises. First points are uniform, not a Latin hypercube:
-    all optimisers here share them. y is standardized by the mean, not the median, and the standard deviation of the region's
-    own successful evaluations. Hyperparameters are fitted by L-BFGS from the last fit, not by 50 steps of Adam. Thompson
-    samples are of f: the fitted noise is in the posterior, but none is added to the samples, as it is there; and the prior's
-    part of them comes from Fourier features, whose covariance is right on average only. A candidate that would change no
-    input changes a random one of all, where the published one never takes the last. Failures are counted in evaluations,
-    max(4, d) of them, so that batches that regions share mean the same; for one region with batches of b these are the
-    published ceil(max(4 / b, d / b)) rounds.
+    Departures from the published code (theory.md A11), which minimises. First points are uniform, not a Latin hypercube: all
+    optimisers here share them. Several regions share the `initial` points, where there each has as many of its own. A
+    candidate that would change no input changes a random one of all, where the published one never takes the last. More than
+    2000 candidates are drawn there by a Lanczos factor of rank 100. Failures are counted in evaluations, max(4, d) of them, so
+    that batches that regions share mean the same; for one region with batches of b these are the published
+    ceil(max(4 / b, d / b)) rounds.
     """
 
     kernel: Any = Matern()
@@ -91,8 +89,7 @@ class Turbo:
     initial: int = struct.field(pytree_node=False, default=8)
     candidates: int | None = struct.field(pytree_node=False, default=None)
     frequencies: int = struct.field(pytree_node=False, default=512)
-    restarts: int = struct.field(pytree_node=False, default=0)  # fits from other points than the last fit
-    fit_steps: int = struct.field(pytree_node=False, default=15)  # L-BFGS steps of each
+    fit_steps: int = struct.field(pytree_node=False, default=50)  # of Adam
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> TurboState:
         """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations, candidates, frequencies or
@@ -101,7 +98,6 @@ class Turbo:
         checks.capacity(frequencies=self.frequencies, initial=self.initial, horizon=horizon)
         checks.capacity(candidates=self.batch if self.candidates is None else self.candidates)
         checks.a_kernel(self.kernel)
-        checks.count(restarts=self.restarts)
         checks.positive(least_length=self.least_length)
         self.bounds.check()
         box = history.checked_box(box)
@@ -115,20 +111,23 @@ class Turbo:
             )
         self._check_memory(box, horizon)
         initial = history.initial_points(box, key, self.initial)
+        # regions meet the initial points first
+        unused = jnp.zeros((self.regions, -(-self.initial // self.regions), box.lower.size), initial.dtype)
         return TurboState(
             box=box,
             initial=initial,
             history=history.empty(box, horizon),
             owner=jnp.zeros(horizon, jnp.int32),
-            regions=self._fresh(jnp.zeros((), jnp.int32), initial),
+            regions=self._fresh(jnp.zeros((), jnp.int32), unused),
         )
 
     def _check_memory(self, box: Box, horizon: int) -> None:
         d, n = box.lower.size, int(horizon)
-        count, features = int(self._candidates(d)), 2 * int(self.frequencies)
-        # at the least: a region's covariance, factor and one product, its candidates' features and covariances; all regions'
-        # candidates and draws; the points
-        floats = 3 * n**2 + (n + count) * features + n * count
+        count = int(self._candidates(d))
+        # at the least: a region's covariance, factor and one product, its candidates' covariances, and these three again or
+        # their features; all regions' candidates and draws; the points
+        joint = count <= local_gp.MOST_JOINT
+        floats = 3 * n**2 + n * count + (3 * count**2 if joint else 2 * int(self.frequencies) * (n + count))
         floats += int(self.regions) * count * (d + int(self.batch)) + d * (int(self.initial) + n)
         memory.check(
             floats * box.lower.dtype.itemsize,
@@ -138,7 +137,7 @@ class Turbo:
         )
 
     def ask(self, state: TurboState, key: PRNGKey) -> TurboQuery:
-        """The initial points, dealt out to the regions; then uniform points of regions that have just been started, and the
+        """The initial points, dealt out to the regions; then designs of regions that have just been started, and the
         maxima of Thompson samples."""
         slots = max(self.initial, self.batch)
 
@@ -172,19 +171,20 @@ class Turbo:
         own = state.history.ok & self._mine(state)
         best = jnp.max(jnp.where(own, state.history.y, -jnp.inf), 1)
         regions = trust_regions.after_round(state.regions, best, found, of_region.sum(1, dtype=jnp.int32))
-        fresh = self._fresh(after.count, state.initial)
+        count, d = state.regions.points.shape[1:]
+        designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))
+        fresh = self._fresh(after.count, designs(jax.random.split(key, self.regions)))
         regions, small = trust_regions.restarted(regions, fresh, self.least_length)
-
         state = state.replace(history=after, owner=owner, regions=regions)
-        keys = jax.random.split(key, self.regions)
+        points = max(state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MOST_JOINT))
 
-        def refit(mine: Array, numbers: Any, key: PRNGKey) -> Any:
-            def numbers_of(data: Data) -> Any:
-                return fit(self.kernel, data, self.bounds, numbers, key, self.restarts, self.fit_steps)[0]
+        def refit(mine: Array) -> Any:
+            def fitted(data: Data) -> Any:
+                return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, points)
 
-            return gp.in_few_slots(self._data(state, mine), numbers_of)
+            return gp.in_few_slots(self._data(state, mine), fitted)
 
-        numbers = each(refit, self._mine(state), regions.numbers, keys)
+        model = each(refit, self._mine(state))
         news = history.info(state.history, after)
         observed = jnp.isfinite(y) & query.mask
         info = TurboInfo(
@@ -194,16 +194,16 @@ class Turbo:
             length=regions.length,
             restarts=small.sum(dtype=jnp.int32),
         )
-        return state.replace(regions=regions.replace(numbers=numbers)), info
+        return state.replace(regions=regions.replace(model=model)), info
 
     def _candidates(self, d: int) -> int:
         return min(100 * d, MOST_CANDIDATES) if self.candidates is None else self.candidates
 
-    def _fresh(self, first: Array, initial: Array) -> Regions:
-        """All regions as they are when they start, after `first` [] evaluations."""
+    def _fresh(self, first: Array, points: Array) -> Regions:
+        """All regions as they are when they start, after `first` [] evaluations, with designs out of points [R,P,d]."""
         numbered = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
         design = (numbered == jnp.arange(self.regions, dtype=jnp.int32)[:, None]).sum(1, dtype=jnp.int32)
-        return trust_regions.started(design, first, self.bounds, initial.shape[1], initial.dtype)
+        return trust_regions.started(design, first, points, self.bounds)
 
     def _mine(self, state: TurboState) -> Array:
         """Evaluations of each region since it was last started, [R,N]."""
@@ -217,17 +217,16 @@ class Turbo:
 
     def _data(self, state: TurboState, mine: Array) -> Data:
         past = state.history
-        return gp.standardized(history.to_unit(state.box, past.x), past.y, past.ok & mine)
+        return local_gp.standardized(history.to_unit(state.box, past.x), past.y, past.ok & mine)
 
     def _propose(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array, Array]:
         """(points [batch,d], their regions [batch], how many are in use [])."""
-        uniform_key, region_key = jax.random.split(key)
         slots = jnp.arange(self.batch, dtype=jnp.int32)
-        uniform = jax.random.uniform(uniform_key, (self.batch, state.initial.shape[1]), state.initial.dtype)
         wanted = jnp.cumsum(state.regions.design, dtype=jnp.int32)
         wants = jnp.searchsorted(wanted, slots, side="right").astype(jnp.int32)
+        fresh = state.regions.points[wants, wanted[wants] - slots - 1]
 
-        u, values = self._thompson(state, region_key)
+        u, values = self._thompson(state, key)
         ready = state.regions.design == 0
         values = jnp.where(ready[:, None, None], values, -jnp.inf)
         # the regions' candidates side by side, [batch, R C]
@@ -240,23 +239,22 @@ class Turbo:
         _, picked = lax.scan(pick, jnp.zeros(values.shape[1], bool), values)
         region = picked // u.shape[1]
         design = slots < wanted[-1]
-        point = jnp.where(design[:, None], uniform, u[region, picked % u.shape[1]])
+        point = jnp.where(design[:, None], fresh, u[region, picked % u.shape[1]])
         size = jnp.where(ready.any(), self.batch, jnp.minimum(wanted[-1], self.batch))
         return history.from_unit(state.box, point), jnp.where(design, wants, region), size
 
     def _thompson(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
-        """Candidates of each region [R,C,d] and draws of f at them [R,batch,C]."""
+        """Candidates of each region [R,C,d] and draws of the values there [R,batch,C]."""
 
         def one(mine: Array, region: Regions, key: PRNGKey) -> tuple[Array, Array]:
             candidate_key, sample_key = jax.random.split(key)
             data = self._data(state, mine)
             count = self._candidates(state.initial.shape[1])
-            u = trust_regions.candidates(data, mine, region.numbers, region.length, candidate_key, count)
-
-            def draws(data: Data) -> Array:
-                posterior = gp.condition(self.kernel, region.numbers, data)
-                return gp.draw(posterior, u, sample_key, self.batch, self.frequencies)
-
-            return u, data.centre + data.spread * gp.in_few_slots(data, draws)
+            lengthscale = region.model.numbers.lengthscale
+            u = trust_regions.candidates(data, mine, lengthscale, region.length, candidate_key, count)
+            values = local_gp.draw(
+                self.kernel, region.model, data, u, sample_key, self.batch, self.frequencies
+            )
+            return u, values
 
         return each(one, self._mine(state), state.regions, jax.random.split(key, self.regions))
