@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MUTATIONS = Path(__file__).with_name("mutations.toml")
 COPIED = ("jsketch", "experiments", "tests", "scripts", "pyproject.toml", "README.md")
-MINUTES = 20  # a mutation may make a loop endless: one that takes longer is killed, and counts as noticed
+MINUTES = 10  # a mutation may make a loop endless: tests that take longer are ended, and have noticed it
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -55,7 +55,9 @@ def outcome(folder, mutation):
     path = folder / mutation["file"]
     text = path.read_text()
     if text.count(mutation["old"]) != 1:
-        raise SystemExit(f"{mutation['file']} must hold this text exactly once, to be mutated: {mutation['old']}")
+        raise SystemExit(
+            f"{mutation['file']} must hold this text exactly once, to be mutated: {mutation['old']}"
+        )
     path.write_text(text.replace(mutation["old"], mutation["new"]))
     try:
         noticed, seconds = run_tests(folder, mutation["tests"])
@@ -67,11 +69,15 @@ def outcome(folder, mutation):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="a word of a mutation's room, file or description")
     word = parser.parse_args().only
     chosen = [
-        m for m in tomllib.loads(MUTATIONS.read_text())["mutation"] if word in f"{m['room']} {m['file']} {m['what']}"
+        m
+        for m in tomllib.loads(MUTATIONS.read_text())["mutation"]
+        if word in f"{m['room']} {m['file']} {m['what']}"
     ]
     if not chosen:
         raise SystemExit(f"no mutation's room, file or description holds {word!r}.")

@@ -13,16 +13,18 @@ from jsketch import Arms, Query
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, FixedBKB, MiniGP, SketchedTS
 
 BATCH = 8
-INIT = as_users(lambda bandit, x, key: bandit.init(Arms(x), key))
+INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
 WARM = as_users(
     lambda bandit, x, key, counts, sums, keep: bandit.init(
         Arms(x), key, pull_counts=counts, reward_sums=sums, dictionary=keep
     )
 )
-ASK = as_users(lambda bandit, state, key, limit: bandit.ask(state, key, limit))
+# with the width, which saves a program
+ASK = as_users(
+    lambda bandit, state, key, limit: (bandit.ask(state, key, limit), bandit.confidence_width(state))
+)
 TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
-WIDTH = as_users(lambda bandit, state: bandit.confidence_width(state))
-UNIFORM = as_users(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
+UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
 SKETCHED = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
 ALGORITHMS = (*SKETCHED, *EXACT)  # 13 of them, coprime to the number of shapes
@@ -60,7 +62,11 @@ class Case:
         self.count = len(self.p.x)
         self.capacity = int(self.random.choice([2, self.count])) if long else self.count
         self.bandit = algorithm(name, self.p, self.capacity)
-        self.counts, self.sums, self.pending = np.zeros(self.count), np.zeros(self.count), np.zeros(self.count)
+        self.counts, self.sums, self.pending = (
+            np.zeros(self.count),
+            np.zeros(self.count),
+            np.zeros(self.count),
+        )
         self.information = 0.0
         self.state = INIT(self.bandit, self.p.x, self.key)
         if name in SKETCHED[:6] and self.capacity == self.count and self.random.uniform() < 0.4:
@@ -106,11 +112,9 @@ class Case:
         if self.name in SKETCHED:
             r.same("pull counts", self.sketch.pull_counts, self.counts)
             r.true("reward sums", np.allclose(self.sketch.reward_sums, self.sums, rtol=1e-12, atol=1e-11))
-            self.check_width(truths)
         else:
             r.same("count", self.state.count, self.counts.sum())
             r.same("distinct arms", own.used, (self.counts > 0).sum())
-            self.check_width(truths)
         return truths
 
     @property
@@ -121,7 +125,12 @@ class Case:
     def check_width(self, truths):
         """The authors' widths: sqrt(lam) F + xi sqrt(information + log 1/delta), times sqrt(C), C or a tenth."""
         p, n = self.p, self.counts.sum()
-        factor = {"gp_bucb": p.ratio**0.5, "gp_bucb_sum": p.ratio**0.5, "mini": p.ratio, "mini_ei": p.ratio}.get(self.name, 1)
+        factor = {
+            "gp_bucb": p.ratio**0.5,
+            "gp_bucb_sum": p.ratio**0.5,
+            "mini": p.ratio,
+            "mini_ei": p.ratio,
+        }.get(self.name, 1)
         factor *= 0.1 if self.name in ("ts", "sketched_ts") else 1
         found = []
         for t in truths:
@@ -133,13 +142,14 @@ class Case:
                 inside = (1 if self.name == "fixed" else p.ratio) * self.information
             inside = np.maximum(inside - np.log(p.delta), 0)
             found.append(factor * (np.sqrt(p.lam) * p.bound + p.noise * np.sqrt(inside)))
-        self.report.near("width", WIDTH(self.bandit, self.state), found)
+        self.report.near("width", self.width, found)
 
     def play(self, rounds):
         for t in range(rounds):
             truths = self.check_posterior()
             ask_key, tell_key = jax.random.split(jax.random.fold_in(self.key, t))
             query = self.check_query(ask_key)
+            self.check_width(truths)
             check_picks(self, truths, np.asarray(query.index)[np.asarray(query.mask)])
             if self.name == "fixed" and self.random.uniform() < 0.4 and not self.pending.any():
                 self.state = self.bandit.pend(self.state, query)
@@ -150,13 +160,13 @@ class Case:
 
     def check_query(self, key):
         r, room = self.report, jnp.asarray(10**6)
-        query, again = ASK(self.bandit, self.state, key, room), ASK(self.bandit, self.state, key, room)
+        (query, self.width), (again, _) = (ASK(self.bandit, self.state, key, room) for _ in range(2))
         r.same("asked twice", again.index, query.index)
         index, mask = np.asarray(query.index), np.asarray(query.mask)
         size = int(mask.sum())
         r.true("mask is a prefix", mask[:size].all() and size >= 1)
         r.true("arms exist", (index >= 0).all() and (index < self.count).all())
-        cut = ASK(self.bandit, self.state, key, jnp.asarray(max(1, size - 1)))
+        cut, _ = ASK(self.bandit, self.state, key, jnp.asarray(max(1, size - 1)))
         r.same("a limit cuts", np.asarray(cut.index)[np.asarray(cut.mask)], index[: max(1, size - 1)])
         return query
 
@@ -186,7 +196,9 @@ class Case:
             told = np.bincount(index[mask], minlength=self.count)
             self.pending = np.maximum(self.pending - told, 0)
             r.same("pending", new.pending, self.pending)
-        r.true("told and observed", int(info.batch_size) == mask.sum() and int(info.observed) == observed.sum())
+        r.true(
+            "told and observed", int(info.batch_size) == mask.sum() and int(info.observed) == observed.sum()
+        )
         r.true("no false alarm", not bool(info.nonfinite))
         size = (counts > 0).sum()
         if before is not None:
@@ -200,17 +212,22 @@ class Case:
 
 def check_picks(case, truths, picks):
     """Every pick is a largest score up to what rounding may hide, and the batch ends where its rule says."""
-    name, p, r = case.name, case.p, case.report
+    name, r = case.name, case.report
     if name in ("ts", "sketched_ts"):
-        return r.true("samples are finite", np.isfinite(np.asarray(case.bandit.samples(case.state, case.key))).all())
-    width = float(WIDTH(case.bandit, case.state))
+        return r.true(
+            "samples are finite", np.isfinite(np.asarray(case.bandit.samples(case.state, case.key))).all()
+        )
+    width = float(case.width)
     nothing = case.counts.sum() == 0
     first = case.state.sketch.first_arm if name == "fixed" else case.state.first_arm
     if nothing and not case.pending.any():
         r.same("the first arm", picks[0], first)
         if name != "fixed":
             return None
-    errors = tolerance([t.mean for t in truths]), tolerance([t.variance for t in truths]) + 200 * EPS * case.prior
+    errors = (
+        tolerance([t.mean for t in truths]),
+        tolerance([t.variance for t in truths]) + 200 * EPS * case.prior,
+    )
     true = truths[0]
     whole = name == "fixed" or name in EXACT
     covariance = np.array(true.covariance if whole else true.embedded)
@@ -219,11 +236,15 @@ def check_picks(case, truths, picks):
     product, now = [LD(1)], None
     for slot, arm in enumerate(picks):
         now = np.maximum(np.diag(covariance) + (0 if whole else true.residual), 0)
-        if not (nothing and slot == 0 and not case.pending.any()) and not (name == "mini_ei"):
+        if not (nothing and slot == 0 and not case.pending.any()) and name != "mini_ei":
             slack = errors[0] + width * (np.sqrt(now + errors[1]) - np.sqrt(np.maximum(now - errors[1], 0)))
             score = true.mean + width * np.sqrt(now)
             behind = float(np.max(score - slack) - (score[arm] + slack[arm]))
-            r.true("a pick is a largest score", behind <= 1e-9 * float(np.abs(score).max()), f"pick {slot} is {behind:.1e} behind")
+            r.true(
+                "a pick is a largest score",
+                behind <= 1e-9 * float(np.abs(score).max()),
+                f"pick {slot} is {behind:.1e} behind",
+            )
         product.append(product[-1] * (1 + now[arm]))
         if name[:4] == "mini":
             break
@@ -238,7 +259,9 @@ def check_end(case, true, picks, error, product):
     if name[:4] == "mini":
         r.true("one arm", (picks == picks[0]).all())
         variance = true.variance[picks[0]]
-        ends = [(p.ratio**2 - 1) / max(float(v), 1e-300) for v in (variance + error, max(variance - error, 0))]
+        ends = [
+            (p.ratio**2 - 1) / max(float(v), 1e-300) for v in (variance + error, max(variance - error, 0))
+        ]
         low, high = (int(np.clip(e * s, 1, BATCH)) for e, s in zip(ends, (1 - 1e-9, 1 + 1e-9), strict=True))
         return r.true("repeats of the arm", low <= size <= high, f"{size} is not in [{low}, {high}]")
     if name in ("bkb", "gp_ucb", "fixed"):
@@ -257,8 +280,14 @@ def check_end(case, true, picks, error, product):
         spare = 1e-2 * local if error else 1e-6
         over = over & (local > p.ratio + spare)
         under = under | ((local < p.ratio - spare) & sure.all())
-    r.true("a batch goes on until its rule ends it", not under[-1] or size == BATCH, f"{size} picks, C {p.ratio}, {bound[-1]}")
-    return r.true("a batch ends where its rule says", not over[:-1].any(), f"{size} picks, C {p.ratio}, {bound[-2:]}")
+    r.true(
+        "a batch goes on until its rule ends it",
+        not under[-1] or size == BATCH,
+        f"{size} picks, C {p.ratio}, {bound[-1]}",
+    )
+    return r.true(
+        "a batch ends where its rule says", not over[:-1].any(), f"{size} picks, C {p.ratio}, {bound[-2:]}"
+    )
 
 
 def check(seed, report, long=False):

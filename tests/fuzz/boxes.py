@@ -13,12 +13,17 @@ from jsketch.box import Category, Integer, Real, Space, acquisition, ellipsoid, 
 from jsketch.types import BoxQuery
 
 SLOTS, ASKED, INPUTS = 24, 10, 3
-KERNELS = {"matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)), "gaussian": (kernels.Gaussian(), ("gaussian", 0.0))}
+KERNELS = {
+    "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
+    "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
+}
 VALUES = as_users(
     lambda kernel, numbers, u, y, mask, at: (
         gp.predict(gp.condition(kernel, numbers, gp.standardized(u, y, mask)), at),
         gp.joint(gp.condition(kernel, numbers, gp.standardized(u, y, mask)), at)[1],
-        jax.value_and_grad(lambda n: gp.log_marginal_likelihood(kernel, n, gp.standardized(u, y, mask)))(numbers),
+        jax.value_and_grad(lambda n: gp.log_marginal_likelihood(kernel, n, gp.standardized(u, y, mask)))(
+            numbers
+        ),
     )
 )
 IMPROVEMENT = as_users(
@@ -29,7 +34,13 @@ IMPROVEMENT = as_users(
 )
 BALL = as_users(
     lambda rows, lam, targets, w0, v: (
-        lambda s: (s.solve(v), s.half(v), s.half_transposed(v), s.logdet, ellipsoid.estimate(s, rows, targets, w0))
+        lambda s: (
+            s.solve(v),
+            s.half(v),
+            s.half_transposed(v),
+            s.logdet,
+            ellipsoid.estimate(s, rows, targets, w0),
+        )
     )(ellipsoid.ellipsoid(rows, lam))
 )
 ADD = as_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
@@ -56,7 +67,9 @@ def gaussian_process(random, report, name, hard):
     u, at = random.uniform(size=(SLOTS, INPUTS)), random.uniform(size=(ASKED, INPUTS))
     if random.uniform() < 0.3:
         u = u[random.integers(0, 8, SLOTS)]
-    y = 10 ** random.uniform(-3, 3) * (np.sin(5 * u.sum(1)) + 0.1 * random.standard_normal(SLOTS)) + random.choice([0.0, 7.0])
+    y = 10 ** random.uniform(-3, 3) * (
+        np.sin(5 * u.sum(1)) + 0.1 * random.standard_normal(SLOTS)
+    ) + random.choice([0.0, 7.0])
     numbers = gp.Hyperparameters(
         10 ** random.uniform(-1.5, 0.3, INPUTS),
         10 ** random.uniform(-1.3, 1.3),
@@ -84,7 +97,11 @@ def gaussian_process(random, report, name, hard):
 
     def likelihood(log_numbers):
         lower = factored(log_numbers)
-        return -(solve(lower, centred) ** 2).sum() / 2 - np.log(np.diag(lower)).sum() - used * np.log(2 * LD(np.pi)) / 2
+        return (
+            -(solve(lower, centred) ** 2).sum() / 2
+            - np.log(np.diag(lower)).sum()
+            - used * np.log(2 * LD(np.pi)) / 2
+        )
 
     logs = np.log(np.concatenate([numbers.lengthscale, [numbers.outputscale, numbers.noise]]).astype(LD))
     cross, own = gram(parts(logs), u[mask], at), gram(parts(logs), at, at)
@@ -114,7 +131,11 @@ def improvement(random, report):
     expected = [_log_excess(value, nodes, weights) for value in z] + np.log(deviation)
     for name, ours, theirs in (("expected", found[0], expected), ("probable", found[1], log_ndtr(z))):
         wrong = np.abs(np.asarray(ours) - theirs) > 1e-9 * (1 + np.abs(theirs))
-        report.true(f"{name} improvement", not wrong.any(), f"at z = {z[wrong]}: {np.asarray(ours)[wrong]}, {theirs[wrong]}")
+        report.true(
+            f"{name} improvement",
+            not wrong.any(),
+            f"at z = {z[wrong]}: {np.asarray(ours)[wrong]}, {theirs[wrong]}",
+        )
 
 
 def _log_excess(z, nodes, weights):
@@ -155,7 +176,12 @@ def ball(random, report):
     report.near("logdet of Sigma", found[3], [t[1] for t in truths], 1e-12)
     report.near("estimate", found[4], [t[2] for t in truths])
     # the root is one of many, but lengths are lengths
-    report.near("|W v| in the norm of Sigma", np.sum((truths[0][3].T @ found[1]) ** 2), [np.sum(np.asarray(v, LD) ** 2)], 1e-9 / lam)
+    report.near(
+        "|W v| in the norm of Sigma",
+        np.sum((truths[0][3].T @ found[1]) ** 2),
+        [np.sum(np.asarray(v, LD) ** 2)],
+        1e-9 / lam,
+    )
     report.near("|W^T v|", np.sum(found[2] ** 2), [np.sum(solve(t[3], v) ** 2) for t in truths])
 
 
@@ -193,7 +219,13 @@ def spaces(random, report):
     for x in (random.uniform(0, 10, 4), np.zeros(4), np.full(4, 10.0)):
         decoded = space.decode(x)
         again = space.encode(decoded)
-        report.true("inside", low <= decoded["real"] <= high and first <= decoded["integer"] < first + count, str(decoded))
-        report.true("where it was", np.abs(again[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low), f"{x} {again}")
+        report.true(
+            "inside",
+            low <= decoded["real"] <= high and first <= decoded["integer"] < first + count,
+            str(decoded),
+        )
+        report.true(
+            "where it was", np.abs(again[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low), f"{x} {again}"
+        )
         report.same("an interval", decoded["integer"], first + min(int(x[2] / 10 * count), count - 1))
         report.same("the same again", list(space.decode(again).values())[2:], list(decoded.values())[2:])

@@ -57,8 +57,10 @@ def points(random, count, inputs, hard):
 def kernel_of(random, x, nu):
     """(words, library's kernel, oracle's parts): a weighted sum of four kernels, of which most weights are zero."""
     inputs = x.shape[1]
-    scale = 10 ** random.uniform(-0.7, 0.8, inputs) * np.sqrt(inputs) if random.uniform() < 0.3 else np.full(
-        inputs, 10 ** random.uniform(-0.7, 0.8) * np.sqrt(inputs)
+    scale = (
+        10 ** random.uniform(-0.7, 0.8, inputs) * np.sqrt(inputs)
+        if random.uniform() < 0.3
+        else np.full(inputs, 10 ** random.uniform(-0.7, 0.8) * np.sqrt(inputs))
     )
     weights = np.where(random.uniform(size=4) < 0.2, 10 ** random.uniform(-1, 1, 4), 0.0)
     weights[random.choice(4, p=[0.4, 0.3, 0.2, 0.1])] = 10 ** random.uniform(-0.5, 0.5)
@@ -85,10 +87,10 @@ def kernel_of(random, x, nu):
 
 
 def arms_problem(seed, long=False):
-    """Near-duplicates and regularizations below 1e-4 only with `long`: there the digits that rounding leaves are few, and what
-    the library promises of them is stated and tested with its flags."""
+    """Near-duplicates and regularizations below 1e-4 only with `long`: rounding leaves few digits there, and what the
+    library promises of them is tested with its flags."""
     random = np.random.default_rng([seed, 1])
-    size = seed // 7 % len(SIZES) if long else 0  # the seed modulo the number of algorithms chooses one of them
+    size = seed // 7 % len(SIZES) if long else 0
     count, inputs = SIZES[size]
     style, x = points(random, count, inputs, long)
     words, kernel, parts = kernel_of(random, x, SMOOTHNESS[size % 3])
@@ -108,5 +110,3 @@ def arms_problem(seed, long=False):
         ratio=float(random.choice([1.0, 1.2, 2.0, 5.0, 30.0])),
         mean=10 ** random.uniform(-1, 1) * np.sin(1.7 * np.arange(count) + random.uniform()),
     )
-
-

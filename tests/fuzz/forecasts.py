@@ -1,4 +1,4 @@
-"""Predictions of forecasters by their definitions, in long double: a fit from scratch for every example where there is one."""
+"""Predictions of forecasters by their definitions, in long double: a fit from scratch for every example."""
 
 import numpy as np
 from truth import LD, cholesky, pivoted, solve
@@ -87,7 +87,11 @@ def pros_n_kons(gram, ys, joined, alpha, bound):
 def sketched_kons(gram, ys, enters, alpha, bound):
     """Newton steps in explicit features of the whole stream; only the examples `enters` [n] bend the matrix."""
     z = pivoted(gram, np.arange(len(gram)), 1e-18 * np.max(np.diag(gram)))[0]
-    out, inverse, u = np.zeros(len(ys), LD), np.eye(z.shape[1], dtype=LD) / LD(alpha), np.zeros(z.shape[1], LD)
+    out, inverse, u = (
+        np.zeros(len(ys), LD),
+        np.eye(z.shape[1], dtype=LD) / LD(alpha),
+        np.zeros(z.shape[1], LD),
+    )
     for t in range(len(ys)):
         curvature = (1 / (8 * LD(bound) ** 2)) * bool(enters[t])
         out[t], u, inverse = _newton_step(z[t], ys[t], u, inverse, bound, curvature)
@@ -132,7 +136,10 @@ def mixture(predictions, ys, bound, rule):
         if rule == "average":
             out[t] = weights @ clipped[:, t]
         else:
-            pooled = [-np.log(weights @ np.exp(-rate * (clipped[:, t] - end) ** 2)) / rate for end in (-bound, bound)]
+            pooled = [
+                -np.log(weights @ np.exp(-rate * (clipped[:, t] - end) ** 2)) / rate
+                for end in (-bound, bound)
+            ]
             out[t] = (pooled[0] - pooled[1]) / (4 * bound)
         if np.isfinite(ys[t]):
             losses += (clipped[:, t] - np.clip(ys[t], -bound, bound)) ** 2

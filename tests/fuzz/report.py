@@ -24,10 +24,14 @@ class Report:
         allowed = tolerance(truths) + floor
         error = np.max(np.abs(np.asarray(actual, float) - truth), initial=0.0)
         finite = np.isfinite(np.asarray(actual, float)).all()
-        self.true(name, finite and error <= allowed, f"is off by {error:.2e}, {allowed:.2e} would be rounding")
+        self.true(
+            name, finite and error <= allowed, f"is off by {error:.2e}, {allowed:.2e} would be rounding"
+        )
 
     def same(self, name, actual, expected):
-        equal = np.array_equal(np.asarray(actual), np.asarray(expected), equal_nan=np.asarray(expected).dtype.kind == "f")
+        equal = np.array_equal(
+            np.asarray(actual), np.asarray(expected), equal_nan=np.asarray(expected).dtype.kind == "f"
+        )
         self.true(name, equal, f"{np.asarray(actual)!s:.80} is not {np.asarray(expected)!s:.80}")
 
 

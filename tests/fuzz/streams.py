@@ -26,9 +26,9 @@ from jsketch.sketch.kors import Sampling
 
 SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # examples, inputs; the first one only, unless --long
 BLOCK = 16
-INIT = as_users(lambda forecaster, x, key: forecaster.init(x, key))
+INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 RUN = as_users(lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK))
-DRAWS = as_users(lambda key, like: kors.draws(key, 0, like.shape[0], like.dtype))
+DRAWS = jax.jit(lambda key, like: kors.draws(key, 0, like.shape[0], like.dtype))
 QUICK = ("nystrom", "mixture", "pros_n_kons", "sketched_kons")
 ALGORITHMS = (*QUICK, "kernel", "cosines", "forgetting", "nogd", "fogd", "vovk", "nystrom_code")
 
@@ -66,8 +66,13 @@ class Problem:
         true = gram(self.parts, self.xs, self.xs)
         self.grams = [true] + [disturbed(true, random) for _ in range(2)]
         # relative to the kernel: rounding is at most 1e-7 of what is left of it unless --long
-        self.lam = float(np.diag(true).max()) * float(10 ** (random.uniform(-8, 1) if long else random.uniform(-3, 1)))
-        self.mu, self.beta = self.lam * float(10 ** random.uniform(-1, 1)), float(random.choice([0.3, 1.0, 4.0]))
+        self.lam = float(np.diag(true).max()) * float(
+            10 ** (random.uniform(-8, 1) if long else random.uniform(-3, 1))
+        )
+        self.mu, self.beta = (
+            self.lam * float(10 ** random.uniform(-1, 1)),
+            float(random.choice([0.3, 1.0, 4.0])),
+        )
         self.bound = float(random.choice([0.5, 1.0, 3.0]))
         self.frequencies = random.standard_normal((inputs, 5))
         self.step, self.gamma = float(random.choice([0.01, 0.1])), float(random.choice([0.0, 0.2, 1.0]))
@@ -75,7 +80,9 @@ class Problem:
 
     @staticmethod
     def _inputs(random, count, inputs, hard):
-        style = str(random.choice(["uniform", "normal", "repeated", "grid", *(["walk", "near"] if hard else [])]))
+        style = str(
+            random.choice(["uniform", "normal", "repeated", "grid", *(["walk", "near"] if hard else [])])
+        )
         x = random.uniform(-1, 1, (count, inputs))
         if style == "normal":
             x = random.standard_normal((count, inputs))
@@ -165,7 +172,11 @@ def of_dictionaries(function, code=False, smallest=1e-7):
         wrong = (uniform < np.asarray(chance[0], float)) != np.isin(np.arange(len(p.xs)), joined)
         slack = 8 * max(float(np.abs(c - chance[0]).max()) for c in chance[1:]) + 1e-9
         certain = np.abs(uniform - np.asarray(chance[0], float)) > slack
-        report.true("points join where they are drawn", not (wrong & certain).any(), str(np.flatnonzero(wrong & certain)))
+        report.true(
+            "points join where they are drawn",
+            not (wrong & certain).any(),
+            str(np.flatnonzero(wrong & certain)),
+        )
         residuals = newton(p.grams[0], joined)[1]
         if not certain.all() or (residuals < smallest).any():
             report.skipped["dictionaries that are nearly dependent"] += 1
@@ -219,7 +230,10 @@ def of_gradient(p, run, first, key, report):
 
 def of_fourier(p, run, first, key, report):
     z = np.asarray(fourier.features(first.features, jnp.asarray(p.xs)), LD)
-    return [gradient(g, p.ys, p.step, [np.arange(len(p.xs))] * len(p.xs)) for g in (z @ z.T, disturbed(z @ z.T, np.random.default_rng(0)))]
+    return [
+        gradient(g, p.ys, p.step, [np.arange(len(p.xs))] * len(p.xs))
+        for g in (z @ z.T, disturbed(z @ z.T, np.random.default_rng(0)))
+    ]
 
 
 def experts(rule):
@@ -234,7 +248,9 @@ PREDICTIONS = {
     "kernel": of_grams(lambda p, g: ridge(g, p.ys, p.lam, True)),
     "cosines": of_cosines(lambda p, g: ridge(g, p.ys, p.lam, True)),
     "nystrom": of_dictionaries(lambda p, g, joined: on_a_dictionary(g, p.ys, joined, p.lam, True)),
-    "nystrom_code": of_dictionaries(lambda p, g, joined: on_a_dictionary(g, p.ys, joined, p.lam, False), code=True),
+    "nystrom_code": of_dictionaries(
+        lambda p, g, joined: on_a_dictionary(g, p.ys, joined, p.lam, False), code=True
+    ),
     "forgetting": of_dictionaries(lambda p, g, joined: forgetting(g, p.ys, joined, p.lam, True)),
     "pros_n_kons": of_dictionaries(lambda p, g, joined: pros_n_kons(g, p.ys, joined, p.lam, p.bound)),
     "sketched_kons": of_sketched_kons,

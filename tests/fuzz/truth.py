@@ -35,7 +35,9 @@ def gram(parts, x, y):
         elif name == "rational":
             values = (1 + squares(x, y, scale) / (2 * LD(number))) ** -LD(number)
         else:  # a polynomial of degree 2
-            scaled = (np.asarray(x, LD) / np.asarray(scale, LD)) @ (np.asarray(y, LD) / np.asarray(scale, LD)).T
+            scaled = (np.asarray(x, LD) / np.asarray(scale, LD)) @ (
+                np.asarray(y, LD) / np.asarray(scale, LD)
+            ).T
             values = (scaled + LD(number)) ** 2
         total += LD(weight) * values
     return total
