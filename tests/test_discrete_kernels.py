@@ -48,20 +48,20 @@ def test_min_max_is_the_ratio_of_sums():
 def test_a_bandit_on_fingerprints_picks_as_on_their_table():
     packed = jnp.asarray(pack_bits(BITS))
     table = kernels.Tanimoto().gram(packed, packed)
-    counts = jnp.arange(50.0) % 3
+    counts = np.arange(50.0) % 3
     picks = []
+
+    @jax.jit  # in one program instead of one for each operation
+    def asked(bandit, arms, counts, sums):
+        state = bandit.init(Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=sums)
+        return bandit.ask(state, jax.random.key(0))
+
     for kernel, arms in (
         (kernels.Tanimoto(), packed),
         (kernels.Precomputed(table), kernels.index_features(table)),
     ):
         bandit = BBKB(kernel, regularization=0.1, noise_std=0.3, max_batch=16, capacity=50, ratio=60.0)
-        state = bandit.init(
-            Arms(arms),
-            jax.random.key(0),
-            pull_counts=counts,
-            reward_sums=counts * jnp.asarray(BITS[:, 3], float),
-        )
-        picks.append(bandit.ask(state, jax.random.key(0)))
+        picks.append(asked(bandit, arms, counts, counts * BITS[:, 3].astype(float)))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)
     assert int(picks[0].size) > 1
 

@@ -169,9 +169,10 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_time():
     seen, last = rounds(optimizer)
     model, units = flatten(optimizer.model, PROBLEM.box.lower), last.scaling
     g, targets, u2 = [], [], []
+    slope = jax.jit(jax.value_and_grad(model.value))
     for i, (state, _, _) in enumerate(seen[1:]):
         z = units.inputs(last.history.x[3 + i])
-        value, gradient = jax.value_and_grad(model.value)(state.centre, z)
+        value, gradient = slope(state.centre, z)
         sigma = LAM * np.eye(model.size) + sum((np.outer(r, r) for r in g), np.zeros((model.size,) * 2))
         w = np.linalg.solve(
             sigma, LAM * np.asarray(last.w0) + sum(r * s for r, s in zip(g, targets, strict=True))

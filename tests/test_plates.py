@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ARMS, KEY, Problem
+from small_problems import ARMS, INIT, KEY, Problem
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import FixedBKB
@@ -17,10 +17,7 @@ TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)
 
 def plate(p, **options):
     bandit = FixedBKB(p.kernel, p.lam, noise_std=0.3, batch=8, max_pending=8, capacity=32, **options)
-    state = bandit.init(
-        Arms(jnp.asarray(p.x)), KEY, pull_counts=p.counts, reward_sums=p.sums, dictionary=p.keep
-    )
-    return bandit, state
+    return bandit, INIT(bandit, p.x, p.counts, p.sums, np.resize(p.keep, 32))
 
 
 def oracle_picks(bandit, state, p, full, pending, size):

@@ -115,10 +115,11 @@ def test_the_maximum_is_that_of_a_fine_grid():
         state = PULL(bandit, state, jnp.asarray(x))
     state, _ = TELL(bandit, state, jnp.append(jnp.sin(jnp.arange(12.0)), jnp.full(4, jnp.nan)), KEY)
     box = Box(jnp.zeros(2), jnp.ones(2))
-    best = bandit.maximise(state, KEY, box)
+    best = jax.jit(bandit.maximise)(state, KEY, box)
     axis = np.linspace(0, 1, 201)
     grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
-    assert float(bandit.scores(state, best[None])[0]) >= float(bandit.scores(state, grid).max()) - 1e-6
+    scores = np.asarray(jax.jit(bandit.scores)(state, np.concatenate([grid, best[None]])))
+    assert scores[-1] >= scores[:-1].max() - 1e-6
 
 
 def test_growing_and_extending_change_no_number():

@@ -1,5 +1,6 @@
 """What every algorithm of the table promises."""
 
+import functools
 import warnings
 
 import jax
@@ -19,6 +20,7 @@ FEW_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 FEWER_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEWER)) for name in CASES}
 GROWING = [FEWER_ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
+SMALL = 10  # a capacity that has to grow in these runs, which compiles them again
 each = pytest.mark.parametrize("name", ROWS.values())
 few = pytest.mark.parametrize("name", FEW_ROWS.values())
 fewer = pytest.mark.parametrize("name", FEWER_ROWS.values())
@@ -40,6 +42,12 @@ class Cache:
         self.rollout = jax.jit(loops.rollout, static_argnames="horizon")
         self.ask = jax.jit(lambda bandit, state, key, limit=None: bandit.ask(state, key, limit))
         self.tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+        self.seeds = jax.jit(
+            lambda bandit, keys: jax.vmap(lambda key: loops.rollout(bandit, problem(), key, HORIZON))(keys)
+        )
+        self.sweep = jax.jit(
+            lambda bandits: jax.vmap(lambda bandit: loops.rollout(bandit, problem(), KEY, HORIZON))(bandits)
+        )
         self.runs = {}
 
     def run(self, name):
@@ -90,21 +98,31 @@ def test_compiled_is_eager(cache, name):
 
 @fewer
 def test_vmap_over_seeds_is_separate_runs(cache, name):
-    together = jax.vmap(lambda key: loops.rollout(CASES[name], problem(), key, HORIZON))(KEYS)
+    together = cache.seeds(CASES[name], KEYS)
     for row, key in enumerate(KEYS):
         alone = cache.rollout(CASES[name], problem(), key, HORIZON)
         np.testing.assert_array_equal(together.trace.arm[row], alone.trace.arm)
         np.testing.assert_allclose(together.trace.reward[row], alone.trace.reward, atol=1e-12)
 
 
-def replayed(key, start=0):
-    """The rewards that `rollout` would see, as a host objective."""
-    root, done = loops.split_roots(key).problem, [start]
+@functools.cache
+def rewards():
+    """The rewards [HORIZON,A] that `rollout` would see: of every arm at every evaluation."""
+    root = loops.split_roots(KEY).problem
+
+    def at(t):
+        return jax.vmap(problem().sample, (None, 0))(jax.random.fold_in(root, t), jnp.arange(60))
+
+    return np.asarray(jax.jit(jax.vmap(at))(jnp.arange(HORIZON)))
+
+
+def replayed(start=0):
+    """Those rewards as a host objective that has answered `start` evaluations."""
+    done = [start]
 
     def objective(arms):
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(root, done[0] + jnp.arange(len(arms)))
         done[0] += len(arms)
-        return jax.vmap(problem().sample)(keys, jnp.asarray(arms))
+        return rewards()[np.arange(done[0] - len(arms), done[0]), np.asarray(arms)]
 
     return objective
 
@@ -112,14 +130,14 @@ def replayed(key, start=0):
 @few
 def test_drive_is_run_and_resumes(cache, name):
     bandit, arms = CASES[name], problem().arms
-    whole = loops.drive(bandit, replayed(KEY), arms, KEY, HORIZON)
+    whole = loops.drive(bandit, replayed(), arms, KEY, HORIZON)
     np.testing.assert_array_equal(whole.arm, cache.run(name).trace.arm)
     np.testing.assert_allclose(whole.reward, cache.run(name).trace.reward, atol=1e-12)
     # a batch is cut at the horizon, so resume where a round of the whole run ends
     rounds = np.asarray(cache.run(name).trace.round)
     stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
-    first = loops.drive(bandit, replayed(KEY), arms, KEY, stop)
-    both = loops.drive(bandit, replayed(KEY, stop), arms, KEY, HORIZON, state=first)
+    first = loops.drive(bandit, replayed(), arms, KEY, stop)
+    both = loops.drive(bandit, replayed(stop), arms, KEY, HORIZON, state=first)
     np.testing.assert_array_equal(both.arm, whole.arm)
 
 
@@ -147,28 +165,29 @@ def test_other_numbers_compile_nothing(cache, name):
 
 @pytest.mark.parametrize("name", GROWING)
 def test_capacity_changes_no_pick(cache, name):
-    small = CASES[name].replace(capacity=10)
+    small = CASES[name].replace(capacity=SMALL)
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     assert bool(stuck.overflow) and 0 < int(stuck.t) < HORIZON
     grown = loops.run(small, problem(), KEY, HORIZON)
     large = cache.rollout(CASES[name].replace(capacity=60), problem(), KEY, HORIZON)
     np.testing.assert_array_equal(grown.trace.arm, cache.run(name).trace.arm)
     np.testing.assert_array_equal(large.trace.arm, cache.run(name).trace.arm)
-    assert grown.capacity > 10
+    assert grown.capacity > SMALL
 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_overflow_applies_nothing(cache, name):
-    small = CASES[name].replace(capacity=10)
+    small = CASES[name].replace(capacity=SMALL)
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     state = stuck.state.replace(domain=problem().arms)
-    query = small.ask(state, KEY)
+    query = cache.ask(small, state, KEY)
     # every arm of the reward table is worth a slot of its own: the query's arms overflow a full dictionary, or fit
-    told, info = small.tell(state, query, problem().mean_reward[query.index], jax.random.fold_in(KEY, 1))
+    y = problem().mean_reward[query.index]
+    told, info = cache.tell(small, state, query, y, jax.random.fold_in(KEY, 1))
     if bool(info.overflow):
         leaves_equal(told, state)
     else:
-        assert int(info.dictionary_size) <= 10
+        assert int(info.dictionary_size) <= SMALL
 
 
 @each
@@ -230,7 +249,7 @@ def test_every_number_sweeps_by_vmap(cache, name):
         return jnp.array([x, max(0.8 * x, 1.0) if x == 2.0 else 0.8 * x])
 
     swept = jax.tree.unflatten(tree, [two_values(x) for x in leaves])
-    together = jax.vmap(lambda b: loops.rollout(b, problem(), KEY, HORIZON))(swept)
+    together = cache.sweep(swept)
     np.testing.assert_array_equal(together.trace.arm[0], cache.run(name).trace.arm)
     other = jax.tree.map(lambda x: float(x[1]) if x.ndim == 1 else x[1], swept)
     np.testing.assert_array_equal(
@@ -260,11 +279,11 @@ def test_float32_stays_finite(name):
 
 
 def test_both_strategies_give_the_same_picks():
-    bandit = CASES["bbkb_global"].replace(capacity=10)
+    bandit = CASES["bbkb_global"].replace(capacity=12)
     runs = [loops.run_seeds(bandit, problem(), KEYS, HORIZON, strategy=s) for s in ("threads", "vmap")]
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.mean, runs[1].state.mean, atol=1e-9)
-    assert runs[0].state.pull_counts.shape == (3, 60)
+    assert runs[0].state.pull_counts.shape == (3, 60) and runs[0].capacity > 12
 
 
 def test_lazy_picks_are_the_swept_picks_with_ties():
@@ -296,7 +315,8 @@ def test_runs_start_from_given_states():
     """Past evaluations in, under both strategies; and what was given stays usable."""
     counts = np.arange(60) % 2
     bandit = CASES["bbkb_global"].replace(capacity=40)
-    warm = [bandit.init(problem().arms, key, pull_counts=counts, reward_sums=counts * 0.1) for key in KEYS]
+    init = jax.jit(lambda key: bandit.init(problem().arms, key, pull_counts=counts, reward_sums=counts * 0.1))
+    warm = [init(key) for key in KEYS]
     runs = [
         loops.run_seeds(bandit, problem(), KEYS, 20, strategy=s, states=warm) for s in ("threads", "vmap")
     ]

@@ -23,8 +23,10 @@ def draw(key):
     return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
 
 
+@jax.jit
 def states(bandit):
-    """(mean rewards, states at three times) of 64 runs on 64 problems."""
+    """(mean rewards [S,A], arms [S,A,2], states at three times, overflows [S]) of 64 runs, each on a problem of its own.
+    One program for algorithms that differ in numbers."""
 
     def one(key):
         problem = draw(key)
@@ -37,7 +39,7 @@ def states(bandit):
         end, found = jax.lax.scan(until, begun, jnp.array(STOPS, jnp.int32))
         return problem.mean_reward, problem.arms.features, found, end.overflow
 
-    f, x, found, overflow = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(11), SEEDS))
+    f, x, found, overflow = jax.vmap(one)(jax.random.split(jax.random.key(11), SEEDS))
     return f, x, [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(STOPS))], overflow
 
 
@@ -81,10 +83,11 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
     At qbar = 2, where nothing is promised, at most a tenth of all variances is off. B15: dictionary sizes, against the
     papers' bound (loose) and against qbar times the effective dimension of the variances that were resampled with.
     """
-    bandit = BBKB(**COMMON, max_batch=32, qbar=qbar)
+    # of any width: that of `test_confidence_intervals_cover`, whose program serves here too
+    bandit = BBKB(**COMMON, max_batch=32, qbar=qbar, width=widths.certified)
     _, x, found, _ = states(bandit)
     state = found[-1]
-    dense = jax.vmap(lambda x, n, s: exact.dense(KERNEL, x, n, s, LAM).variance)
+    dense = jax.jit(jax.vmap(lambda x, n, s: exact.dense(KERNEL, x, n, s, LAM).variance))
     exact_variance = np.asarray(dense(x, state.pull_counts, state.reward_sums))
     ratio = np.asarray(state.variance) / exact_variance
     wrong = (ratio > 3) | (ratio < 1 / 3)

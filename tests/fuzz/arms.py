@@ -1,0 +1,296 @@
+"""Finite arms: every number that an algorithm shows, every pick and every end of a batch, against the oracles."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import posteriors
+from compiled import as_users
+from draw import arms_problem
+from report import tolerance
+from truth import EPS, LD
+
+from jsketch import Arms, Query
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, FixedBKB, MiniGP, SketchedTS
+
+BATCH = 8
+INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
+WARM = as_users(
+    lambda bandit, x, key, counts, sums, keep: bandit.init(
+        Arms(x), key, pull_counts=counts, reward_sums=sums, dictionary=keep
+    )
+)
+# with the width, which saves a program
+ASK = as_users(
+    lambda bandit, state, key, limit: (bandit.ask(state, key, limit), bandit.confidence_width(state))
+)
+TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
+SKETCHED = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
+EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
+ALGORITHMS = (*SKETCHED, *EXACT)  # 13 of them, coprime to the number of shapes
+QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # those of every run of the tests
+
+
+def algorithm(name, p, capacity):
+    common = dict(kernel=p.kernel, regularization=p.lam, noise_std=p.noise, norm_bound=p.bound, delta=p.delta)
+    common |= dict(capacity=capacity)
+    sketch, batch = common | dict(qbar=p.qbar), dict(ratio=p.ratio, max_batch=BATCH)
+    return {
+        "bkb": lambda: BKB(**sketch),
+        "bbkb": lambda: BBKB(**sketch, **batch),
+        "bbkb_sweep": lambda: BBKB(**sketch, **batch, lazy=False),
+        "bbkb_local": lambda: BBKB(**sketch, **batch, rule="global_local"),
+        "bbkb_guaranteed": lambda: BBKB(**sketch, **batch, rule="global_local", local_statistic="guaranteed"),
+        "fixed": lambda: FixedBKB(**sketch, batch=BATCH, max_pending=BATCH),
+        "sketched_ts": lambda: SketchedTS(**sketch, batch=BATCH),
+        "gp_ucb": lambda: GPUCB(**common),
+        "gp_bucb": lambda: GPBUCB(**common, **batch),
+        "gp_bucb_sum": lambda: GPBUCB(**common, **batch, rule="sum"),
+        "mini": lambda: MiniGP(**common, **batch),
+        "mini_ei": lambda: MiniGP(**common, **batch, acquisition="ei"),
+        "ts": lambda: TS(**common, batch=BATCH),
+    }[name]()
+
+
+class Case:
+    """One algorithm on one problem, and what the oracles know of its history."""
+
+    def __init__(self, seed, name, report, long):
+        self.p, self.name, self.report, self.long = arms_problem(seed, long), name, report, long
+        report.problem = f"{name}, {self.p.words}"
+        self.random, self.key = np.random.default_rng([seed, 2]), jax.random.key(seed)
+        self.count = len(self.p.x)
+        self.capacity = int(self.random.choice([2, self.count])) if long else self.count
+        self.bandit = algorithm(name, self.p, self.capacity)
+        self.counts, self.sums, self.pending = (
+            np.zeros(self.count),
+            np.zeros(self.count),
+            np.zeros(self.count),
+        )
+        self.information = 0.0
+        self.state = INIT(self.bandit, self.p.x, self.key)
+        if name in SKETCHED[:6] and self.capacity == self.count and self.random.uniform() < 0.4:
+            self._warm_start()
+
+    def _warm_start(self):
+        """From past evaluations, with a dictionary that need not be the pulled arms."""
+        self.counts = self.random.poisson(1.0, self.count).astype(float)
+        self.counts[self.random.integers(self.count)] += 1
+        self.sums = self.counts * self.p.mean + self.p.noise * self.random.standard_normal(self.count)
+        self.sums[self.counts == 0] = 0
+        keep = self.random.permutation(self.count)[: self.random.integers(1, self.count + 1)]
+        # one shape for all: the first arm of the dictionary fills it up
+        keep = np.resize(np.append(keep, np.full(self.count, keep[0])), self.count)
+        self.state = WARM(self.bandit, self.p.x, self.key, self.counts, self.sums, keep)
+        evidence = self.sketch.evidence
+        self.information = float(evidence.logdet) + float(evidence.residual_sum) / self.p.lam
+
+    @property
+    def sketch(self):
+        return self.state.sketch if self.name == "fixed" else self.state
+
+    def truths(self):
+        """The posterior by the oracle, of the true and of the disturbed Gram matrices."""
+        p, cuts = self.p, [1e-18, EPS, EPS, EPS]
+        if self.name in EXACT:
+            return [posteriors.exact(g, self.counts, self.sums, p.lam) for g in p.grams]
+        slots = np.asarray(self.sketch.dictionary.index)[np.asarray(self.sketch.dictionary.mask)]
+        return [
+            posteriors.sketched(g, slots, self.counts, self.sums, p.lam, cut)
+            for g, cut in zip(p.grams, cuts, strict=True)
+        ]
+
+    def check_posterior(self):
+        truths, r = self.truths(), self.report
+        own = self.state.posterior if self.name in EXACT else self.sketch
+        logdet = own.logdet if self.name in EXACT else own.evidence.logdet
+        scale = float(np.abs(self.sums[self.counts > 0] / self.counts[self.counts > 0]).max(initial=0))
+        r.near("mean", own.mean, [t.mean for t in truths], 1e-9 * scale)
+        r.near("variance", own.variance, [t.variance for t in truths], 200 * EPS * self.prior)
+        r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
+        r.true("no negative variance", float(own.variance.min()) >= 0)
+        if self.name in SKETCHED:
+            r.same("pull counts", self.sketch.pull_counts, self.counts)
+            r.true("reward sums", np.allclose(self.sketch.reward_sums, self.sums, rtol=1e-12, atol=1e-11))
+        else:
+            r.same("count", self.state.count, self.counts.sum())
+            r.same("distinct arms", own.used, (self.counts > 0).sum())
+        return truths
+
+    @property
+    def prior(self):
+        """The largest prior variance."""
+        return float(np.diag(self.p.grams[0]).max()) / self.p.lam
+
+    def check_width(self, truths):
+        """The authors' widths: sqrt(lam) F + xi sqrt(information + log 1/delta), times sqrt(C), C or a tenth."""
+        p, n = self.p, self.counts.sum()
+        factor = {
+            "gp_bucb": p.ratio**0.5,
+            "gp_bucb_sum": p.ratio**0.5,
+            "mini": p.ratio,
+            "mini_ei": p.ratio,
+        }.get(self.name, 1)
+        factor *= 0.1 if self.name in ("ts", "sketched_ts") else 1
+        found = []
+        for t in truths:
+            if self.name in EXACT:
+                inside = t.logdet
+            elif self.name in ("bkb", "sketched_ts"):
+                inside = np.log(max(n, 1)) * (self.counts @ t.variance)
+            else:
+                inside = (1 if self.name == "fixed" else p.ratio) * self.information
+            inside = np.maximum(inside - np.log(p.delta), 0)
+            found.append(factor * (np.sqrt(p.lam) * p.bound + p.noise * np.sqrt(inside)))
+        self.report.near("width", self.width, found)
+
+    def play(self, rounds):
+        for t in range(rounds):
+            truths = self.check_posterior()
+            ask_key, tell_key = jax.random.split(jax.random.fold_in(self.key, t))
+            query = self.check_query(ask_key)
+            self.check_width(truths)
+            check_picks(self, truths, np.asarray(query.index)[np.asarray(query.mask)])
+            if self.name == "fixed" and self.random.uniform() < 0.4 and not self.pending.any():
+                self.state = self.bandit.pend(self.state, query)
+                np.add.at(self.pending, np.asarray(query.index)[np.asarray(query.mask)], 1)
+                continue
+            self.tell(query, tell_key)
+        self.check_posterior()
+
+    def check_query(self, key):
+        r, room = self.report, jnp.asarray(10**6)
+        (query, self.width), (again, _) = (ASK(self.bandit, self.state, key, room) for _ in range(2))
+        r.same("asked twice", again.index, query.index)
+        index, mask = np.asarray(query.index), np.asarray(query.mask)
+        size = int(mask.sum())
+        r.true("mask is a prefix", mask[:size].all() and size >= 1)
+        r.true("arms exist", (index >= 0).all() and (index < self.count).all())
+        cut, _ = ASK(self.bandit, self.state, key, jnp.asarray(max(1, size - 1)))
+        r.same("a limit cuts", np.asarray(cut.index)[np.asarray(cut.mask)], index[: max(1, size - 1)])
+        return query
+
+    def tell(self, query, key):
+        """Some slots masked, some failed, and all in another order."""
+        r, index, mask = self.report, np.asarray(query.index), np.array(query.mask)
+        y = self.p.mean[index] + self.p.noise * self.random.standard_normal(len(index))
+        y = np.where(self.random.uniform(size=len(y)) < 0.1, np.nan, y)
+        if self.name[:4] != "mini":  # whose batch is one arm, told at once
+            mask &= self.random.uniform(size=len(mask)) < 0.85
+            order = self.random.permutation(len(mask))
+            index, mask, y = index[order], mask[order], y[order]
+        observed = mask & np.isfinite(y)
+        told = Query(jnp.asarray(index), jnp.asarray(mask))
+        before = self.sketch.variance if self.name in SKETCHED else None
+        counts = self.counts + np.bincount(index[observed], minlength=self.count)
+        new, info = TELL(self.bandit, self.state, told, jnp.asarray(y), key)
+        while bool(info.overflow):
+            for old, leaf in zip(jax.tree.leaves(self.state), jax.tree.leaves(new), strict=True):
+                r.same("an overflow applies nothing", leaf, old)
+            self.capacity = self.count
+            self.state = self.bandit.grow(self.state, self.capacity)
+            new, info = TELL(self.bandit, self.state, told, jnp.asarray(y), key)
+        self.state, self.counts = new, counts
+        np.add.at(self.sums, index[observed], y[observed])
+        if self.name == "fixed":
+            told = np.bincount(index[mask], minlength=self.count)
+            self.pending = np.maximum(self.pending - told, 0)
+            r.same("pending", new.pending, self.pending)
+        r.true(
+            "told and observed", int(info.batch_size) == mask.sum() and int(info.observed) == observed.sum()
+        )
+        r.true("no false alarm", not bool(info.nonfinite))
+        size = (counts > 0).sum()
+        if before is not None:
+            self.information += float(np.log1p(np.asarray(before, LD)[index[observed]]).sum())
+            keep = np.asarray(UNIFORM(key, before)) < np.clip(self.p.qbar * counts * np.asarray(before), 0, 1)
+            slots = np.asarray(self.sketch.dictionary.index)[np.asarray(self.sketch.dictionary.mask)]
+            r.same("the dictionary is the draw", slots, np.flatnonzero(keep))
+            size = keep.sum()
+        r.same("dictionary size", info.dictionary_size, size)
+
+
+def check_picks(case, truths, picks):
+    """Every pick is a largest score up to what rounding may hide, and the batch ends where its rule says."""
+    name, r = case.name, case.report
+    if name in ("ts", "sketched_ts"):
+        return r.true(
+            "samples are finite", np.isfinite(np.asarray(case.bandit.samples(case.state, case.key))).all()
+        )
+    width = float(case.width)
+    nothing = case.counts.sum() == 0
+    first = case.state.sketch.first_arm if name == "fixed" else case.state.first_arm
+    if nothing and not case.pending.any():
+        r.same("the first arm", picks[0], first)
+        if name != "fixed":
+            return None
+    errors = (
+        tolerance([t.mean for t in truths]),
+        tolerance([t.variance for t in truths]) + 200 * EPS * case.prior,
+    )
+    true = truths[0]
+    whole = name == "fixed" or name in EXACT
+    covariance = np.array(true.covariance if whole else true.embedded)
+    for arm in np.flatnonzero(case.pending):
+        covariance = posteriors.pulled_once(covariance, arm, case.pending[arm])
+    product, now = [LD(1)], None
+    for slot, arm in enumerate(picks):
+        now = np.maximum(np.diag(covariance) + (0 if whole else true.residual), 0)
+        if not (nothing and slot == 0 and not case.pending.any()) and name != "mini_ei":
+            slack = errors[0] + width * (np.sqrt(now + errors[1]) - np.sqrt(np.maximum(now - errors[1], 0)))
+            score = true.mean + width * np.sqrt(now)
+            behind = float(np.max(score - slack) - (score[arm] + slack[arm]))
+            r.true(
+                "a pick is a largest score",
+                behind <= 1e-9 * float(np.abs(score).max()),
+                f"pick {slot} is {behind:.1e} behind",
+            )
+        product.append(product[-1] * (1 + now[arm]))
+        if name[:4] == "mini":
+            break
+        covariance = posteriors.pulled_once(covariance, arm)
+    check_end(case, true, picks, errors[1], np.array(product[1:]))
+    return None
+
+
+def check_end(case, true, picks, error, product):
+    """Where a batch ends: at the first pick with which its bound exceeds C, and not before."""
+    name, p, r, size = case.name, case.p, case.report, len(picks)
+    if name[:4] == "mini":
+        r.true("one arm", (picks == picks[0]).all())
+        variance = true.variance[picks[0]]
+        ends = [
+            (p.ratio**2 - 1) / max(float(v), 1e-300) for v in (variance + error, max(variance - error, 0))
+        ]
+        low, high = (int(np.clip(e * s, 1, BATCH)) for e, s in zip(ends, (1 - 1e-9, 1 + 1e-9), strict=True))
+        return r.true("repeats of the arm", low <= size <= high, f"{size} is not in [{low}, {high}]")
+    if name in ("bkb", "gp_ucb", "fixed"):
+        return r.same("batch size", size, BATCH if name == "fixed" else 1)
+    total = 1 + np.cumsum(true.variance[picks])
+    bound, slack = total, np.arange(1, size + 1) * error + 1e-9 * total
+    if name == "gp_bucb":
+        bound, slack = product, product * (np.expm1(np.arange(1, size + 1) * error) + 1e-9)
+    over, under = bound > p.ratio + slack, bound < p.ratio - slack
+    if name in ("bbkb_local", "bbkb_guaranteed"):
+        sure = true.variance > 1e3 * error  # where the ratio of two variances has digits
+        local = np.cumsum(true.covariance[sure][:, picks] ** 2, 1)
+        if name == "bbkb_guaranteed":
+            local = np.maximum(local, np.cumsum(true.embedded[sure][:, picks] ** 2, 1))
+        local = 1 + (local / true.variance[sure][:, None]).max(0, initial=0)
+        spare = 1e-2 * local if error else 1e-6
+        over = over & (local > p.ratio + spare)
+        under = under | ((local < p.ratio - spare) & sure.all())
+    r.true(
+        "a batch goes on until its rule ends it",
+        not under[-1] or size == BATCH,
+        f"{size} picks, C {p.ratio}, {bound[-1]}",
+    )
+    return r.true(
+        "a batch ends where its rule says", not over[:-1].any(), f"{size} picks, C {p.ratio}, {bound[-2:]}"
+    )
+
+
+def check(seed, report, long=False):
+    """One problem: an algorithm of the seed's on a few rounds."""
+    names = ALGORITHMS if long else QUICK
+    Case(seed, names[seed % len(names)], report, long).play(5 if long else 3)

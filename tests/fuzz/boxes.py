@@ -1,0 +1,231 @@
+"""Boxes: the Gaussian process and its marginal likelihood, acquisition functions, GO-UCB's ball, histories and spaces of
+hyperparameters, against their definitions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from compiled import as_users
+from scipy.special import log_ndtr, ndtr
+from truth import LD, cholesky, disturbed, gram, solve
+
+from jsketch import Box, kernels
+from jsketch.box import Category, Integer, Real, Space, acquisition, ellipsoid, gp, history
+from jsketch.types import BoxQuery
+
+SLOTS, ASKED, INPUTS = 24, 10, 3
+KERNELS = {
+    "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
+    "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
+}
+VALUES = as_users(
+    lambda kernel, numbers, u, y, mask, at: (
+        gp.predict(gp.condition(kernel, numbers, gp.standardized(u, y, mask)), at),
+        gp.joint(gp.condition(kernel, numbers, gp.standardized(u, y, mask)), at)[1],
+        jax.value_and_grad(lambda n: gp.log_marginal_likelihood(kernel, n, gp.standardized(u, y, mask)))(
+            numbers
+        ),
+    )
+)
+IMPROVEMENT = as_users(
+    lambda mean, variance, threshold: (
+        acquisition.log_expected_improvement(mean, variance, threshold),
+        acquisition.log_probability_of_improvement(mean, variance, threshold),
+    )
+)
+BALL = as_users(
+    lambda rows, lam, targets, w0, v: (
+        lambda s: (
+            s.solve(v),
+            s.half(v),
+            s.half_transposed(v),
+            s.logdet,
+            ellipsoid.estimate(s, rows, targets, w0),
+        )
+    )(ellipsoid.ellipsoid(rows, lam))
+)
+ADD = as_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
+
+
+def check(seed, report, long=False):
+    """All of it, on one seed's numbers."""
+    random = np.random.default_rng([seed, 4])
+    report.problem = f"boxes, seed {seed}"
+    gaussian_process(random, report, "gaussian" if long and seed % 2 else "matern 5/2", long)
+    improvement(random, report)
+    ball(random, report)
+    histories(random, report)
+    spaces(random, report)
+
+
+def gaussian_process(random, report, name, hard):
+    """Noise variances of 1e-3 of the function's and more, and less only with --long."""
+    kernel, (word, number) = KERNELS[name]
+    used = int(random.integers(1, SLOTS + 1))
+    mask = np.arange(SLOTS) < used
+    if random.uniform() < 0.3:
+        mask = random.permutation(mask)
+    u, at = random.uniform(size=(SLOTS, INPUTS)), random.uniform(size=(ASKED, INPUTS))
+    if random.uniform() < 0.3:
+        u = u[random.integers(0, 8, SLOTS)]
+    y = 10 ** random.uniform(-3, 3) * (
+        np.sin(5 * u.sum(1)) + 0.1 * random.standard_normal(SLOTS)
+    ) + random.choice([0.0, 7.0])
+    numbers = gp.Hyperparameters(
+        10 ** random.uniform(-1.5, 0.3, INPUTS),
+        10 ** random.uniform(-1.3, 1.3),
+        10 ** random.uniform(-6 if hard else -3, -0.7),
+    )
+    (mean, variance), covariance, (value, slope) = VALUES(
+        kernel, jax.tree.map(jnp.asarray, numbers), u, np.where(mask, y, np.nan_to_num(9e9)), mask, at
+    )
+    report.problem += f", {name}, {used} points, {numbers}"
+    observed = np.asarray(y, LD)[mask]
+    spread = np.sqrt(np.mean((observed - observed.mean()) ** 2))
+    # equal values are only centred: so are those whose differences are rounding
+    if used > 1 and spread < 1e-9 * np.abs(observed).max():
+        return
+    centred = (observed - observed.mean()) / (spread if spread > 0 else 1)
+
+    def parts(log_numbers):
+        return [(word, np.exp(log_numbers[-2]), np.exp(log_numbers[:-2]), number)]
+
+    def factored(log_numbers, errors=None):
+        covariance = gram(parts(log_numbers), u[mask], u[mask])
+        if errors is not None:
+            covariance = disturbed(covariance, errors)
+        return cholesky(covariance + np.exp(log_numbers[-1]) * np.eye(used, dtype=LD))
+
+    def likelihood(log_numbers):
+        lower = factored(log_numbers)
+        return (
+            -(solve(lower, centred) ** 2).sum() / 2
+            - np.log(np.diag(lower)).sum()
+            - used * np.log(2 * LD(np.pi)) / 2
+        )
+
+    logs = np.log(np.concatenate([numbers.lengthscale, [numbers.outputscale, numbers.noise]]).astype(LD))
+    cross, own = gram(parts(logs), u[mask], at), gram(parts(logs), at, at)
+    truths = []
+    for errors in (None, np.random.default_rng(0), np.random.default_rng(1)):
+        half = solve(factored(logs, errors), cross)
+        weights = solve(factored(logs, errors), centred)
+        truths.append((half.T @ weights, np.maximum(np.diag(own - half.T @ half), 0), own - half.T @ half))
+    report.near("mean of a box", mean, [t[0] for t in truths])
+    report.near("variance of a box", variance, [t[1] for t in truths], 1e-14 * float(numbers.outputscale))
+    report.near("joint covariance", covariance, [t[2] for t in truths], 1e-14 * float(numbers.outputscale))
+    report.near("marginal likelihood", value, [likelihood(logs)], 1e-9)
+    steps = LD(1e-5) * np.eye(len(logs), dtype=LD)
+    slopes = np.array([(likelihood(logs + s) - likelihood(logs - s)) / 2e-5 for s in steps]) / np.exp(logs)
+    found = np.append(np.asarray(slope.lengthscale), [slope.outputscale, slope.noise])
+    report.near("its slope, over logarithms", found * np.exp(logs), [slopes * np.exp(logs)], 1e-6 * used)
+
+
+def improvement(random, report):
+    """log E (f - threshold)_+ by quadrature, log P(f > threshold) by scipy, over both tails."""
+    mean, threshold = random.uniform(-30, 10, ASKED), 0.0
+    variance = 10 ** random.uniform(-3, 1, ASKED)
+    found = IMPROVEMENT(mean, variance, threshold)
+    deviation = np.sqrt(variance)
+    z = (mean - threshold) / deviation
+    nodes, weights = np.polynomial.legendre.leggauss(120)
+    expected = [_log_excess(value, nodes, weights) for value in z] + np.log(deviation)
+    for name, ours, theirs in (("expected", found[0], expected), ("probable", found[1], log_ndtr(z))):
+        wrong = np.abs(np.asarray(ours) - theirs) > 1e-9 * (1 + np.abs(theirs))
+        report.true(
+            f"{name} improvement",
+            not wrong.any(),
+            f"at z = {z[wrong]}: {np.asarray(ours)[wrong]}, {theirs[wrong]}",
+        )
+
+
+def _log_excess(z, nodes, weights):
+    """log E (Z + z)_+ of a standard normal Z: z Phi(z) + phi(z) above zero; below, where that cancels, the integral
+    phi(z) int_0^inf t exp(z t - t^2 / 2) dt, cut where nothing is left."""
+    if z >= 0:
+        return np.log(z * ndtr(z) + np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
+    end = min(50 / -z, 12)
+    t = (nodes + 1) / 2 * end
+    inside = np.log(t) + z * t - t**2 / 2
+    return np.log((weights * np.exp(inside)).sum() * end / 2) - z**2 / 2 - np.log(2 * np.pi) / 2
+
+
+def ball(random, report):
+    """Sigma = lam I + G^T G, dense: what is solved, whitened and estimated with it."""
+    parameters, rows, used = 12, 8, int(random.integers(0, 9))
+    g = 10 ** random.uniform(-1, 1) * random.standard_normal((rows, parameters))
+    if random.uniform() < 0.3:
+        g[1] = g[0]
+    g[used:] = 0
+    lam, targets = float(10 ** random.uniform(-3, 1)), random.standard_normal(rows)
+    targets[used:] = 0
+    w0, v = random.standard_normal((2, parameters))
+    found = [np.asarray(a) for a in BALL(g, lam, targets, w0, v)]
+
+    def dense(g):
+        g = np.asarray(g, LD)
+        lower = cholesky(lam * np.eye(parameters, dtype=LD) + g.T @ g)
+
+        def inverse(b):
+            return solve(lower.T[::-1, ::-1], solve(lower, b)[::-1])[::-1]
+
+        fitted = w0 + inverse(g.T @ (targets - g @ w0))
+        return inverse(v), 2 * np.log(np.diag(lower)).sum() - parameters * np.log(LD(lam)), fitted, lower
+
+    truths = [dense(g), *(dense(g * (1 + 1e-15 * random.uniform(-1, 1, g.shape))) for _ in range(2))]
+    report.near("solve", found[0], [t[0] for t in truths])
+    report.near("logdet of Sigma", found[3], [t[1] for t in truths], 1e-12)
+    report.near("estimate", found[4], [t[2] for t in truths])
+    # the root is one of many, but lengths are lengths
+    report.near(
+        "|W v| in the norm of Sigma",
+        np.sum((truths[0][3].T @ found[1]) ** 2),
+        [np.sum(np.asarray(v, LD) ** 2)],
+        1e-9 / lam,
+    )
+    report.near("|W^T v|", np.sum(found[2] ** 2), [np.sum(solve(t[3], v) ** 2) for t in truths])
+
+
+def histories(random, report):
+    """Queries with masks and failed evaluations, beyond the capacity too, as a plain list keeps them."""
+    past = history.History(np.zeros((6, 2)), np.zeros(6), np.zeros(6, bool), np.zeros((), np.int32))
+    kept = []
+    for _ in range(4):
+        x, mask = random.uniform(size=(3, 2)), np.arange(3) < random.integers(1, 4)
+        y = random.choice([1.0, -2.0, np.nan, np.inf, -np.inf], 3)
+        room = 6 - len(kept)
+        mask = mask & (np.arange(3) < room)
+        past = ADD(past, x, mask, y)
+        kept += [(a, b) for a, b, m in zip(x, y, mask, strict=True) if m]
+    report.same("evaluations", past.count, len(kept))
+    report.same("points", np.asarray(past.x)[: len(kept)], np.array([a for a, _ in kept]))
+    values = np.array([b for _, b in kept])
+    report.same("which succeeded", np.asarray(past.ok)[: len(kept)], np.isfinite(values))
+    report.same("values", np.asarray(past.y)[: len(kept)], np.where(np.isfinite(values), values, 0))
+
+
+def spaces(random, report):
+    """What is decoded is in its range, and encoded again where it was; integers have intervals of one length."""
+    low = float(random.uniform(-10, 10))
+    high = low + float(10 ** random.uniform(-6, 6))
+    first, count = int(random.integers(-1000, 1000)), int(random.integers(2, 40))
+    space = Space(
+        Real("real", low, high, open=bool(random.integers(2))),
+        Real("log", 10 ** -float(random.uniform(0, 8)), float(random.uniform(2, 1e6)), log=True),
+        Integer("integer", first, first + count - 1),
+        Category("category", ("a", None, True, 2.5)[: random.integers(1, 5)]),
+    )
+    box = space.box
+    report.true("the box", isinstance(box, Box) and np.asarray(box.upper).tolist() == [10.0] * 4)
+    for x in (random.uniform(0, 10, 4), np.zeros(4), np.full(4, 10.0)):
+        decoded = space.decode(x)
+        again = space.encode(decoded)
+        report.true(
+            "inside",
+            low <= decoded["real"] <= high and first <= decoded["integer"] < first + count,
+            str(decoded),
+        )
+        report.true(
+            "where it was", np.abs(again[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low), f"{x} {again}"
+        )
+        report.same("an interval", decoded["integer"], first + min(int(x[2] / 10 * count), count - 1))
+        report.same("the same again", list(space.decode(again).values())[2:], list(decoded.values())[2:])

@@ -1,0 +1,112 @@
+"""Random problems, often degenerate: each is a function of its seed. Shapes come from a short list, so that a few compiled
+programs serve all seeds; what differs within a shape are numbers, which compile nothing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from truth import disturbed, gram
+
+from jsketch import kernels
+
+SIZES = ((24, 3), (1, 1), (2, 3), (9, 2), (40, 8), (70, 2))  # arms, inputs; the first one only, unless --long
+SMOOTHNESS = (1.5, 0.5, 2.5)
+
+
+@dataclass
+class ArmsProblem:
+    """Arms x [A,d], a kernel in the library's and in the oracles' words, and all that algorithms ask for."""
+
+    seed: int
+    words: str
+    x: np.ndarray
+    kernel: Any
+    grams: list  # the true Gram matrix, and disturbed ones
+    lam: float
+    noise: float
+    bound: float
+    delta: float
+    qbar: float
+    ratio: float
+    mean: np.ndarray  # rewards [A]
+
+
+def points(random, count, inputs, hard):
+    """(style, x [count,inputs])."""
+    easy = ["uniform", "normal", "grid", "clusters", "repeated", "constant"]
+    style = str(random.choice([*easy, "near", "offset"] if hard else easy))
+    x = random.uniform(-1, 1, (count, inputs))
+    if style == "normal":
+        x = random.standard_normal((count, inputs))
+    elif style == "grid":
+        x = random.integers(-2, 3, (count, inputs)).astype(float)
+    elif style == "clusters":
+        x = 3 * random.standard_normal((5, inputs))[random.integers(0, 5, count)] + 0.1 * x
+    elif style == "repeated":
+        x = x[random.integers(0, max(1, count // 2), count)]
+    elif style == "constant":
+        x[:, random.integers(inputs)] = random.choice([0.0, 2.5])
+    elif style == "near":
+        x = x[random.integers(0, max(1, count // 3), count)] + 10.0 ** random.integers(-12, -3) * x
+    elif style == "offset":
+        x = x + 1000.0
+    return style, x
+
+
+def kernel_of(random, x, nu):
+    """(words, library's kernel, oracle's parts): a weighted sum of four kernels, of which most weights are zero."""
+    inputs = x.shape[1]
+    scale = (
+        10 ** random.uniform(-0.7, 0.8, inputs) * np.sqrt(inputs)
+        if random.uniform() < 0.3
+        else np.full(inputs, 10 ** random.uniform(-0.7, 0.8) * np.sqrt(inputs))
+    )
+    weights = np.where(random.uniform(size=4) < 0.2, 10 ** random.uniform(-1, 1, 4), 0.0)
+    weights[random.choice(4, p=[0.4, 0.3, 0.2, 0.1])] = 10 ** random.uniform(-0.5, 0.5)
+    alpha, offset = float(10 ** random.uniform(-1, 1)), float(random.choice([0.0, 1.0, 0.3]))
+    wide = float(max(1.0, np.abs(x).max()))
+    parts = [
+        ("gaussian", weights[0], scale, 0.0),
+        ("matern", weights[1], scale, nu),
+        ("rational", weights[2], scale, alpha),
+        ("polynomial", weights[3], wide, offset),
+    ]
+    length = jnp.asarray(scale)
+    members = [
+        kernels.Gaussian(length),
+        kernels.Matern(length, nu=nu),
+        kernels.RationalQuadratic(length, alpha),
+        kernels.Polynomial(wide, offset, degree=2),
+    ]
+    summed = kernels.Scaled(members[0], float(weights[0]))
+    for member, weight in zip(members[1:], weights[1:], strict=True):
+        summed = kernels.Sum(summed, kernels.Scaled(member, float(weight)))
+    words = "+".join(f"{w:.2g} {p[0]}" for w, p in zip(weights, parts, strict=True) if w)
+    return f"{words} lengthscale {np.round(scale, 3).tolist()}", summed, parts
+
+
+def arms_problem(seed, long=False):
+    """Near-duplicates and regularizations below 1e-4 only with `long`: rounding leaves few digits there, and what the
+    library promises of them is tested with its flags."""
+    random = np.random.default_rng([seed, 1])
+    size = seed // 7 % len(SIZES) if long else 0
+    count, inputs = SIZES[size]
+    style, x = points(random, count, inputs, long)
+    words, kernel, parts = kernel_of(random, x, SMOOTHNESS[size % 3])
+    true = gram(parts, x, x)
+    lam = float(10 ** (random.uniform(-8, 1) if long else random.uniform(-4, 0.5)))
+    return ArmsProblem(
+        seed,
+        f"seed {seed}, {count} {style} arms of {inputs} inputs, {words}, lam {lam:.2e}",
+        x,
+        kernel,
+        [true] + [disturbed(true, random) for _ in range(3)],
+        lam,
+        noise=float(10 ** random.uniform(-2, 0)),
+        bound=float(10 ** random.uniform(-1, 1)),
+        delta=float(random.choice([0.5, 0.1, 1e-3])),
+        qbar=float(10 ** random.uniform(-0.5, 1.5)),
+        ratio=float(random.choice([1.0, 1.2, 2.0, 5.0, 30.0])),
+        mean=10 ** random.uniform(-1, 1) * np.sin(1.7 * np.arange(count) + random.uniform()),
+    )

@@ -1,0 +1,146 @@
+"""Predictions of forecasters by their definitions, in long double: a fit from scratch for every example."""
+
+import numpy as np
+from truth import LD, cholesky, pivoted, solve
+
+
+def labelled(ys, t):
+    """Numbers of the examples before t that have a label."""
+    return np.flatnonzero(np.isfinite(ys[:t]))
+
+
+def regression(gram, ys, t, lam, awv):
+    """The prediction for example t from the labelled ones before it (closed form (9) of PKAWV): AWV has the example itself
+    in its Gram matrix, with label zero."""
+    past = labelled(ys, t)
+    rows = np.append(past, t) if awv else past
+    if not len(rows):
+        return LD(0)
+    lower = cholesky(gram[np.ix_(rows, rows)] + LD(lam) * np.eye(len(rows), dtype=LD))
+    labels = np.append(ys[past], 0) if awv else ys[past]
+    return solve(lower, gram[rows, t]) @ solve(lower, labels)
+
+
+def ridge(gram, ys, lam, awv):
+    """Kernel-AWV, or kernel ridge regression, on a whole stream."""
+    return np.array([regression(gram, ys, t, lam, awv) for t in range(len(ys))])
+
+
+def on_a_dictionary(gram, ys, joined, lam, awv):
+    """The same in the span of the points that have joined by then (numbers of examples, in order)."""
+    out = np.zeros(len(ys), LD)
+    for t in range(len(ys)):
+        inside = joined[joined <= t]
+        if t == 0 or t in inside:
+            z = pivoted(gram, inside, 1e-18 * np.max(np.diag(gram)))[0]
+            projected = z @ z.T
+        out[t] = regression(projected, ys, t, lam, awv)
+    return out
+
+
+def newton(gram, joined):
+    """Newton coordinates [n,m] of all examples, and the residuals [m] that the points had when they joined."""
+    z, residuals = np.zeros((len(gram), 0), LD), []
+    for j in joined:
+        residual = gram[j, j] - z[j] @ z[j]
+        residuals.append(float(residual / gram[j, j]))
+        z = np.column_stack([z, (gram[:, j] - z @ z[j]) / np.sqrt(max(residual, LD(1e-300)))])
+    return z, np.array(residuals)
+
+
+def forgetting(gram, ys, joined, lam, awv):
+    """Ridge regression in Newton coordinates of which an example has those of its own time only."""
+    z, _ = newton(gram, joined)
+    own = z * (np.asarray(joined) <= np.arange(len(ys))[:, None])
+    return ridge(own @ own.T, ys, lam, awv)
+
+
+def kors_probabilities(gram, joined, mu, beta, eps, code):
+    """min(1, beta tau) of every example from the points that joined before it: tau = (1 + eps) r / (mu + r), r the residual
+    of a regression on the points with noise mu p (mu p^2 in the authors' weights)."""
+    probabilities, kept = [], []
+    for t in range(len(gram)):
+        inside = [j for j in joined if j < t]
+        noise = np.array(kept, LD) ** (2 if code else 1) * LD(mu)
+        lower = cholesky(gram[np.ix_(inside, inside)] + np.diag(noise))
+        half = solve(lower, gram[inside, t])
+        rest = max(gram[t, t] - half @ half, LD(0))
+        probabilities.append(min(LD(1), LD(beta) * (1 + LD(eps)) * rest / (LD(mu) + rest)))
+        if t in joined:
+            kept.append(probabilities[-1])
+    return np.array(probabilities)
+
+
+def pros_n_kons(gram, ys, joined, alpha, bound):
+    """Newton steps in Newton coordinates, begun anew whenever a point joins."""
+    z, _ = newton(gram, joined)
+    out, curvature = np.zeros(len(ys), LD), 1 / (8 * LD(bound) ** 2)
+    inverse, u, size = np.zeros((0, 0), LD), np.zeros(0, LD), 0
+    for t in range(len(ys)):
+        if t in joined:
+            size += 1
+            inverse, u = np.eye(size, dtype=LD) / LD(alpha), np.zeros(size, LD)
+        out[t], u, inverse = _newton_step(z[t, :size], ys[t], u, inverse, bound, curvature)
+    return out
+
+
+def sketched_kons(gram, ys, enters, alpha, bound):
+    """Newton steps in explicit features of the whole stream; only the examples `enters` [n] bend the matrix."""
+    z = pivoted(gram, np.arange(len(gram)), 1e-18 * np.max(np.diag(gram)))[0]
+    out, inverse, u = (
+        np.zeros(len(ys), LD),
+        np.eye(z.shape[1], dtype=LD) / LD(alpha),
+        np.zeros(z.shape[1], LD),
+    )
+    for t in range(len(ys)):
+        curvature = (1 / (8 * LD(bound) ** 2)) * bool(enters[t])
+        out[t], u, inverse = _newton_step(z[t], ys[t], u, inverse, bound, curvature)
+    return out
+
+
+def _newton_step(z, y, u, inverse, bound, curvature):
+    """(prediction, u, A^-1) of one example: project onto the interval of predictions in the norm of A, then step."""
+    output = z @ u
+    prediction = min(max(output, -LD(bound)), LD(bound))
+    if not np.isfinite(y):
+        return prediction, u, inverse
+    direction = inverse @ z
+    leverage = z @ direction
+    w = u - (output - prediction) / leverage * direction if output != prediction else u
+    slope = 2 * (prediction - LD(y))
+    weight = LD(curvature) / 2 * slope**2
+    inverse = inverse - np.outer(direction, direction) * (weight / (1 + weight * leverage))
+    return prediction, w - slope * (inverse @ z), inverse
+
+
+def gradient(gram, ys, step, spans):
+    """Gradient steps of the squared loss in the kernel's space: the step for example t is taken along the projection of its
+    representer onto the span of the examples spans[t]."""
+    out, function = np.zeros(len(ys), LD), np.zeros(len(ys), LD)  # the values of the function at all examples
+    for t in range(len(ys)):
+        z = pivoted(gram, spans[t], 1e-18 * np.max(np.diag(gram)))[0]
+        out[t] = function[t]
+        if np.isfinite(ys[t]):
+            function = function - 2 * LD(step) * (function[t] - ys[t]) * (z @ z[t])
+    return out
+
+
+def mixture(predictions, ys, bound, rule):
+    """The average of the experts' predictions [G,n], clipped, weighted by exp(-eta losses); or Vovk's substitution."""
+    rate = LD({"average": 1 / 8, "vovk": 1 / 2}[rule]) / LD(bound) ** 2
+    losses, out = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
+    clipped = np.clip(predictions, -bound, bound)
+    for t in range(len(ys)):
+        weights = np.exp(-rate * (losses - losses.min()))
+        weights /= weights.sum()
+        if rule == "average":
+            out[t] = weights @ clipped[:, t]
+        else:
+            pooled = [
+                -np.log(weights @ np.exp(-rate * (clipped[:, t] - end) ** 2)) / rate
+                for end in (-bound, bound)
+            ]
+            out[t] = (pooled[0] - pooled[1]) / (4 * bound)
+        if np.isfinite(ys[t]):
+            losses += (clipped[:, t] - np.clip(ys[t], -bound, bound)) ** 2
+    return out

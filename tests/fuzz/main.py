@@ -1,0 +1,81 @@
+"""Random problems against the oracles, from the command line.
+
+    scripts/fuzz                             300 problems of each kind, as the tests have them
+    scripts/fuzz --long --count 700          hard ones too (near-duplicates, regularizations down to 1e-8), of all shapes
+    scripts/fuzz arms --long --first 138 --count 1     one problem again
+
+Prints what failed, and exits with status 1 if anything did. A seed is a problem: the same in every run.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import jax
+from report import Report
+
+KINDS = ("arms", "streams", "boxes")
+EVERY = 100  # problems between two lines of progress; programs are dropped then
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "kinds", nargs="*", default=KINDS, metavar="kind", help="arms, streams, boxes; by default all"
+    )
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=300, help="seeds of each kind")
+    parser.add_argument("--long", action="store_true", help="all algorithms and shapes, and hard problems")
+    options = parser.parse_args()
+    unknown = set(options.kinds) - set(KINDS)
+    if unknown or options.count < 1 or options.first < 0:
+        parser.error(f"kinds are {', '.join(KINDS)}, --count is at least 1 and --first at least 0.")
+    # what a campaign does is compile: tiny problems need no optimized machine code
+    os.environ.setdefault("JSKETCH_AS_USERS", "0")
+    os.environ.setdefault(
+        "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    )
+    sys.path.append(str(Path(__file__).parents[1]))
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    warnings.simplefilter("ignore")  # small regularizations are warned of, and meant
+    failed = sum(campaign(kind, options) for kind in options.kinds)
+    sys.exit(failed > 0)
+
+
+def campaign(kind, options):
+    """The number of failures of one kind of problems."""
+    check, report, began = importlib.import_module(kind).check, Report(), time.perf_counter()
+    for seed in range(options.first, options.first + options.count):
+        shown = len(report.failures)
+        try:
+            check(seed, report, options.long)
+        except Exception:
+            report.failures.append(f"{report.problem}: {traceback.format_exc()}")
+        for failure in report.failures[shown:]:
+            print("FAILED", failure, flush=True)
+        if (seed - options.first + 1) % EVERY == 0:
+            print(
+                f"{kind}: {seed - options.first + 1} problems, {time.perf_counter() - began:.0f} s",
+                flush=True,
+            )
+            jax.clear_caches()
+    made, skipped = sum(report.checks.values()), dict(report.skipped)
+    seconds = time.perf_counter() - began
+    print(
+        f"{kind}: {options.count} problems, {made} checks of {len(report.checks)} kinds, {len(report.failures)} failures,"
+        f" not compared: {skipped or 'none'}, {seconds:.0f} s",
+        flush=True,
+    )
+    return len(report.failures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Posteriors over finite arms in the function space (kernel matrices of the pulled arms), where the library works in
+coordinates of a feature space: the same numbers by another way."""
+
+from typing import NamedTuple
+
+import numpy as np
+from truth import LD, cholesky, pivoted, solve
+
+
+class Posterior(NamedTuple):
+    """Variances and covariances are divided by the regularization."""
+
+    mean: np.ndarray  # [A]
+    variance: np.ndarray  # [A]
+    logdet: np.ndarray  # []
+    embedded: np.ndarray  # [A,A], what pulls within a batch act on; all of it for the exact posterior
+    residual: np.ndarray  # [A], what they do not reach
+    covariance: np.ndarray  # [A,A]
+    pivots: np.ndarray  # of the dictionary
+
+
+def exact(gram, counts, sums, lam):
+    """The Gaussian process posterior after counts [A] pulls with rewards that add up to sums [A]."""
+    mean, covariance, logdet = _regression(gram, counts, sums, lam)
+    variance = np.maximum(np.diag(covariance), 0)
+    return Posterior(mean, variance, logdet, covariance, 0 * variance, covariance, np.zeros(0))
+
+
+def sketched(gram, dictionary, counts, sums, lam, cut):
+    """BKB's posterior (BBKB eqs. 1 to 3): regression with the projection of the kernel on a dictionary of arms, and the
+    residual of the projection on top of its variance, which is none at the arms of the dictionary."""
+    largest = np.max(np.diag(gram)[dictionary]) if len(dictionary) else 0
+    z, pivots = pivoted(gram, dictionary, cut * max(len(dictionary), 1) * largest)
+    projected = z @ z.T
+    mean, embedded, logdet = _regression(projected, counts, sums, lam)
+    residual = np.maximum(np.diag(gram - projected), 0)
+    residual[np.asarray(dictionary, int)] = 0
+    covariance = (gram - projected) / LD(lam) + embedded
+    variance = residual / LD(lam) + np.maximum(np.diag(embedded), 0)
+    return Posterior(mean, variance, logdet, embedded, residual / LD(lam), covariance, pivots)
+
+
+def features(z, counts, sums, lam):
+    """Ridge regression in given features z [A,r]."""
+    return exact(np.asarray(z, LD) @ np.asarray(z, LD).T, counts, sums, lam)
+
+
+def _regression(gram, counts, sums, lam):
+    """(mean, covariance / lam, logdet(K / lam + I)) by the averages of the pulled arms, of noise variance lam / count."""
+    lam, pulled = LD(lam), np.flatnonzero(np.asarray(counts) > 0)
+    if not len(pulled):
+        return np.zeros(len(gram), LD), gram / lam, LD(0)
+    noise = lam / np.asarray(counts, LD)[pulled]
+    lower = cholesky(gram[np.ix_(pulled, pulled)] + np.diag(noise))
+    half = solve(lower, gram[pulled])
+    averages = np.asarray(sums, LD)[pulled] / np.asarray(counts, LD)[pulled]
+    logdet = 2 * np.log(np.diag(lower)).sum() - np.log(noise).sum()
+    return half.T @ solve(lower, averages), (gram - half.T @ half) / lam, logdet
+
+
+def pulled_once(covariance, arm, times=1):
+    """The covariance after `times` more pulls of an arm."""
+    column = covariance[:, arm]
+    return covariance - np.outer(column, column) / (column[arm] + LD(1) / LD(times))

@@ -1,0 +1,261 @@
+"""Streams: every prediction, and every decision of a dictionary, against the definitions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from compiled import as_users
+from draw import SMOOTHNESS, kernel_of
+from flax import struct
+from forecasts import (
+    forgetting,
+    gradient,
+    kors_probabilities,
+    mixture,
+    newton,
+    on_a_dictionary,
+    pros_n_kons,
+    ridge,
+    sketched_kons,
+)
+from truth import EPS, LD, cholesky, disturbed, gram, solve
+
+from jsketch import kernels, online
+from jsketch.loops.stream import stream
+from jsketch.sketch import fourier, kors
+from jsketch.sketch.kors import Sampling
+
+SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # examples, inputs; the first one only, unless --long
+BLOCK = 16
+INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
+RUN = as_users(lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK))
+DRAWS = jax.jit(lambda key, like: kors.draws(key, 0, like.shape[0], like.dtype))
+QUICK = ("nystrom", "mixture", "pros_n_kons", "sketched_kons")
+ALGORITHMS = (*QUICK, "kernel", "cosines", "forgetting", "nogd", "fogd", "vovk", "nystrom_code")
+
+
+@struct.dataclass
+class Cosines:
+    """Features that are no kernel's: cosines and a constant."""
+
+    frequencies: jax.Array
+
+    def features(self, x):
+        waves = jnp.cos(jnp.matmul(x, self.frequencies, precision=jax.lax.Precision.HIGHEST))
+        return jnp.concatenate([waves, jnp.ones((len(x), 1), x.dtype)], 1)
+
+
+class Problem:
+    """A stream, a kernel in both words, and numbers."""
+
+    def __init__(self, seed, long):
+        random = np.random.default_rng([seed, 3])
+        size = seed // 11 % len(SIZES) if long else 0
+        count, inputs = SIZES[size]
+        style, self.xs = self._inputs(random, count, inputs, long)
+        words, self.kernel, self.parts = kernel_of(random, self.xs, SMOOTHNESS[size % 3])
+        self.ys = np.sin(self.xs.sum(1)) + 0.3 * random.standard_normal(count)
+        labels = str(random.choice(["all", "some", "signs", "late", "constant"]))
+        if labels == "signs":
+            self.ys = np.sign(self.ys)
+        elif labels == "constant":
+            self.ys = np.ones(count)
+        elif labels == "some":
+            self.ys[random.uniform(size=count) < 0.3] = np.nan
+        elif labels == "late":
+            self.ys[: count // 2] = np.nan
+        true = gram(self.parts, self.xs, self.xs)
+        self.grams = [true] + [disturbed(true, random) for _ in range(2)]
+        # relative to the kernel: rounding is at most 1e-7 of what is left of it unless --long
+        self.lam = float(np.diag(true).max()) * float(
+            10 ** (random.uniform(-8, 1) if long else random.uniform(-3, 1))
+        )
+        self.mu, self.beta = (
+            self.lam * float(10 ** random.uniform(-1, 1)),
+            float(random.choice([0.3, 1.0, 4.0])),
+        )
+        self.bound = float(random.choice([0.5, 1.0, 3.0]))
+        self.frequencies = random.standard_normal((inputs, 5))
+        self.step, self.gamma = float(random.choice([0.01, 0.1])), float(random.choice([0.0, 0.2, 1.0]))
+        self.words = f"seed {seed}, {count} {style} examples, {labels} labels, {words}, lam {self.lam:.2e}"
+
+    @staticmethod
+    def _inputs(random, count, inputs, hard):
+        style = str(
+            random.choice(["uniform", "normal", "repeated", "grid", *(["walk", "near"] if hard else [])])
+        )
+        x = random.uniform(-1, 1, (count, inputs))
+        if style == "normal":
+            x = random.standard_normal((count, inputs))
+        elif style == "repeated":
+            x = x[random.integers(0, max(1, count // 3), count)]
+        elif style == "grid":
+            x = random.integers(-1, 2, (count, inputs)).astype(float)
+        elif style == "walk":
+            x = np.cumsum(0.1 * x, 0)
+        elif style == "near":
+            x = x[random.integers(0, 3, count)] + 1e-6 * x
+        return style, x
+
+
+def forecaster_of(name, p):
+    n = len(p.xs)
+    sampling = Sampling(p.mu, p.beta, 0.5, "code" if name == "nystrom_code" else "theory")
+    cosines = online.PKAWV(Cosines(jnp.asarray(p.frequencies)), p.lam)
+    lams = p.lam * np.array([1.0, 10.0, 100.0])
+    return {
+        "kernel": lambda: online.KernelAWV(p.kernel, p.lam, capacity=n),
+        "cosines": lambda: cosines,
+        "nystrom": lambda: online.NystromAWV(p.kernel, p.lam, sampling, capacity=n, memory=128),
+        "nystrom_code": lambda: online.NystromAWV(p.kernel, p.lam, sampling, False, capacity=n, memory=128),
+        "forgetting": lambda: online.ForgettingNystromAWV(p.kernel, p.lam, sampling=sampling, capacity=n),
+        "pros_n_kons": lambda: online.ProsNKONS(p.kernel, p.lam, p.bound, sampling, capacity=n),
+        "sketched_kons": lambda: online.SketchedKONS(p.kernel, p.lam, p.bound, p.gamma, p.beta, capacity=n),
+        "nogd": lambda: online.NOGD(p.kernel, p.step / float(np.diag(p.grams[0]).max()), count=5),
+        "fogd": lambda: online.FOGD(kernels.Gaussian(p.parts[0][2]), p.step, count=6),
+        "mixture": lambda: online.over_regularizations(cosines, lams, p.bound),
+        "vovk": lambda: online.over_regularizations(cosines, lams, p.bound, rule="vovk"),
+    }[name]()
+
+
+def check(seed, report, long=False):
+    """One forecaster of the seed's on one stream."""
+    names = ALGORITHMS if long else QUICK
+    name, p = names[seed % len(names)], Problem(seed, long)
+    report.problem = f"{name}, {p.words}"
+    forecaster, key = forecaster_of(name, p), jax.random.key(seed)
+    first = INIT(forecaster, jnp.asarray(p.xs[0]), key)
+    run = RUN(forecaster, first, p.xs, p.ys, key)
+    report.true("no flag", not bool(run.overflow) and not bool(run.nonfinite) and int(run.t) == len(p.xs))
+    known = np.isfinite(p.ys)
+    prediction = np.asarray(run.forecasts.prediction)
+    losses = np.where(known, (prediction - np.where(known, p.ys, 0)) ** 2, 0)
+    report.true("losses", np.allclose(run.forecasts.loss, losses, rtol=1e-12, atol=1e-300))
+    truths = PREDICTIONS[name](p, run, first, key, report)
+    if truths is not None:
+        report.near("prediction", prediction, truths, 1e-10)
+
+
+def of_grams(function):
+    """Predictions from the kernel's Gram matrix alone."""
+    return lambda p, run, first, key, report: [function(p, g) for g in p.grams]
+
+
+def of_cosines(function):
+    def predictions(p, run, first, key, report):
+        waves = np.cos(np.asarray(p.xs, LD) @ np.asarray(p.frequencies, LD))
+        true = np.column_stack([waves, np.ones(len(p.xs), LD)])
+        random = np.random.default_rng(0)
+        # errors of the features, each of its own
+        errors = [0 * true] + [16 * EPS * random.uniform(-1, 1, true.shape) for _ in range(2)]
+        return [function(p, (true + e) @ (true + e).T) for e in errors]
+
+    return predictions
+
+
+def of_dictionaries(function, code=False, smallest=1e-7):
+    """Predictions on a dictionary that KORS samples. Points that joined nearly dependent on the others have coordinates
+    of few digits: such streams are counted, not compared, but for the decisions of KORS."""
+
+    def predictions(p, run, first, key, report):
+        sizes = np.diff(np.asarray(run.forecasts.dictionary_size), prepend=0)
+        # in a block the size is that of its end, and a block ends where the next point joins: joins are told by the points
+        points = np.asarray(run.state.dictionary.points)[: sizes.sum()]
+        joined, start = [], 0
+        uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
+        for x in points:
+            at = [t for t in range(start, len(p.xs)) if np.array_equal(p.xs[t], x)]
+            drawn = at[0] if len(at) == 1 else _first_drawn(p, joined, at, uniform, code)
+            joined.append(drawn)
+            start = drawn + 1
+        joined = np.array(joined, int)
+        chance = [kors_probabilities(g, joined.tolist(), p.mu, p.beta, 0.5, code) for g in p.grams]
+        wrong = (uniform < np.asarray(chance[0], float)) != np.isin(np.arange(len(p.xs)), joined)
+        slack = 8 * max(float(np.abs(c - chance[0]).max()) for c in chance[1:]) + 1e-9
+        certain = np.abs(uniform - np.asarray(chance[0], float)) > slack
+        report.true(
+            "points join where they are drawn",
+            not (wrong & certain).any(),
+            str(np.flatnonzero(wrong & certain)),
+        )
+        residuals = newton(p.grams[0], joined)[1]
+        if not certain.all() or (residuals < smallest).any():
+            report.skipped["dictionaries that are nearly dependent"] += 1
+            return None
+        return [function(p, g, joined) for g in p.grams]
+
+    return predictions
+
+
+def _first_drawn(p, joined, at, uniform, code):
+    """Which of several equal examples joined: the first whose draw says so."""
+    for t in at:
+        chance = kors_probabilities(p.grams[0][: t + 1, : t + 1], [*joined], p.mu, p.beta, 0.5, code)[t]
+        if uniform[t] < chance:
+            return t
+    return at[0]
+
+
+def of_sketched_kons(p, run, first, key, report):
+    """Which labelled examples enter the matrix is KORS's draw at alpha, and at least gamma."""
+    labels = np.flatnonzero(np.isfinite(p.ys))
+    uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
+    entered, kept, close = [], [], False
+    for number, t in enumerate(labels):
+        lower = cholesky(p.grams[0][np.ix_(entered, entered)] + np.diag(LD(p.lam) * np.array(kept, LD)))
+        half = solve(lower, p.grams[0][entered, t])
+        rest = max(p.grams[0][t, t] - half @ half, LD(0))
+        chance = max(min(LD(1), LD(p.beta) * rest / (LD(p.lam) + rest)), LD(p.gamma))
+        close |= abs(uniform[number] - float(chance)) < 1e-7
+        if uniform[number] < chance:
+            entered.append(int(t))
+            kept.append(chance)
+    if close:
+        report.skipped["draws too close to call"] += 1
+        return None
+    report.same("examples in the matrix", run.state.sketch.used, len(entered))
+    enters = np.isin(np.arange(len(p.xs)), entered)
+    return [sketched_kons(g, p.ys, enters, p.lam, p.bound) for g in p.grams]
+
+
+def of_gradient(p, run, first, key, report):
+    """The first five labelled examples span the space of all later steps."""
+    labels = np.flatnonzero(np.isfinite(p.ys))
+    spans = [labels[labels <= t][:5] for t in range(len(p.xs))]
+    if (newton(p.grams[0], labels[:5])[1] < 1e-7).any():
+        report.skipped["dictionaries that are nearly dependent"] += 1
+        return None
+    rate = p.step / float(np.diag(p.grams[0]).max())
+    return [gradient(g, p.ys, rate, spans) for g in p.grams]
+
+
+def of_fourier(p, run, first, key, report):
+    z = np.asarray(fourier.features(first.features, jnp.asarray(p.xs)), LD)
+    return [
+        gradient(g, p.ys, p.step, [np.arange(len(p.xs))] * len(p.xs))
+        for g in (z @ z.T, disturbed(z @ z.T, np.random.default_rng(0)))
+    ]
+
+
+def experts(rule):
+    def predictions(p, g):
+        each = np.array([ridge(g, p.ys, p.lam * s, True) for s in (1.0, 10.0, 100.0)])
+        return mixture(each, p.ys, p.bound, rule)
+
+    return predictions
+
+
+PREDICTIONS = {
+    "kernel": of_grams(lambda p, g: ridge(g, p.ys, p.lam, True)),
+    "cosines": of_cosines(lambda p, g: ridge(g, p.ys, p.lam, True)),
+    "nystrom": of_dictionaries(lambda p, g, joined: on_a_dictionary(g, p.ys, joined, p.lam, True)),
+    "nystrom_code": of_dictionaries(
+        lambda p, g, joined: on_a_dictionary(g, p.ys, joined, p.lam, False), code=True
+    ),
+    "forgetting": of_dictionaries(lambda p, g, joined: forgetting(g, p.ys, joined, p.lam, True)),
+    "pros_n_kons": of_dictionaries(lambda p, g, joined: pros_n_kons(g, p.ys, joined, p.lam, p.bound)),
+    "sketched_kons": of_sketched_kons,
+    "nogd": of_gradient,
+    "fogd": of_fourier,
+    "mixture": of_cosines(experts("average")),
+    "vovk": of_cosines(experts("vovk")),
+}

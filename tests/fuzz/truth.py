@@ -1,0 +1,86 @@
+"""Kernels and linear algebra in long double (19 digits where the hardware has them), apart from the library.
+
+Arrays hold real kernels' values, so a factorization is a plain loop over columns: problems here have tens of points.
+"""
+
+import numpy as np
+
+LD = np.longdouble
+EPS = float(np.finfo(float).eps)
+
+
+def squares(x, y, scale):
+    """|x_i - y_j|^2 of points divided by their lengthscales, [n,m]."""
+    x, y = np.asarray(x, LD) / np.asarray(scale, LD), np.asarray(y, LD) / np.asarray(scale, LD)
+    total = np.zeros((len(x), len(y)), LD)
+    for column in range(x.shape[1]):
+        total += np.subtract.outer(x[:, column], y[:, column]) ** 2
+    return total
+
+
+def matern(r, nu):
+    """The Matern kernel of smoothness nu at r = sqrt(2 nu) distance."""
+    polynomial = {0.5: 1, 1.5: 1 + r, 2.5: 1 + r + r**2 / 3}[nu]
+    return polynomial * np.exp(-r)
+
+
+def gram(parts, x, y):
+    """The kernel's values [n,m]; parts are (name, weight, lengthscale, number) of its summands."""
+    total = np.zeros((len(x), len(y)), LD)
+    for name, weight, scale, number in parts:
+        if name == "gaussian":
+            values = np.exp(squares(x, y, scale) / -2)
+        elif name == "matern":
+            values = matern(np.sqrt(2 * LD(number) * squares(x, y, scale)), number)
+        elif name == "rational":
+            values = (1 + squares(x, y, scale) / (2 * LD(number))) ** -LD(number)
+        else:  # a polynomial of degree 2
+            scaled = (np.asarray(x, LD) / np.asarray(scale, LD)) @ (
+                np.asarray(y, LD) / np.asarray(scale, LD)
+            ).T
+            values = (scaled + LD(number)) ** 2
+        total += LD(weight) * values
+    return total
+
+
+def cholesky(matrix):
+    """L with L L^T = the positive definite matrix."""
+    size, lower = len(matrix), np.zeros(matrix.shape, LD)
+    for j in range(size):
+        column = matrix[j:, j] - lower[j:, :j] @ lower[j, :j]
+        lower[j:, j] = column / np.sqrt(column[0])
+    return lower
+
+
+def solve(lower, right):
+    """L^-1 right."""
+    out = np.array(right, LD)
+    for i in range(len(lower)):
+        out[i] = (out[i] - lower[i, :i] @ out[:i]) / lower[i, i]
+    return out
+
+
+def pivoted(matrix, chosen, cut):
+    """(coordinates Z [n,r] with Z Z^T = the projection of the matrix on the chosen rows, the pivots [r]); pivots are taken
+    in decreasing order until none is above the cut."""
+    left, coordinates, pivots = set(map(int, chosen)), [], []
+    diagonal = np.array(np.diag(matrix), LD)
+    while left:
+        best = max(sorted(left), key=lambda i: diagonal[i])
+        if diagonal[best] <= cut:
+            break
+        known = np.array(coordinates, LD).reshape(-1, len(matrix))
+        column = (matrix[:, best] - known[:, best] @ known) / np.sqrt(diagonal[best])
+        pivots.append(diagonal[best])
+        coordinates.append(column)
+        diagonal = diagonal - column**2
+        left.remove(best)
+    return np.array(coordinates, LD).reshape(-1, len(matrix)).T, np.array(pivots, float)
+
+
+def disturbed(matrix, random, size=16.0):
+    """The matrix with symmetric errors of `size` roundings of sqrt(k(x,x) k(y,y)): what no float64 program can be asked to
+    tell from it."""
+    noise = random.uniform(-1, 1, matrix.shape)
+    scale = np.sqrt(np.abs(np.diag(matrix)))
+    return matrix + size * EPS * np.outer(scale, scale) * ((noise + noise.T) / 2)

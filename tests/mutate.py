@@ -1,0 +1,100 @@
+"""Puts the faults of mutations.toml into a copy of the tree, one at a time, and runs the tests that should notice.
+
+    scripts/mutate                     all of them, 10 to 20 minutes on one core
+    scripts/mutate --only sketch       those whose room, file or description holds the word
+
+Prints a Markdown table and exits with status 1 when a mutation survives that no reason excuses.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MUTATIONS = Path(__file__).with_name("mutations.toml")
+COPIED = ("jsketch", "experiments", "tests", "scripts", "pyproject.toml", "README.md")
+MINUTES = 10  # a mutation may make a loop endless: tests that take longer are ended, and have noticed it
+QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+
+
+def copied(folder):
+    """The tree without caches and results."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
+        else:
+            shutil.copy(source, folder / name)
+
+
+def run_tests(folder, tests):
+    """(whether a test failed, seconds). Raises RuntimeError when no test ran."""
+    environment = dict(os.environ, PYTHONPATH=str(folder), JAX_ENABLE_X64="1", JSKETCH_AS_USERS="0")
+    environment.setdefault("XLA_FLAGS", QUICK)
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "--no-header", *tests.split()]
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60 * MINUTES
+        )
+    except subprocess.TimeoutExpired:
+        return True, time.perf_counter() - began
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"pytest could not run {tests}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.returncode == 1, time.perf_counter() - began
+
+
+def outcome(folder, mutation):
+    """("killed", "equivalent" or "SURVIVED", seconds) of one mutation; the copy is as before afterwards."""
+    path = folder / mutation["file"]
+    text = path.read_text()
+    if text.count(mutation["old"]) != 1:
+        raise SystemExit(
+            f"{mutation['file']} must hold this text exactly once, to be mutated: {mutation['old']}"
+        )
+    path.write_text(text.replace(mutation["old"], mutation["new"]))
+    try:
+        noticed, seconds = run_tests(folder, mutation["tests"])
+    finally:
+        path.write_text(text)
+    if noticed:
+        return "killed", seconds
+    return ("equivalent" if "survives" in mutation else "SURVIVED"), seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="a word of a mutation's room, file or description")
+    word = parser.parse_args().only
+    chosen = [
+        m
+        for m in tomllib.loads(MUTATIONS.read_text())["mutation"]
+        if word in f"{m['room']} {m['file']} {m['what']}"
+    ]
+    if not chosen:
+        raise SystemExit(f"no mutation's room, file or description holds {word!r}.")
+    print("| room | mutation | tests | outcome | seconds |\n|---|---|---|---|---|", flush=True)
+    counts = {"killed": 0, "equivalent": 0, "SURVIVED": 0}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copied(folder)
+        for m in chosen:
+            found, seconds = outcome(folder, m)
+            counts[found] += 1
+            tests = m["tests"].replace("tests/", "")
+            reason = f": {m['survives']}" if found == "equivalent" else ""
+            print(f"| {m['room']} | {m['what']} | {tests} | {found}{reason} | {seconds:.0f} |", flush=True)
+    print("; ".join(f"{count} {found}" for found, count in counts.items()))
+    sys.exit(counts["SURVIVED"] > 0)
+
+
+if __name__ == "__main__":
+    main()
