@@ -24,10 +24,10 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class NOGDState:
-    """The first points, and the weights in their Newton coordinates."""
+    """The first points, and the weights in their coordinates."""
 
     points: Array  # [B, d]
-    basis: Array  # [B, B], L^-1
+    basis: Array  # [B, B], orthonormal coordinates (`newton`)
     weights: Array  # [B]
     used: Array  # [] int32
 

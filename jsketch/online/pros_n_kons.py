@@ -31,7 +31,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class NewtonState:
-    """m points of at most M, and the weights in their Newton coordinates z(x) = basis k_I(x)."""
+    """m points of at most M, and the weights in their coordinates z(x) = basis k_I(x)."""
 
     dictionary: Kors
     basis: Array  # [M, M], orthonormal coordinates (`newton`); zero rows add no coordinate
