@@ -62,12 +62,12 @@ def nonnegative(**values: Any) -> None:
 
 def all_positive(**values: Any) -> None:
     """Raises ValueError unless every number of every named array is finite and > 0."""
-    _hold(values, _is_positive, "must be finite numbers above 0", scalar=False)
+    _hold(values, _is_positive, "must be a finite number above 0", scalar=False)
 
 
 def all_nonnegative(**values: Any) -> None:
     """Raises ValueError unless every number of every named array is finite and >= 0."""
-    _hold(values, _is_nonnegative, "must be finite numbers, at least 0", scalar=False)
+    _hold(values, _is_nonnegative, "must be a finite number, at least 0", scalar=False)
 
 
 def probability(**values: Any) -> None:
@@ -276,17 +276,15 @@ def _integer(values: dict[str, int], least: int, words: str) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} must be an integer{words} {least}; {value!r} was given.")
-        if value > MOST:
-            raise ValueError(f"{name} can be at most {MOST:,}; {value!r} was given.")
 
 
 def capacity(**values: int) -> None:
-    """Raises ValueError unless every named static capacity is an integer >= 1 that 32 bits hold."""
+    """Raises ValueError unless every named static capacity is an integer >= 1."""
     _integer(values, 1, " of at least")
 
 
 def count(**values: int) -> None:
-    """Raises ValueError unless every named static count is an integer >= 0 that 32 bits hold."""
+    """Raises ValueError unless every named static count is an integer >= 0."""
     _integer(values, 0, ", at least")
 
 
@@ -299,9 +297,13 @@ def larger(before: int, **values: int) -> None:
 
 
 def room(numbers: int, dtype: Any, **sizes: int) -> None:
-    """Raises ValueError when so many numbers, which the named sizes ask for, are more than the memory holds."""
+    """Raises ValueError when so many numbers, which the named sizes ask for, are more than the memory holds, and for a size
+    that 32 bits cannot count."""
     said = " and ".join(f"{name} = {size:,}" for name, size in sizes.items())
     memory.check(int(numbers) * jnp.dtype(dtype).itemsize, said, "take less")
+    for name, size in sizes.items():
+        if size > MOST:
+            raise ValueError(f"{name} can be at most {MOST:,}; {size:,} was given.")
 
 
 def choice(choices: tuple[str, ...], **values: Any) -> None:

@@ -168,7 +168,7 @@ def test_a_masked_slot_is_not_observed():
     [
         ("rbf", "kernel must be a kernel"),
         (kernels.Gaussian, "kernel must be a kernel"),
-        (kernels.Gaussian(0.0), "lengthscale must be finite numbers above 0"),
+        (kernels.Gaussian(0.0), "lengthscale must be a finite number above 0"),
         (kernels.Gaussian(jnp.ones(3)), "one lengthscale a feature"),
     ],
 )

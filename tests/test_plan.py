@@ -247,3 +247,11 @@ def test_seconds_are_true_within_a_factor_of_two(name):
     loops.run(bandit, setting, KEY, horizon)
     seconds = loops.run(bandit, setting, KEY, horizon).run_seconds
     assert 0.5 <= jsketch.plan(bandit, setting, horizon).seconds / seconds <= 2
+
+
+def test_a_table_of_kernel_values_is_planned_for():
+    x = problem(60).arms.features
+    table = kernels.Gaussian(1.0).gram(x, x)
+    arms = problems.finite_arms(kernels.index_features(table), np.sin(x[:, 0]), 0.1)
+    plan = jsketch.plan(BBKB(kernels.Precomputed(table), 0.1), arms, 20)
+    assert plan.arms == 60 and plan.seconds > 0

@@ -42,6 +42,11 @@ class Taylor:
     @property
     def size(self) -> int:
         """r = C(d + M, M), checked."""
+        if self.inputs < 1 or self.degree < 0:
+            raise ValueError(
+                f"Taylor features need at least one input and a degree M >= 0; d = {self.inputs} and M = {self.degree}"
+                " were given."
+            )
         checks.capacity(inputs=self.inputs)
         checks.count(degree=self.degree)
         size = basis_size(self.inputs, self.degree)
