@@ -1,19 +1,15 @@
-"""What the other tests compile quickly, compiled as users have it: the conformance vectors, and a run of each algorithm.
+"""What other tests compile quickly, compiled as users have it: the conformance vectors, streams and boxes.
 
-The random problems of tests/fuzz, against their oracles, are compiled so too.
+So are the runs of `test_properties.test_users_compile_the_same_run` and the random problems of tests/fuzz.
 """
-
-import warnings
 
 import jax
 import numpy as np
 import pytest
-from cases import CASES, HORIZON, VARIANTS, problem
 from compiled import as_users
 from test_golden import HERE, Vector, close
 from test_online import CASES as FORECASTERS
-from test_online import VARIANTS as FORECASTER_VARIANTS
-from test_online import examples, one_by_one
+from test_online import VARIANTS, examples, one_by_one
 
 from jsketch import Arms, Box, loops
 from jsketch.bandits import BKB
@@ -22,11 +18,9 @@ from jsketch.loops.stream import stream
 from jsketch.problems import boxes
 
 KEY = jax.random.key(3)
-# ask and tell of these are compiled as users have them in tests/fuzz
-FUZZED = {"bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
-FUZZED_FORECASTERS = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
+# compiled as users have them in tests/fuzz
+FUZZED = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
 VECTORS = [pytest.param(p, id=p.stem) for p in sorted((HERE / "golden").glob("*.npz"))]
-QUICK, USERS = (make(loops.rollout, static_argnames="horizon") for make in (jax.jit, as_users))
 STREAM = as_users(stream, static_argnames="block")
 BOXES = {
     "uniform": UniformBox(initial=4),
@@ -54,18 +48,7 @@ def test_conformance(path):
         np.testing.assert_array_equal(np.asarray(query.index)[np.asarray(query.mask)], d[batch])
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | FUZZED])
-def test_a_run_has_the_picks_of_a_quickly_compiled_one(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        runs = [rollout(CASES[name], problem(), KEY, HORIZON) for rollout in (QUICK, USERS)]
-    np.testing.assert_array_equal(runs[1].trace.arm, runs[0].trace.arm)
-    np.testing.assert_allclose(runs[1].trace.width, runs[0].trace.width, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in FORECASTERS if name not in FORECASTER_VARIANTS | FUZZED_FORECASTERS]
-)
+@pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in VARIANTS | FUZZED])
 def test_a_stream_has_the_predictions_of_single_steps(name):
     xs, ys = examples()
     state = FORECASTERS[name].init(xs[0], jax.random.split(jax.random.key(0))[0])
@@ -75,7 +58,7 @@ def test_a_stream_has_the_predictions_of_single_steps(name):
     )
 
 
-@pytest.mark.parametrize("name", BOXES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "turbo")) for n in BOXES])
 def test_a_box_is_searched(name):
     """Points inside and all different, their values, and the best of them."""
     box, objective = Box(np.array([-5.0, 0.0]), np.array([10.0, 15.0])), boxes.branin()

@@ -11,6 +11,7 @@ from small_problems import ARMS, ASK, Problem, near
 
 from jsketch.bandits import batches, widths
 from jsketch.linalg import matmul
+from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 
 READ = jax.jit(lambda kernel, state, x: matmul(kernel.gram(x, state.nystrom.points), state.whitened_root))
@@ -105,3 +106,17 @@ def test_a_dictionary_may_fill_its_capacity():
     for capacity, overflow in ((4, False), (3, True)):
         dictionary, found = OF_ARMS(keep, capacity)
         assert bool(found) == overflow and int(dictionary.size) == min(4, capacity)
+
+
+def test_hallucinated_pulls_are_pulls():
+    """P after five of them is (I + sum_s u_s u_s^T)^-1."""
+
+    @jax.jit
+    def after(points):
+        precision = jnp.eye(6)
+        for u in points:
+            precision = ridge.hallucinate(precision, *ridge.pull(precision, u))
+        return precision
+
+    points = np.random.default_rng(0).standard_normal((5, 6))
+    np.testing.assert_allclose(after(points), np.linalg.inv(np.eye(6) + points.T @ points), atol=1e-12)

@@ -197,13 +197,13 @@ def test_kernel_awv_is_the_closed_form(awv):
 
 
 @pytest.mark.parametrize(
-    ("lam", "lengthscale"), [(0.5, 0.3), pytest.param(0.05, 1.0, marks=pytest.mark.slow)]
+    ("lam", "lengthscale"), [(0.5, 0.6), pytest.param(0.05, 1.0, marks=pytest.mark.slow)]
 )
 def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale):
     """Every prediction against a solve from scratch on the dictionary of its time (Algorithm 2, corrected); the pass over
     the past when a point joins is what makes it exact."""
     xs, ys = examples(6)
-    forecaster = online.NystromAWV(kernels.Gaussian(lengthscale), lam, Sampling(0.1, 2.0), capacity=64)
+    forecaster = online.NystromAWV(kernels.Gaussian(lengthscale), lam, Sampling(0.3, 1.0), capacity=64)
     state, predict, update = (
         forecaster.init(xs[0], KEY),
         jax.jit(forecaster.predict),
@@ -225,7 +225,8 @@ def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale
         inner = z.T @ z + lam * np.eye(z.shape[1])
         oracle = z[t] @ np.linalg.solve(inner, z.T @ np.append(np.asarray(ys)[:t], 0))
         assert float(prediction) == pytest.approx(oracle, abs=1e-8)
-    assert len(sizes) > 5
+    # a past that is in the dictionary has nothing to say to a point that joins: much of it must not be
+    assert 5 < len(sizes) < 0.75 * N
 
 
 def test_what_the_forgetting_variant_forgets():

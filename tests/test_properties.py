@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES, HORIZON, VARIANTS, problem
+from compiled import as_users
 
 from jsketch import Arms, Query, loops
 
@@ -20,6 +21,12 @@ FEW_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 FEWER_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEWER)) for name in CASES}
 GROWING = [FEWER_ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
+FUZZED = {
+    "bbkb_global_local",
+    "fixed_bkb",
+    "gp_bucb",
+    "mini_gp_ucb",
+}  # compiled as users have them in tests/fuzz
 SMALL = 10  # a capacity that has to grow in these runs, which compiles them again
 each = pytest.mark.parametrize("name", ROWS.values())
 few = pytest.mark.parametrize("name", FEW_ROWS.values())
@@ -40,6 +47,7 @@ class Cache:
 
     def __init__(self):
         self.rollout = jax.jit(loops.rollout, static_argnames="horizon")
+        self.users = as_users(loops.rollout, static_argnames="horizon")
         self.ask = jax.jit(lambda bandit, state, key, limit=None: bandit.ask(state, key, limit))
         self.tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
         self.seeds = jax.jit(
@@ -85,6 +93,14 @@ def test_a_run_is_complete(cache, name):
     sizes = np.bincount(run.trace.round)
     np.testing.assert_array_equal(sizes[np.asarray(run.trace.round)], run.trace.batch_size)
     assert np.isfinite(run.trace.reward).all() and np.isfinite(run.trace.width).all()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | FUZZED])
+def test_users_compile_the_same_run(cache, name):
+    """With the optimizations that the tests go without."""
+    run = cache.users(CASES[name], problem(), KEY, HORIZON)
+    np.testing.assert_array_equal(run.trace.arm, cache.run(name).trace.arm)
+    np.testing.assert_allclose(run.trace.width, cache.run(name).trace.width, rtol=1e-9)
 
 
 @fewer

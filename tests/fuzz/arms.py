@@ -91,7 +91,7 @@ class Case:
 
     def truths(self):
         """The posterior by the oracle, of the true and of the disturbed Gram matrices."""
-        p, cuts = self.p, [1e-18, EPS, EPS, EPS]
+        p, cuts = self.p, [1e-18, EPS, EPS, EPS, EPS]
         if self.name in EXACT:
             return [posteriors.exact(g, self.counts, self.sums, p.lam) for g in p.grams]
         slots = np.asarray(self.sketch.dictionary.index)[np.asarray(self.sketch.dictionary.mask)]

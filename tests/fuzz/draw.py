@@ -101,7 +101,7 @@ def arms_problem(seed, long=False):
         f"seed {seed}, {count} {style} arms of {inputs} inputs, {words}, lam {lam:.2e}",
         x,
         kernel,
-        [true] + [disturbed(true, random) for _ in range(3)],
+        [true] + [disturbed(true, random) for _ in range(4)],
         lam,
         noise=float(10 ** random.uniform(-2, 0)),
         bound=float(10 ** random.uniform(-1, 1)),

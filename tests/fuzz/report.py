@@ -18,7 +18,7 @@ class Report:
             self.failures.append(f"{self.problem}: {name} {detail}")
 
     def near(self, name, actual, truths, floor=0.0):
-        """|actual - truth| is at most a few times what the disturbed truths [1:] differ from the first, and 1e-9 of its
+        """|actual - truth| is at most 16 times what the disturbed truths [1:] differ from the first, and 1e-9 of its
         size; `floor` is added."""
         truth = np.asarray(truths[0], float)
         allowed = tolerance(truths) + floor
@@ -35,7 +35,7 @@ class Report:
         self.true(name, equal, f"{np.asarray(actual)!s:.80} is not {np.asarray(expected)!s:.80}")
 
 
-def tolerance(truths, times=8.0, relative=1e-9):
+def tolerance(truths, times=16.0, relative=1e-9):
     """How far from truths[0] a float64 program may be: `times` what disturbed inputs make of it."""
     truth = np.asarray(truths[0], float)
     spread = max((np.max(np.abs(np.asarray(t, float) - truth), initial=0.0) for t in truths[1:]), default=0.0)
