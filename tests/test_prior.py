@@ -1,6 +1,7 @@
-"""Priors on hyperparameters against SciPy, what a fit makes of them, and the tail of GP-EI's regret on Hartmann's function."""
+"""Priors on hyperparameters against SciPy, what a fit makes of them, and the tail of GP-EI on Hartmann's function."""
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -59,8 +59,8 @@ class GPBandit:
     observed value exceeded by `margin` standard deviations of y: with none, PI is greedy; with 0.01, the default of
     scikit-optimize, EI ends 100 times as far below the maximum of Branin's function. UCB's `width` is scikit-optimize's.
 
-    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum likelihood, with which 5 of
-    40 runs of EI on Hartmann's function of six inputs end on a lower hill after 60 evaluations, instead of 1.
+    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum likelihood, with which 5
+    of 40 runs of EI on Hartmann's function of six inputs end on a lower hill after 60 evaluations, instead of 1.
     """
 
     kernel: Any = Matern()
@@ -91,7 +91,9 @@ class GPBandit:
             )
         self.bounds.check()
         if isinstance(self.prior, type) or not (self.prior is None or hasattr(self.prior, "log_density")):
-            raise ValueError(f"prior must be a Prior, or None for maximum likelihood; {self.prior!r} was given.")
+            raise ValueError(
+                f"prior must be a Prior, or None for maximum likelihood; {self.prior!r} was given."
+            )
         if isinstance(self.prior, Prior):
             self.prior.check()
         box = history.checked_box(box)
@@ -133,7 +135,9 @@ class GPBandit:
         after = history.add(state.history, query, y)
 
         def fitted(data: Data) -> tuple[Hyperparameters, Array]:
-            return fit(self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps, self.prior)
+            return fit(
+                self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps, self.prior
+            )
 
         numbers, likelihood = gp.in_few_slots(unit_data(state.box, after), fitted)
         news = history.info(state.history, after)

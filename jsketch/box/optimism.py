@@ -19,7 +19,9 @@ from jsketch.box.search import Ball
 from jsketch.sketch.tangent import flatten
 from jsketch.types import PRNGKey
 
-BALL_RATE = 2.0  # step of the ascent over w, in radii of the ball: long ones follow the gradient along its surface
+BALL_RATE = (
+    2.0  # step of the ascent over w, in radii of the ball: long ones follow the gradient along its surface
+)
 BALL_FALL = 0.1  # of the steps, at the end, in which that falls to zero, for maxima inside of the ball
 DIRECTIONS = 4  # of as many starts over w one goes uphill, the others anywhere
 FORMS = {"ball": search.whitened, "plain": search.plain, "first_order": search.linearized}

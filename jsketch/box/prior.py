@@ -57,7 +57,7 @@ class Prior:
     noise: Any = None
 
     def check(self) -> None:
-        """Raises ValueError for a density that is none, and for numbers of a LogNormal that are not finite, or scale <= 0."""
+        """Raises ValueError for a density that is none, and for numbers of a LogNormal not finite or a scale <= 0."""
         for name in ("lengthscale", "outputscale", "noise"):
             density = getattr(self, name)
             if isinstance(density, LogNormal):

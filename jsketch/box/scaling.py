@@ -64,7 +64,9 @@ def moments(y: Array, ok: Array) -> Moments:
     """
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
-    unit = largest / (8 * jnp.frexp(largest)[0])  # not the largest power of two, whose inverse is rounded to zero
+    unit = largest / (
+        8 * jnp.frexp(largest)[0]
+    )  # not the largest power of two, whose inverse is rounded to zero
     count = jnp.maximum(ok.sum(), 1).astype(y.dtype)
     scaled = jnp.where(ok, y / unit, 0)
     mean = scaled.sum() / count
