@@ -1,5 +1,5 @@
-"""TuRBO: Sobol candidates, trust regions against plain counters, its GP and its draws against NumPy, restarts, several regions,
-and Ackley's function."""
+"""TuRBO: Sobol candidates, trust regions against plain counters, its GP and its draws against NumPy, restarts, several
+regions, and Ackley's function."""
 
 import jax
 import jax.numpy as jnp
@@ -249,7 +249,7 @@ def test_a_region_that_is_too_small_starts_anew_and_forgets():
     box = Box(jnp.zeros(2), jnp.ones(2))
     turbo = SMALL.replace(least_length=0.3, batch=4, initial=6)
     run = loops.run_box(turbo, lambda x, key: jnp.zeros((), x.dtype), box, KEY, 30)
-    # 6 initial points; two rounds of 4 halve the side twice, below 0.3; then 6 points of a design, in a round of 4 and one of 2
+    # 6 initial points; two rounds of 4 halve the side twice, below 0.3; then a design of 6, in a round of 4 and one of 2
     np.testing.assert_array_equal(run.info.restarts[:26], [0] * 10 + [1] * 4 + [0] * 10 + [1] * 2)
     assert int(run.state.regions.first[0]) in (14, 28)
     lengths = np.asarray(run.info.length)[:, 0]
@@ -259,8 +259,8 @@ def test_a_region_that_is_too_small_starts_anew_and_forgets():
 
 
 def test_runs_follow_a_plain_region():
-    """Round by round: which points count, the side, when it starts anew and with what; all proposals lie in the box around the
-    best point since then, whose sides go as the lengthscales do."""
+    """Round by round: which points count, the side, when it starts anew and with what; all proposals lie in the box around
+    the best point since then, whose sides go as the lengthscales do."""
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
     state = turbo.init(problem.box, KEY, 60)

@@ -10,7 +10,9 @@ there. An interrupted comparison goes on with the runs that are missing; several
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,11 +35,12 @@ OURS, ORIGINAL = "turbo", "original"
 
 
 def _levy() -> boxes.BoxProblem:
-    return boxes.levy(INPUTS).replace(box=Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 10.0)))
+    box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 10.0))
+    return dataclasses.replace(boxes.levy(INPUTS), box=box)
 
 
 # Ackley's box is that of the paper, Levy's that of the example in the authors' repository, Rastrigin's that of GO-UCB's f3
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[], boxes.BoxProblem]] = {
     "ackley": partial(boxes.ackley, INPUTS),
     "rastrigin": partial(boxes.rastrigin, INPUTS),
     "levy": _levy,

@@ -27,7 +27,7 @@ def _directions(bits: int, d: int) -> np.ndarray:
 
 
 def sobol(key: PRNGKey, count: int, d: int, dtype: Any) -> Array:
-    """The first `count` points [count,d] in [0,1), digits scrambled by a random lower triangular matrix an input and shifted.
+    """The first `count` points [count,d] in [0,1): digits times a random lower triangular matrix an input, and shifted.
 
     Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998. A shift alone leaves the lattice of the
     first points as it is: the same differences in every draw.

@@ -65,20 +65,20 @@ class TurboInfo:
 class Turbo:
     """TuRBO with `regions` trust regions, which share the `initial` points and compete for batches of `batch`.
 
-    `candidates` points a region and round, by default 100 for each input and at most 5000, get a joint draw of the values to be
-    observed there. Up to 2000 of them the draw is exact; more are drawn in `frequencies` random Fourier features. The fit is
-    `fit_steps` steps of Adam, always from the same start. A region that has become too small starts anew, from a Latin
-    hypercube of as many points as it had at first.
+    `candidates` points a region and round, by default 100 for each input and at most 5000, get a joint draw of the values to
+    be observed there: exact up to 2000 points, and in `frequencies` random Fourier features for more. The fit is `fit_steps`
+    steps of Adam, always from the same start. A region that has become too small starts anew, from a Latin hypercube of as
+    many points as it had at first.
 
-    `bounds` and `least_length` are the published ones, for noisy functions: without noise take it out of the bounds, such as
-    Bounds(noise=(1e-6, 1e-5)), and let regions shrink further. XXX
+    `bounds` and `least_length` are the published ones. For functions without noise one may take it out of the bounds, as in
+    Bounds(noise=(1e-6, 1e-5)), and let regions shrink further.
 
-    Departures from the published code (theory.md A11), which minimises. First points are uniform, not a Latin hypercube: all
-    optimisers here share them. Several regions share the `initial` points, where there each has as many of its own. A
-    candidate that would change no input changes a random one of all, where the published one never takes the last. More than
-    2000 candidates are drawn there by a Lanczos factor of rank 100. Failures are counted in evaluations, max(4, d) of them, so
-    that batches that regions share mean the same; for one region with batches of b these are the published
-    ceil(max(4 / b, d / b)) rounds.
+    The default is the published TuRBO-1, and ends where the authors' code does (results/go_ucb_2023/turbo). Departures from
+    that code (theory.md A11), which minimises: First points are uniform, not a Latin hypercube, as all optimisers here share
+    them. Several regions share the `initial` points, where there each has as many of its own. A candidate that would change
+    no input changes a random one of all, where the published one never takes the last. More than 2000 candidates are drawn
+    there by a Lanczos factor of rank 100. Failures are counted in evaluations, so that batches that regions share mean the
+    same: max(4, d) of them, for one region with batches of b the published ceil(max(4 / b, d / b)) rounds.
     """
 
     kernel: Any = Matern()
