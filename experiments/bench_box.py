@@ -13,15 +13,14 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import results
-from experiments.arguments import count
+from experiments import command, files, results
+from experiments.arguments import add_out_file, count
 from jsketch.box import GOUCB, GPBandit, Turbo
 from jsketch.box.fit import Bounds
 from jsketch.loops.box import run_box
@@ -114,14 +113,16 @@ def _turbo(optimizer: Turbo, name: str) -> dict[str, Any]:
 BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
     parser.add_argument("--repeats", type=count, default=5, help="timed runs, of which the median counts")
-    parser.add_argument("--out", type=Path, help="a JSON file for the numbers")
+    add_out_file(parser)
     options = parser.parse_args()
+    files.check_new(options.out, options.overwrite)
     jax.config.update("jax_enable_x64", True)
     rows = {name: BENCHMARKS[name](options.repeats) for name in options.only}
     if options.out is not None:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments import command
 from experiments.arguments import count
 from jsketch.box import GPBandit, prior
 from jsketch.loops.box import run_box
@@ -25,27 +26,29 @@ PROBLEMS = {"hartmann6": (boxes.hartmann6, 60), "branin": (boxes.branin, 30)}
 PRIORS = {"prior": prior.Prior(), "likelihood": None, "noise": prior.Prior(noise=prior.NOISE)}
 
 
-def regrets(name: str, chosen: str = "prior", seeds: int = 40) -> np.ndarray:
-    """The maximum less the best value of each run, [seeds]."""
+def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -> np.ndarray:
+    """The maximum less the best value of each run, [seeds], under the keys `first`, first + 1, ..."""
     make, horizon = PROBLEMS[name]
     problem = make()
-    keys = jax.vmap(jax.random.key)(jnp.arange(seeds, dtype=jnp.int32))
+    keys = jax.vmap(jax.random.key)(first + jnp.arange(seeds, dtype=jnp.int32))
     optimizer = GPBandit(prior=PRIORS[chosen])
     run = run_box(optimizer, problem, problem.box, keys, horizon, strategy="threads")
     return np.asarray(problem.maximum - run.best[:, -1])
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=list(PRIORS), default=["likelihood", "prior"])
     parser.add_argument("--seeds", type=count, default=40)
+    parser.add_argument("--first", type=int, default=0, help="number of the first seed")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     for name in PROBLEMS:
         for chosen in options.only:
-            found = regrets(name, chosen, options.seeds)
+            found = regrets(name, chosen, options.seeds, options.first)
             print(
                 f"{name:10s} {chosen:10s} median {np.median(found):.4f}, mean {found.mean():.4f}, largest {found.max():.3f},"
                 f" above 0.5: {(found > 0.5).sum()} of {options.seeds}",
