@@ -81,7 +81,7 @@ class Info:
     nonfinite: Array
     # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in the dictionary, float32);
     # only BKB and its kin know
-    imprecise: Array
+    imprecise: Array | bool = False
 
 
 class Bandit(Protocol):
