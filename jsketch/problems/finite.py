@@ -70,7 +70,8 @@ def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> Gaussi
         raise ValueError(f"mean_reward must be a vector [A]; its shape is {np.shape(mean_reward)}.")
     checks.nonnegative(noise_std=noise_std)
     features = jnp.asarray(features)
-    return GaussianArms(Arms(features), jnp.asarray(np.asarray(mean_reward), features.dtype), noise_std)
+    mean_reward = jnp.asarray(checks.real("mean_reward", mean_reward), features.dtype)
+    return GaussianArms(Arms(features), mean_reward, noise_std)
 
 
 def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
@@ -82,4 +83,4 @@ def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
             f"evaluations must be a matrix [A, R] with R >= 1; its shape is {np.shape(evaluations)}."
         )
     features = jnp.asarray(features)
-    return RecordedArms(Arms(features), jnp.asarray(evaluations, features.dtype))
+    return RecordedArms(Arms(features), jnp.asarray(checks.real("evaluations", evaluations), features.dtype))
