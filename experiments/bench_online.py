@@ -55,7 +55,7 @@ TASKS = {
 
 def make_forecaster(task: Task) -> Any:
     """Kernel ridge regression's prediction where the first author's code has it: "nystrom" samples as that code does,
-    "nystrom_theory" as the theorem (theory.md C-P4)."""
+    "nystrom_theory" as the theorem (THEORY 7.5)."""
     kernel = kernels.Gaussian(task.lengthscale)
     sampling = Sampling(weights="theory" if task.method.endswith("theory") else "code")
     if task.method == "taylor":

@@ -94,7 +94,7 @@ def _macro(folder: Path) -> Space:
 
 
 def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(features [12416, 17], codes [12416, 17], hashes): halves divided by their largest norm (BBKB D.2, theory.md B14)."""
+    """(features [12416, 17], codes [12416, 17], hashes): halves divided by their largest norm (BBKB D.2, THEORY 10.1)."""
     remedy = (
         "It is enumerated, not downloaded; `--dataset macro` needs another file, which can be downloaded."
     )

@@ -116,7 +116,7 @@ def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs [n, d] and labels [n] scaled with the extremes of the whole data set; a constant input becomes 0.
 
     "paper": every input and the label linearly onto [-1, 1] (Section 4 of the paper). "authors": what the authors' notebook
-    did for the published curves (theory.md P7): inputs onto [0, 1], the labels of the CSV files (classes 0 and 1, and casp's
+    did for the published curves (THEORY 10.2): inputs onto [0, 1], the labels of the CSV files (classes 0 and 1, and casp's
     RMSD alike) doubled less one, all labels divided by the largest. Raises ValueError for another scaling.
     """
     if scaling not in SCALINGS:

@@ -222,7 +222,7 @@ def features_of(maker: Any, method: str, wanted: str) -> None:
 
 def model(domain: Arms, kernel: Any, regularization: Any) -> None:
     """Raises ValueError for a kernel that does not fit the arms; warns where it is not positive semi-definite, and when
-    float32 cannot resolve variances at this regularization (theory.md E1)."""
+    float32 cannot resolve variances at this regularization (THEORY 9.1)."""
     a_kernel(kernel)
     if is_traced(domain, kernel):
         return

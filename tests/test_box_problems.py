@@ -68,7 +68,7 @@ def test_values_and_gradients_are_finite_at_corners_centre_and_maximum(name):
 
 
 def test_the_functions_of_the_go_ucb_paper():
-    """Numbers of theory.md C-G6: maxima in 20 dimensions, and the regret of the uniform policy."""
+    """Numbers of THEORY 8.4: maxima in 20 dimensions, and the regret of the uniform policy."""
     f1, f2, f3 = boxes.all_ones_network(), boxes.styblinski_tang(), boxes.rastrigin()
     np.testing.assert_allclose([f1.maximum, f2.maximum, f3.maximum], [26, 783.3233140754, 0], atol=1e-9)
     table = [(f1, 11.75, 11.7), (f2, 699.8, 143.4), (f3, 366.7, 45.7)]

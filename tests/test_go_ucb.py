@@ -1,4 +1,4 @@
-"""GO-UCB: its equations against plain linear algebra, and what theory.md B36 to B39 promise of a run."""
+"""GO-UCB: its equations against plain linear algebra, and what THEORY 8.3 promise of a run."""
 
 from functools import partial
 

@@ -206,7 +206,7 @@ def test_widths(vector, rule):
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
 def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
-    """Their stored scores are stale where an arm never came into question; theory.md C-B9 tells their threshold."""
+    """Their stored scores are stale where an arm never came into question; THEORY 5.7 tells their threshold."""
     d, lam = vector.data, vector.spec["lam"]
     state = vector.state
     _, u = features(vector, state)

@@ -1,4 +1,4 @@
-"""Forecasters: what each promises, the closed forms of the paper, and its deterministic bounds (theory.md B29 to B34)."""
+"""Forecasters: what each promises, the closed forms of the paper, and its deterministic bounds (THEORY 7.7)."""
 
 import math
 
@@ -300,7 +300,7 @@ def test_small_mu_in_float32_is_warned_of():
 
 
 def test_newton_steps_are_the_papers():
-    """Against the listing, dense, in an eigenbasis of the dictionary (theory.md A11, without the lag of C-P10)."""
+    """Against the listing, dense, in an eigenbasis of the dictionary (THEORY 7.8, without the lag of the authors' code)."""
     xs, ys = examples(10)
     ys, bound, alpha = 2 * ys, 0.7, 0.8
     kernel = kernels.Gaussian(0.5)

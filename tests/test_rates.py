@@ -1,4 +1,4 @@
-"""Exponents of PKAWV's Figure 1 against the closed forms that the paper prints, where these are right (theory.md C-P12)."""
+"""Exponents of PKAWV's Figure 1 against the closed forms that the paper prints, where these are right (THEORY 7.11)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The papers' deterministic statements about batches, ratios and confidence (theory.md B16 to B27), against oracles."""
+"""The papers' deterministic statements about batches, ratios and confidence (THEORY 4.4 to 5.6), against oracles."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -63,7 +63,7 @@ def test_batches_are_those_of_the_oracle(drawn):
 
 
 def test_global_local_extends_global_and_stops_strictly(drawn):
-    """B23 and theory.md F2: a superset, ended at the first step at which both bounds exceed C; B17's order of bounds."""
+    """THEORY 5.5: a superset, ended at the first step at which both bounds exceed C; and THEORY 5.4's order of bounds."""
     longer = 0
     for p in drawn:
         _, _, short = batches_of(p, 6.0)

@@ -1,4 +1,4 @@
-"""The papers' deterministic statements about posteriors and sketches (theory.md B1 to B13), against NumPy oracles."""
+"""The papers' deterministic statements about posteriors and sketches (THEORY 1.3 to 3.1), against NumPy oracles."""
 
 import jax
 import jax.numpy as jnp

@@ -199,7 +199,7 @@ def test_factors_out_of_products():
 
 
 class PlainCounters:
-    """Section 2 of the paper with the numbers of theory.md A11, as one writes it with numbers and ifs; batches of B."""
+    """Section 2 of the paper with the numbers of THEORY 8.5, as one writes it with numbers and ifs; batches of B."""
 
     def __init__(self, d, batch):
         self.tolerance = int(np.ceil(max(4 / batch, d / batch)))

@@ -1,4 +1,4 @@
-"""Starting with data: past evaluations, dictionaries by leverage scores, and initial designs (theory.md A5, A6)."""
+"""Starting with data: past evaluations, dictionaries by leverage scores, and initial designs (THEORY 3.4, 3.5)."""
 
 import jax
 import jax.numpy as jnp

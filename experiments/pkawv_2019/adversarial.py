@@ -4,7 +4,7 @@ python -m experiments.pkawv_2019.adversarial --out results/pkawv_2019/adversaria
 
 Every step plays the example that maximises the regret against kernel ridge regression on all examples (lam = 1), found by
 gradients through the forecaster from many starts. "fogd" has the notebook's 100 frequencies and step 1/sqrt(1000)
-(theory.md C-P9). Games under different seeds differ by the starts and the forecaster's own draws.
+(THEORY 7.10). Games under different seeds differ by the starts and the forecaster's own draws.
 """
 
 from __future__ import annotations

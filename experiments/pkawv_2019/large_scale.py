@@ -2,7 +2,7 @@
 
 python -m experiments.pkawv_2019.large_scale --data casp --out results/pkawv_2019/casp
 
-Settings of the first author's notebook (theory.md D, C-P): lam = 1, lengthscale 1 (4 for SUSY), KORS with mu = 1, beta = 1,
+Settings of the first author's notebook (THEORY 7.8, 10.2): lam = 1, lengthscale 1 (4 for SUSY), KORS with mu = 1, beta = 1,
 eps = 0.5 and that code's weights ("nystrom"; "nystrom_theory" has the theory's), FOGD with 1000 frequencies and step
 1/sqrt(n), and the prediction of projected kernel ridge regression; --awv takes PKAWV's own. Finished methods are kept in the
 folder and not run again.

@@ -44,7 +44,7 @@ class Rule(NamedTuple):
     ratio: ArrayLike  # C
     local: bool  # Lemma 3 after Lemma 1
     strict: bool  # look at the local bound at once when the global one exceeds C, not one pick later as the authors' code
-    guaranteed: bool  # the larger of the two local statistics (theory.md B18) instead of the authors' one
+    guaranteed: bool  # the larger of the two local statistics (THEORY 5.4) instead of the authors' one
     lazy: bool
 
 
@@ -140,7 +140,7 @@ def fill(
 ) -> Batch:
     """The next batch, at most `limit` <= capacity B picks. Without any data it is one pick, the uniform `state.first_arm`.
 
-    The arm that takes a bound over C is part of the batch: it was chosen while its score was valid (theory.md C-B1).
+    The arm that takes a bound over C is part of the batch: it was chosen while its score was valid (THEORY 5.2).
     """
     arms = state.domain.features
     nothing_known = state.evidence.count == 0

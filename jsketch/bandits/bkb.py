@@ -95,7 +95,7 @@ class BKB:
     ) -> SketchState:
         """The state before the first round, or after past evaluations given as pull counts and reward sums [A] (then
         `dictionary` holds the inducing arms, by default all arms pulled; "bless" and "leverage" sample them by approximate
-        and by exact leverage scores, theory.md A6). Raises ValueError on static mistakes."""
+        and by exact leverage scores, THEORY 3.4). Raises ValueError on static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.capacity(capacity=self.capacity)

@@ -1,7 +1,7 @@
 """Regularized evolution: the genetic baseline of architecture search, over arms that have neighbours.
 
 Real, Aggarwal, Huang, Le. Regularized evolution for image classifier architecture search. AAAI 2019, Algorithm 1, with the
-settings of the public NAS benchmarks: population 100, tournaments of 10 drawn with replacement (theory.md A11).
+settings of the public NAS benchmarks: population 100, tournaments of 10 drawn with replacement (THEORY 6.2).
 """
 
 from __future__ import annotations

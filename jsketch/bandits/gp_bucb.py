@@ -1,7 +1,7 @@
 """GP-BUCB: exact GP-UCB in adaptive batches, mean frozen and variances shrinking by hallucinated pulls.
 
 Desautels, Krause, Burdick (2014) in the adaptive form of BBKB's Algorithm 2 (product rule), and with BBKB's rule (Lemma 1,
-a sum) on the same exact posterior: the sum never exceeds the product, so its batches are at least as long (theory.md B19).
+a sum) on the same exact posterior: the sum never exceeds the product, so its batches are at least as long (THEORY 5.6).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class GPBUCB:
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
-        """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch (theory.md C-B3)."""
+        """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch (THEORY 4.3)."""
         confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
         return jnp.sqrt(self.ratio) * self.width(exact_evidence(state), confidence)
 

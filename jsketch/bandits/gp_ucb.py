@@ -1,6 +1,6 @@
 """Algorithms on the exact GP posterior: GP-UCB and epsilon-greedy. Cost O(A u) a step for u distinct pulled arms.
 
-GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (theory.md A1).
+GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (THEORY 4.1).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class GPUCB:
 class EpsGreedy:
     """A uniform arm with probability epsilon, else the arm with the largest exact posterior mean.
 
-    BBKB's experiments name EpsGreedy and define nothing; this definition is ours (theory.md A11).
+    BBKB's experiments name EpsGreedy and define nothing; this definition is ours (THEORY 6.2).
     """
 
     kernel: Any

@@ -53,7 +53,7 @@ def uncertainty_sampling(
     """Arms [n] to evaluate, always the one of largest variance, until no variance exceeds `max_variance` (BBKB Alg. 3).
 
     Variances are in leverage units. With max_variance = 1/P exact batches then have at least P (C - 1) arms and sketched
-    ones P (C - 1)/3 with high probability (theory.md A5, B25). Raises ValueError on static mistakes, and when `most`
+    ones P (C - 1)/3 with high probability (THEORY 3.5). Raises ValueError on static mistakes, and when `most`
     evaluations do not suffice.
     """
     domain = checks.arms(domain)
@@ -84,7 +84,7 @@ def uncertainty_sampling(
 
 def batch_of_at_least(evaluations: int, ratio: float, *, sketched: bool = True) -> float:
     """The max_variance after which every batch of BBKB at ratio C has at least P = `evaluations` arms: (C - 1)/P, a
-    third of it for the sketched posterior (theory.md A5). Raises ValueError for P < 1 or C <= 1."""
+    third of it for the sketched posterior (THEORY 3.5). Raises ValueError for P < 1 or C <= 1."""
     checks.capacity(P=evaluations)
     if ratio <= 1:
         raise ValueError(f"ratio must be above 1 for batches of more than one arm; {ratio} was given.")

@@ -113,7 +113,7 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
     nystrom = nystroms.build(kernel, arms[state.dictionary.index], state.dictionary.mask)
     posterior = ridge.fit(*_pulled_moments(kernel, nystrom, state), regularization)
     mean, variance, residual, sensitivity = _sweep(kernel, nystrom, posterior, arms, regularization)
-    # a dictionary arm is represented exactly: rounding in its residual would be divided by lam (theory.md E1)
+    # a dictionary arm is represented exactly: rounding in its residual would be divided by lam (THEORY 9.1)
     index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
     own = residual.at[index].get(mode="fill", fill_value=0)
     residual = residual.at[index].set(0, mode="drop")
@@ -152,7 +152,7 @@ def start(
     history: tuple[Array, Array, Array] | None,
 ) -> SketchState:
     """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool) of past evaluations,
-    whose dictionary is the arms in keep; the widths then start from the upper end of theory.md B9."""
+    whose dictionary is the arms in keep; the widths then start from the upper end of THEORY 2.4."""
     arms = domain.features
     diag = kernel.diag(arms)
     zeros = jnp.zeros_like(diag)
@@ -190,7 +190,7 @@ def start(
 
 
 def known_from_here(state: SketchState, regularization: ArrayLike) -> SketchState:
-    """The state with the information of its data set to the upper end of theory.md B9, as after a warm start."""
+    """The state with the information of its data set to the upper end of THEORY 2.4, as after a warm start."""
     upper = state.evidence.logdet + state.evidence.residual_sum / regularization
     return state.replace(evidence=state.evidence.replace(information=upper, information_sketched=upper))
 

@@ -1,7 +1,7 @@
 """Batch Thompson sampling with a fixed batch, on the exact and on the sketched posterior.
 
 Kandasamy, Krishnamurthy, Schneider, Poczos. Parallelised Bayesian optimisation via Thompson sampling. AISTATS 2018; with
-the settings of BBKB's experiments: batches of 30, the confidence width divided by 10 (theory.md A11). Every slot of a
+the settings of BBKB's experiments: batches of 30, the confidence width divided by 10 (THEORY 6.1). Every slot of a
 batch draws its own function from N(mean, width^2 covariance) and takes its argmax.
 """
 

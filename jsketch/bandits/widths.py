@@ -2,7 +2,7 @@
 
 A width is a function of the `Evidence` (what the data so far say) and of the `Confidence` (what the user assumed), and an
 algorithm is given one. The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the
-papers' figures can be reproduced; they are NOT covered by the theorems (theory.md C-A10, C-A15, C-B4). `certified` holds
+papers' figures can be reproduced; they are NOT covered by the theorems (THEORY 4.6). `certified` holds
 for any dictionary on the noise event alone.
 """
 
@@ -81,13 +81,13 @@ def bkb_code(e: Evidence, c: Confidence) -> Array:
 
 
 def bkb_paper(e: Evidence, c: Confidence) -> Array:
-    """BKB Thm 4.1, with log(kappa^2 t) clamped at 0 where the printed formula turns negative (theory.md C-A2)."""
+    """BKB Thm 4.1, with log(kappa^2 t) clamped at 0 where the printed formula turns negative (THEORY 4.2)."""
     log_t = jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0)
     return 2 * c.noise_std * _root(ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)) + BIAS * _bias(c)
 
 
 def bkb_corrected(e: Evidence, c: Confidence) -> Array:
-    """BKB Thm 4.1 with the factor its proof needs, 1 + log(1 + kappa^2 t/lam), for log(kappa^2 t) (theory.md C-A2)."""
+    """BKB Thm 4.1 with the factor its proof needs, 1 + log(1 + kappa^2 t/lam), for log(kappa^2 t) (THEORY 4.2)."""
     log_t = 1 + jnp.log1p(e.prior_variance * e.count / c.regularization)
     return 2 * c.noise_std * _root(ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)) + BIAS * _bias(c)
 
@@ -107,14 +107,14 @@ def bbkb_paper(e: Evidence, c: Confidence) -> Array:
 
 
 def bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
-    """sqrt(C) beta~: as valid as BBKB Thm 2, because the ratio bounded by C is one of variances (theory.md C-B3)."""
+    """sqrt(C) beta~: as valid as BBKB Thm 2, because the ratio bounded by C is one of variances (THEORY 4.3)."""
     return jnp.sqrt(c.ratio) * _bbkb_beta(e, c)
 
 
 def certified(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], Lhat = logdet(V/lam) + rho/lam.
 
-    Needs no accuracy of the dictionary, only the noise event (theory.md B9, B26, F1). sqrt(C) pays for the variances
+    Needs no accuracy of the dictionary, only the noise event (THEORY 2.4, 4.4). sqrt(C) pays for the variances
     that shrink within a batch.
     """
     upper_logdet = e.logdet + e.residual_sum / c.regularization

@@ -28,7 +28,7 @@ INSIDE = (
 class Bounds:
     """Where hyperparameters are looked for; lengthscales in sides of the box, variances in units of the variance of y.
 
-    The defaults are TuRBO's (theory.md A11), but for less noise: test functions have none.
+    The defaults are TuRBO's (THEORY 8.5), but for less noise: test functions have none.
     """
 
     lengthscale: Interval = (0.005, 2.0)

@@ -1,6 +1,6 @@
 """GO-UCB: optimistic maximisation of a parametric function over a box.
 
-Liu, Wang. Global optimization with parametric function approximation. ICML 2023, Algorithm 1 (theory.md A7, C-G). Phase I
+Liu, Wang. Global optimization with parametric function approximation. ICML 2023, Algorithm 1 (THEORY 8.1 to 8.3). Phase I
 evaluates n uniform points and fits w0 to them (`oracle`). Phase II keeps a ball of parameters around w_t (`ellipsoid`, with
 squared radius beta_t of `radius`) and evaluates x_t = argmax_x max_{w in Ball_t} f_w(x), found by projected gradient ascent
 over x and u, |u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u (`optimism`): w never leaves the ball.

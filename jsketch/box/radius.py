@@ -31,7 +31,7 @@ class Step(NamedTuple):
 @struct.dataclass
 class OFUL:
     """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a linear model
-    (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; theory.md C-G2."""
+    (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; THEORY 8.2."""
 
     norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
     noise_std: ArrayLike = 0.01  # sigma, in units of y
@@ -51,7 +51,7 @@ class OFUL:
 @struct.dataclass
 class Printed:
     """beta_t = d_w^3 F^4 t / T of Appendix D.1, F >= |f| (not given there). At F = 1 the ball is so large that it binds
-    nothing (theory.md C-G2)."""
+    nothing (THEORY 8.2)."""
 
     range_bound: ArrayLike = 1.0  # F
 
@@ -101,5 +101,5 @@ class Table:
 
 
 def printed_regularization(horizon: int) -> float:
-    """lam = sqrt(T) log^2 T of Appendix D.1, at least 1 (T = 1 would give 0; theory.md C-G5)."""
+    """lam = sqrt(T) log^2 T of Appendix D.1, at least 1 (T = 1 would give 0; THEORY 8.2)."""
     return max(math.sqrt(horizon) * math.log(horizon) ** 2, 1.0)

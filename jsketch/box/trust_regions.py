@@ -1,7 +1,7 @@
 """Trust regions of TuRBO: where they lie, what they sample, when they grow, shrink and start anew.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian optimization. NeurIPS 2019,
-section 2; the numbers are those of theory.md A11.
+section 2; the numbers are those of THEORY 8.5.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Turbo:
     Bounds(noise=(1e-6, 1e-5)), and let regions shrink further.
 
     The default is the published TuRBO-1, and ends where the authors' code does (results/go_ucb_2023/turbo). Departures from
-    that code (theory.md A11), which minimises: First points are uniform, not a Latin hypercube, as all optimisers here share
+    that code (THEORY 8.5), which minimises: First points are uniform, not a Latin hypercube, as all optimisers here share
     them. Several regions share the `initial` points, where there each has as many of its own. A candidate that would change
     no input changes a random one of all, where the published one never takes the last. More than 2000 candidates are drawn
     there by a Lanczos factor of rank 100. Failures are counted in evaluations, so that batches that regions share mean the

@@ -17,7 +17,7 @@ from jsketch.linalg import put
 from jsketch.online.step import step as one_step
 from jsketch.types import PRNGKey
 
-BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190 to 715; design, section 5)
+BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190 to 715; THEORY 7.3)
 
 
 @struct.dataclass

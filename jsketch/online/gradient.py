@@ -1,6 +1,6 @@
 """FOGD: online gradient descent in random Fourier features.
 
-Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016; with PKAWV's settings (theory.md A11): D
+Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016; with PKAWV's settings (THEORY 7.8): D
 frequencies, 2D features (sin, cos)/sqrt(D), squared loss, step 1/sqrt(n).
 """
 

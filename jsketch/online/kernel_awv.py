@@ -1,7 +1,7 @@
 """Kernel-AWV and kernel ridge regression, exact: the forecasters that the sketched ones are measured against.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, eq. 3 and closed form (9), after Azoury and Warmuth (2001) and Vovk (2001)
-(theory.md A8). O(t d + t^2) for the t-th example.
+(THEORY 7.1). O(t d + t^2) for the t-th example.
 """
 
 from __future__ import annotations

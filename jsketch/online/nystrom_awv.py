@@ -1,6 +1,6 @@
 """PKAWV with Nystrom features on a KORS dictionary: exact ridge regression on the span of a dictionary that grows.
 
-Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (theory.md A10). The paper keeps an n x m matrix; here
+Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper keeps an n x m matrix; here
 the past inputs are kept, O(n d), and read once, O(n m), whenever a point joins. The posterior lives in orthonormal
 coordinates z of the dictionary, A = lam I + sum_t z_t z_t^T: a point that joins adds one coordinate, after a turn of the
 others where rounding decides its pivot (O(m^3), `newton`), so that A is bordered, and never nearly singular as the matrix

@@ -1,7 +1,7 @@
 """Pros-N-KONS: kernel online Newton steps in the span of a KORS dictionary, restarted whenever it grows.
 
 Calandriello, Lazaric, Valko. Efficient second-order online kernel learning with adaptive embedding. NeurIPS 2017; with the
-settings that PKAWV compares with (theory.md A11): squared loss, predictions clipped to [-C, C], curvature
+settings that PKAWV compares with (THEORY 7.8): squared loss, predictions clipped to [-C, C], curvature
 sigma = 1/(8 C^2). For an example x with features z, weights u and A:
 
     w = u - h A^-1 z / z^T A^-1 z, the closest weights in the norm of A that predict y^ = clip(z^T u, -C, C)

@@ -1,7 +1,7 @@
 """Online ridge regression in fixed features: PKAWV with features known beforehand, and projected kernel ridge regression.
 
 Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale problems. NeurIPS 2019,
-Algorithm 1 (theory.md A9). With g and h the prediction and the leverage z(x)^T A^-1 z(x) of ridge regression on the examples
+Algorithm 1 (THEORY 7.2). With g and h the prediction and the leverage z(x)^T A^-1 z(x) of ridge regression on the examples
 before, Azoury, Warmuth and Vovk's forecaster predicts g / (1 + h): it penalizes the current prediction as well.
 """
 
@@ -33,7 +33,7 @@ def learn_block(
     inverse: Array, weights: Array, z: Array, y: Array, learn: Array
 ) -> tuple[Array, Array, Array, Array]:
     """(A^-1 [r,r], weights [r], g [B], h [B]) after the rows of z [B,r], y [B] that are to be learned, in order; g and h of
-    every row are as they were before it. All in matrix products (design, section 5).
+    every row are as they were before it. All in matrix products (THEORY 7.3).
 
     With S = I + Z A^-1 Z^T = L L^T, the pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) the innovations (y_t - g_t) / L_tt.
     """

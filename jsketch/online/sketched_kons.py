@@ -1,7 +1,7 @@
 """Sketched-KONS: kernel online Newton steps with a curvature that only some examples enter.
 
 Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive sketching. ICML 2017, for the
-squared loss with predictions clipped to [-C, C] and curvature sigma = 1/(8 C^2) (theory.md A11); PKAWV compares with it in
+squared loss with predictions clipped to [-C, C] and curvature sigma = 1/(8 C^2) (THEORY 7.8); PKAWV compares with it in
 Table 1 and Figure 1. Example t enters A with probability max(gamma, min(1, beta tau)), tau its ridge leverage score at alpha
 by KORS; the weights are a sum over all examples. O(t d + m^2) for the t-th example with m of them in A.
 """

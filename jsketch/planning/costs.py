@@ -16,9 +16,7 @@ from jsketch.linalg import UPPER_BLOCKS, UPPER_FROM
 from jsketch.loops.advance import next_capacity
 from jsketch.planning.machine import Machine
 
-LOOKS = (
-    2.0  # arms whose score is refreshed for a pick of a lazy batch, where no pilot says (design, section 5)
-)
+LOOKS = 2.0  # arms whose score is refreshed for a pick of a lazy batch, where no pilot says (THEORY 5.7)
 PIVOT = 10  # steps that a pivot of a factorization is worth
 ROUND = 300  # that a round is, whatever it does
 PICK = 60

@@ -2,7 +2,7 @@
 
 With V = lam I + sum_i n_i z_i z_i^T = lam B and B = L L^T, the coordinates u(x) = L^-1 z(x) / sqrt(lam) make every read
 an inner product: e(x,x') = z^T V^-1 z' = u(x).u(x') and mean(x) = u(x).weights. B has eigenvalues in
-[1, 1 + n kappa^2/lam], so explicit inverse factors are safe and logdet(V/lam) suffers no cancellation (theory.md E3).
+[1, 1 + n kappa^2/lam], so explicit inverse factors are safe and logdet(V/lam) suffers no cancellation (THEORY 9.3).
 Variances are in leverage units (divided by lam).
 """
 

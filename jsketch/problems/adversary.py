@@ -1,6 +1,6 @@
 """The greedy adversary: it knows the forecaster, and at every step plays the example that costs it most.
 
-Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (theory.md D, Figure 3). Before step t it searches the example (x, y) that
+Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (THEORY 7.10). Before step t it searches the example (x, y) that
 maximises the regret after the step,
 
     sum_{s <= t} (y_s - y^_s)^2 - sum_{s <= t} (y_s - f(x_s))^2,

@@ -2,7 +2,7 @@
 
 A problem is a callable pytree: `problem(x, key) -> y` is what an optimiser observes, `problem.value(x)` is without noise,
 and `problem.box`, `problem.maximum`, `problem.maximiser` are what its run is measured against. The first three are those
-of GO-UCB's Figure 2 (theory.md C-G6), the others those of the optimisation literature, with the sign turned.
+of GO-UCB's Figure 2 (THEORY 8.4), the others those of the optimisation literature, with the sign turned.
 """
 
 from __future__ import annotations

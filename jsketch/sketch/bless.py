@@ -55,7 +55,7 @@ def leverage_scores(
 ) -> np.ndarray:
     """Estimated ridge leverage scores of `points` [n,d] evaluated counts [n] times each, [n] in [0,1].
 
-    (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam for the scaled kernel k~ (BLESS eq. 3; theory.md A6).
+    (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam for the scaled kernel k~ (BLESS eq. 3; THEORY 3.4).
     """
     x, n = np.asarray(points), np.asarray(counts, float)
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]

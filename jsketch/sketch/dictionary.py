@@ -47,7 +47,7 @@ def of_arms(keep: Array, capacity: int) -> tuple[Dictionary, Array]:
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
-    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; theory.md A4: the authors' per-arm draw, never below the paper's).
+    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1: the authors' per-arm draw, never below the paper's).
 
     pull_counts [A] includes the pulls just made; variance [A] is the one BEFORE them, in leverage units.
     """

@@ -1,13 +1,13 @@
 """KORS: a dictionary of a stream that only grows, sampled by online ridge leverage scores.
 
 Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive sketching. ICML 2017; PKAWV
-Appendix H.2 (theory.md A10). An arriving point joins with probability p = min(1, beta tau), where tau overestimates its
+Appendix H.2 (THEORY 7.5). An arriving point joins with probability p = min(1, beta tau), where tau overestimates its
 ridge leverage score at mu from the dictionary alone. With the dictionary weighted by 1/sqrt(p_j),
 
     tau = (1 + eps) r / (mu + r),   r = k(x,x) - k_I(x)^T (K_II + mu diag(p))^-1 k_I(x):
 
 the point itself counts with weight one, which turns r into r / (1 + r / mu). The authors' code weights by 1/p_j
-(theory.md C-P4): smaller scores, and dictionaries a third smaller.
+(THEORY 7.5): smaller scores, and dictionaries a third smaller.
 """
 
 from __future__ import annotations

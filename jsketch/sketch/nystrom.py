@@ -1,6 +1,6 @@
 """Nystrom features of a dictionary S: z(x) = K_S^{+/2} k_S(x), and the residual k(x,x) - |z(x)|^2 (BKB eq. 3).
 
-z is defined up to a rotation; only posteriors, never z, are comparable between implementations (theory.md E2).
+z is defined up to a rotation; only posteriors, never z, are comparable between implementations (THEORY 9.2).
 """
 
 from __future__ import annotations
