@@ -15,7 +15,7 @@ def count(text: str) -> int:
 
 
 def add_out_folder(parser: argparse.ArgumentParser) -> None:
-    """--out and --overwrite of an experiment (`experiments.folder`)."""
+    """--out and --overwrite of an experiment (`experiments.outputs`)."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
 

@@ -67,7 +67,11 @@ def opened(
     )
     with lock.held(out):
         record = read_record(out)
-        if options.overwrite and (record or _tables(out)) and record.get("begun") != made:
+        if (
+            options.overwrite
+            and (record or _tables(out) or (out / "runs" / SWEEP).exists())
+            and record.get("begun") != made
+        ):
             clear(out)
             record = dict(tables=None, commits=[], replaces=True)
         else:

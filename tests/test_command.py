@@ -13,7 +13,7 @@ import pytest
 from experiments import command, files, suggest
 
 ROOT = Path(__file__).parents[1]
-LEFT = ("turbo_original.py",)
+LEFT = ()
 # in the background of a shell a process ignores Ctrl-C
 HEEDS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 BEGIN = f"""{HEEDS}

@@ -150,7 +150,7 @@ def test_unused_rows_are_neutral():
 
 @pytest.mark.parametrize("lam", [1e-4, 0.3, 50.0])
 def test_the_estimate_is_the_least_squares_solution(lam):
-    """B36: eq. 5 is the minimizer of eq. 4."""
+    """THEORY 8.3: eq. 5 is the minimizer of eq. 4."""
     random = np.random.default_rng(2)
     g, w0 = np.asarray(gradients(3, 6, 9, 6)), random.standard_normal(9)
     w_i, f_i, y = random.standard_normal((6, 9)), random.standard_normal(6), random.standard_normal(6)
@@ -164,7 +164,7 @@ def test_the_estimate_is_the_least_squares_solution(lam):
 
 
 def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_time():
-    """B36: the state's Sigma and w_t are those from scratch, and so are its determinant and its potential; B37."""
+    """The state's Sigma and w_t are those from scratch, and so are its determinant and its potential (THEORY 8.3)."""
     optimizer = OPTIMIZERS["phase_two_rows"]
     seen, last = rounds(optimizer)
     model, units = flatten(optimizer.model, PROBLEM.box.lower), last.scaling
@@ -246,7 +246,7 @@ def test_oracles_fit():
 
 
 def test_the_printed_oracle_learns_nothing():
-    """C-G3: 2000 steps of 1e-11 leave the parameters where they were drawn."""
+    """THEORY 8.3: 2000 steps of 1e-11 leave the parameters where they were drawn."""
     model = flatten(Network(6), jnp.zeros(2))
     x, y = jax.random.normal(KEY, (5, 2)), jnp.arange(5.0)
     w = model.draw(jax.random.split(KEY, 1)[0])
@@ -268,7 +268,7 @@ def test_a_refined_fit_is_never_worse():
 
 @pytest.mark.slow
 def test_the_oracle_finds_an_identifiable_model_at_the_rate_of_the_theorem():
-    """B39: |w0 - w*|^2 = O(1/n), a slope of -1 on log axes."""
+    """THEORY 8.3: |w0 - w*|^2 = O(1/n), a slope of -1 on log axes."""
     truth = jnp.array([1.5, 2.0, -0.3])
     model = flatten(
         Parametric(lambda key, x: truth + 0.3 * jax.random.normal(key, (3,), x.dtype), _bump), jnp.zeros(1)
@@ -295,7 +295,7 @@ def _bump(w, x):
 
 @each
 def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
-    """B38."""
+    """THEORY 8.3."""
     seen, _ = rounds(OPTIMIZERS[name])
     assert np.isnan(float(seen[0][1].proposal.beta))
     for _, query, info in seen[1:]:
@@ -375,7 +375,7 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
 
 
 def test_the_ascent_is_no_worse_than_the_linearization_allows():
-    """B38: the joint maximum is at least the first-order value less beta C_h / (2 lam), C_h the largest curvature in w
+    """The joint maximum is at least the first-order value less beta C_h / (2 lam), C_h the largest curvature in w
     between the centre and the first-order w."""
     optimizer = GOUCB(**SMALL, regularization=LAM, schedule=radius.OFUL(norm_bound=0.5))
     model = flatten(optimizer.model, PROBLEM.box.lower)
@@ -407,7 +407,7 @@ def _waves(x):
 
 
 def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
-    """B38: for a model linear in w the joint maximum is max_x f_x(w_t) + sqrt(beta) |g|_Sigma^-1. B39 with C_h = 0: as w*
+    """THEORY 8.3: for a model linear in w the joint maximum is max_x f_x(w_t) + sqrt(beta) |g|_Sigma^-1. With C_h = 0: as w*
     lies in the ball (without noise it does, with b = |w0 - w*|), r_t <= 2 sqrt(beta_t) u_t."""
     bound = float(jnp.sqrt(jnp.square(TRUTH).sum()))
     optimizer = GOUCB(
@@ -442,7 +442,7 @@ def test_reach_limits_the_choice():
 
 
 def test_phase_two_begins_at_the_oracles_fit():
-    """B38: without data of phase II, w_1 = w0 and Sigma_1 = lam I."""
+    """THEORY 8.3: without data of phase II, w_1 = w0 and Sigma_1 = lam I."""
     optimizer = OPTIMIZERS["phase_two_rows"]
     first = rounds(optimizer)[0][1][0]
     np.testing.assert_array_equal(first.centre, first.w0)

@@ -54,7 +54,7 @@ def test_inverse_root_of_near_duplicates(size):
 
 @pytest.mark.parametrize("lengthscale", [0.05, 0.1, 0.3])
 def test_clustered_points_keep_the_posterior_exact(lengthscale):
-    """100 dictionaries of 20 points on half of [0, 1], each pulled once: the posterior is the exact one everywhere (B5), and
+    """100 dictionaries of 20 points on half of [0, 1], each pulled once: the posterior is the exact one everywhere, and
     |z|^2 <= 1. Without pivoting |z|^2 reached 8.5, and standard deviations were off by a factor 10."""
     kernel, lam = kernels.Gaussian(lengthscale), 0.01
     grid = jnp.linspace(0, 1, 501)[:, None]

@@ -379,7 +379,7 @@ def bound_holds(gram, kept, mu, n, delta):
 
 @pytest.mark.slow
 def test_kors_bounds_the_projection_error_and_the_size():
-    """B35, with the theory's constants: |(I - P) C_n (I - P)| <= mu and m <= 9 d_eff log(2n/delta)^2, in at least
+    """THEORY 7.5, with the theory's constants: |(I - P) C_n (I - P)| <= mu and m <= 9 d_eff log(2n/delta)^2, in at least
     1 - delta of 64 seeds."""
     n, mu, delta = 600, 1.0, 0.1
     xs = examples(7, n, 1)[0]
@@ -444,7 +444,7 @@ def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
 
 @pytest.mark.parametrize("inputs", [1, 2, 5])
 def test_taylor_features_converge_at_the_rate_of_lemma_11(inputs):
-    """B33: |k - k_M| <= (R/l)^(2M+2) / (M+1)!, k_M <= k on the diagonal; B34: sizes."""
+    """THEORY 7.4: |k - k_M| <= (R/l)^(2M+2) / (M+1)!, k_M <= k on the diagonal; sizes."""
     x = examples(4, 40, inputs)[0]
     lengthscale = 1.3
     gram = oracles.gaussian(x, x, lengthscale)
@@ -486,7 +486,7 @@ def adversarial(seed, n=40):
 
 
 def test_identities_and_regret_bounds_never_fail():
-    """B29, B30 (identities) and B31: Proposition 1 for the best function in the space, on adversarial streams."""
+    """THEORY 7.7, identities, and Proposition 1 for the best function in the space, on adversarial streams."""
     for seed in range(20):
         x, ys, gram, lam = adversarial(seed)
         awv, ridge = kernel_ridge(gram, ys, lam, True), kernel_ridge(gram, ys, lam, False)
@@ -507,7 +507,7 @@ def test_identities_and_regret_bounds_never_fail():
 
 
 def test_theorems_3_and_4_never_fail():
-    """B32: a fixed subspace costs (mu + lam) n mu B^2 / lam^2; B33: with Theorem 4's degree nothing but a factor 3/2."""
+    """THEORY 7.7: a fixed subspace costs (mu + lam) n mu B^2 / lam^2; with Theorem 4's degree only a factor 3/2."""
     for seed in range(10):
         x, ys, gram, lam = adversarial(seed)
         n, lengthscale = len(ys), 0.5

@@ -303,7 +303,7 @@ def test_both_strategies_give_the_same_picks():
 
 
 def test_lazy_picks_are_the_swept_picks_with_ties():
-    """B12: exact, ties included, on 64 problems with every arm twice."""
+    """THEORY 5.7: exact, ties included, on 64 problems with every arm twice."""
 
     def picks(key):
         x_key, y_key = jax.random.split(key)

@@ -1,4 +1,4 @@
-"""Bounds that hold with high probability for dictionaries that KORS draws (B35; PKAWV Proposition 5 and Theorem 6)."""
+"""Bounds that hold w.h.p. for dictionaries that KORS draws (THEORY 7.5; PKAWV Proposition 5 and Theorem 6)."""
 
 import jax
 import jax.numpy as jnp

@@ -55,7 +55,7 @@ def states(bandit):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_confidence_intervals_cover(bandit, name):
-    """B26: |mean - f| <= width sd at all arms and times in at least 1 - delta of runs.
+    """THEORY 4.4: |mean - f| <= width sd at all arms and times in at least 1 - delta of runs.
 
     More than 14 failures in 64 has probability below 1e-3 (mean 6.4, 3 sd = 7.2) if the statement holds.
     """
@@ -78,9 +78,9 @@ def test_confidence_intervals_cover(bandit, name):
     ],
 )
 def test_variances_are_accurate_to_a_factor_3(qbar):
-    """B14 (BKB Thm 3.1, BBKB Lemma 2): no failure in 64 runs at the theory's qbar.
+    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2): no failure in 64 runs at the theory's qbar.
 
-    At qbar = 2, where nothing is promised, at most a tenth of all variances is off. B15: dictionary sizes, against the
+    At qbar = 2, where nothing is promised, at most a tenth of all variances is off. Dictionary sizes, against the
     papers' bound (loose) and against qbar times the effective dimension of the variances that were resampled with.
     """
     # of any width: that of `test_confidence_intervals_cover`, whose program serves here too
@@ -143,7 +143,7 @@ def test_thompson_samples_have_the_right_law(name):
 
 
 def test_regret_grows_sublinearly():
-    """B28: the exponent of the mean regret between T = 100 and 400 on smooth problems is below 0.9."""
+    """THEORY 4.5: the exponent of the mean regret between T = 100 and 400 on smooth problems is below 0.9."""
 
     def one(key):
         bandit = BBKB(**COMMON | dict(noise_std=0.1, regularization=0.01), max_batch=64)

@@ -33,7 +33,7 @@ def bounds(p, batch):
 
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
 def test_ratio_bounds_hold(drawn, ratio):
-    """B16 (Lemma 1), B18 with e, B21: the true variance ratio of every arm at every step of the batch."""
+    """THEORY 5.2 (Lemma 1), 5.4 with e, 5.3: the true variance ratio of every arm at every step of the batch."""
     longest = 0
     for p in drawn:
         _, _, batch = batches_of(p, ratio)
@@ -82,7 +82,7 @@ def test_global_local_extends_global_and_stops_strictly(drawn):
 
 
 def test_the_printed_local_bound_is_no_bound():
-    """B18's counterexample to Lemma 3 with k~: ratio 1.83 at arm 1, k~-bound 1.0, e-bound 6.0."""
+    """THEORY 5.4's counterexample to Lemma 3 with k~: ratio 1.83 at arm 1, k~-bound 1.0, e-bound 6.0."""
     phi = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]])
     gram, keep, counts = phi @ phi.T, np.array([2]), np.zeros(3)
     _, full, embedded, _, _ = oracles.sketched(gram, keep, counts, counts, 0.1)
@@ -113,7 +113,7 @@ def test_gp_ucb_is_the_oracle_for_50_steps():
 
 
 def test_ratio_one_is_bkb():
-    """B22: C = 1 gives batches of one, and BKB's picks when both have one width."""
+    """THEORY 5.3: C = 1 gives batches of one, and BKB's picks when both have one width."""
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     options = dict(
@@ -126,7 +126,7 @@ def test_ratio_one_is_bkb():
 
 
 def test_noiseless_confidence(drawn):
-    """B26: |mu~ - f| <= F (sqrt lam + sqrt rho) sigma~ for any dictionary; the `code` bias alone is not enough (C-A15)."""
+    """THEORY 4.4: |mu~ - f| <= F (sqrt lam + sqrt rho) sigma~ for any dictionary; the `code` bias alone is not enough."""
     failures = 0
     for p in drawn:
         random = np.random.default_rng(2)
@@ -145,7 +145,7 @@ def test_noiseless_confidence(drawn):
 
 
 def test_the_sum_rule_outlasts_the_product_rule(drawn):
-    """B19, B20: with the exact posterior, prod (1 + sigma^2_{s-1}) >= 1 + sum sigma^2_fb, and both bound the ratio."""
+    """THEORY 5.6: with the exact posterior, prod (1 + sigma^2_{s-1}) >= 1 + sum sigma^2_fb, and both bound the ratio."""
     longer = 0
     for p in drawn:
         bandit, state = p.state(np.arange(ARMS), noise_std=0.3, norm_bound=1.0, max_batch=60, ratio=5.0)
@@ -163,7 +163,7 @@ def test_the_sum_rule_outlasts_the_product_rule(drawn):
 
 
 def test_instantaneous_regret_is_at_most_twice_the_width(drawn):
-    """B27: f* - f(x_t) <= 2 alpha~ sigma~_{t-1}(x_t) at every pick, where the interval is certain (no noise)."""
+    """THEORY 4.5: f* - f(x_t) <= 2 alpha~ sigma~_{t-1}(x_t) at every pick, where the interval is certain (no noise)."""
     picks = 0
     for p in drawn:
         f = p.gram @ np.random.default_rng(3).standard_normal(ARMS)

@@ -20,7 +20,7 @@ def drawn():
 
 
 def test_dense_posterior_is_the_ungrouped_one(drawn):
-    """B4: counts give what the T x T history gives."""
+    """THEORY 1.1: counts give what the T x T history gives."""
     for p in drawn:
         mean, covariance, logdet = oracles.exact(p.gram, p.counts, p.sums, p.lam)
         dense = p.dense()
@@ -30,7 +30,7 @@ def test_dense_posterior_is_the_ungrouped_one(drawn):
 
 
 def test_incremental_posterior_is_the_dense_one(drawn):
-    """The two routes of posterior/exact; B1 and B2 on the way."""
+    """The two routes of posterior/exact; THEORY 1.3 on the way."""
     observe = jax.jit(exact.observe)
     for p in drawn[:15]:
         x = jnp.asarray(p.x)
@@ -84,7 +84,7 @@ def test_incremental_posterior_of_clustered_arms(lengthscale):
 
 
 def test_effective_dimension_chain(drawn):
-    """B3: d_eff <= logdet <= d_eff (1 + log(1 + |K_T|/lam))."""
+    """THEORY 1.3: d_eff <= logdet <= d_eff (1 + log(1 + |K_T|/lam))."""
     for p in drawn:
         dense = p.dense()
         d_eff = float(p.counts @ np.asarray(dense.variance))
@@ -94,7 +94,7 @@ def test_effective_dimension_chain(drawn):
 
 
 def test_sketched_posterior_is_the_oracle(drawn):
-    """Eqs. 1 to 3 of BBKB for any dictionary; B6: residuals and embedded variances in range."""
+    """Eqs. 1 to 3 of BBKB for any dictionary; THEORY 2.3: residuals and embedded variances in range."""
     for p in drawn:
         _, state = p.state()
         mean, full, embedded, residual, logdet = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
@@ -107,7 +107,7 @@ def test_sketched_posterior_is_the_oracle(drawn):
 
 
 def test_a_dictionary_of_all_pulled_arms_is_exact(drawn):
-    """B5: mean and variance equal the exact ones, to 1e-8."""
+    """THEORY 2.3: mean and variance equal the exact ones, to 1e-8."""
     for p in drawn:
         _, state = p.state(np.flatnonzero(p.counts))
         dense = p.dense()
@@ -117,7 +117,7 @@ def test_a_dictionary_of_all_pulled_arms_is_exact(drawn):
 
 
 def test_variances_against_the_exact_ones(drawn):
-    """B7: never above the exact variance on dictionary arms; B9: logdet from both sides."""
+    """THEORY 2.3: never above the exact variance on dictionary arms; THEORY 2.4: logdet from both sides."""
     for p in drawn:
         _, state = p.state()
         dense = p.dense()
@@ -129,7 +129,7 @@ def test_variances_against_the_exact_ones(drawn):
 
 
 def test_empty_dictionary_is_the_prior():
-    """B6: mean 0, variance k/lam."""
+    """THEORY 2.3: mean 0, variance k/lam."""
     x = case_features()
     state = BKB(kernel=kernels.Gaussian(0.5), regularization=0.5).init(Arms(x), KEY)
     np.testing.assert_array_equal(state.mean, 0)
@@ -137,7 +137,7 @@ def test_empty_dictionary_is_the_prior():
 
 
 def test_duplicates_and_padding_change_nothing(drawn):
-    """B8: every point of the dictionary twice (as arms with the same features), and another capacity."""
+    """THEORY 2.3: every point of the dictionary twice (as arms with the same features), and another capacity."""
     for p in drawn[:10]:
         _, state = p.state()
         larger = BBKB(kernel=p.kernel, regularization=p.lam, capacity=70)
@@ -153,7 +153,7 @@ def test_duplicates_and_padding_change_nothing(drawn):
 
 
 def test_resampling_law(drawn):
-    """B13: E|S'| = sum min(1, qbar n sigma^2), mean over 2000 draws within 4 standard errors."""
+    """THEORY 3.1: E|S'| = sum min(1, qbar n sigma^2), mean over 2000 draws within 4 standard errors."""
     p = drawn[0]
     counts, variance = jnp.asarray(p.counts), jnp.asarray(np.full(ARMS, 0.2))
     probability = dictionaries.inclusion_probability(counts, variance, 0.7)
@@ -165,7 +165,7 @@ def test_resampling_law(drawn):
 
 
 def test_noise_projection(drawn):
-    """B10: eta^T Z V^-1 Z^T eta <= eta^T K (K + lam I)^-1 eta, here for eta summed over the pulls of each arm."""
+    """THEORY 4.4: eta^T Z V^-1 Z^T eta <= eta^T K (K + lam I)^-1 eta, here for eta summed over the pulls of each arm."""
     for p in drawn:
         _, state = p.state()
         sketched, full = p.sums @ np.asarray(state.mean), p.sums @ np.asarray(p.dense().mean)
@@ -173,7 +173,7 @@ def test_noise_projection(drawn):
 
 
 def test_an_accurate_dictionary_gives_accurate_variances(drawn):
-    """B11: whatever the accuracy e0 < 1 of the weighted dictionary is, it bounds every variance and the residuals."""
+    """THEORY 3.2: whatever the accuracy e0 < 1 of the weighted dictionary is, it bounds every variance and the residuals."""
     tested = 0
     for seed, p in enumerate(drawn):
         exact_variance = np.asarray(p.dense().variance)

@@ -68,7 +68,7 @@ def test_a_sampled_dictionary_serves_a_warm_start(method):
 
 
 def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
-    """B24: log(1 + max variance) <= logdet / n along the way. B25: batches of at least P (C - 1)/3 after it."""
+    """THEORY 3.5: log(1 + max variance) <= logdet / n along the way; batches of at least P (C - 1)/3 after it."""
     x = SQUARE[:200]
     kernel, lam, ratio, smallest = kernels.Gaussian(0.4), 0.05, 2.5, 10
     arms = initial.uncertainty_sampling(kernel, Arms(jnp.asarray(x)), lam, 1 / smallest)

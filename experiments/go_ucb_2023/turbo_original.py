@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import reference_turbo, results, tidy
-from experiments.arguments import count
+from experiments import command, outputs, reference_turbo, results, tidy
+from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import Turbo
 from jsketch.loops.box import run_box
@@ -32,6 +32,7 @@ from jsketch.types import Box
 INPUTS, INITIAL, HORIZON = 10, 20, 300
 SHOWN = (50, 100, 200, 300)  # evaluations
 OURS, ORIGINAL = "turbo", "original"
+EXPERIMENT = "go_ucb_2023.turbo_original"
 
 
 def _levy() -> boxes.BoxProblem:
@@ -140,6 +141,7 @@ def print_table(summary: dict[str, Any]) -> None:
             print(f"{function:12s}{name:26s}{medians}{min(last):7.2f}{max(last):9.2f}")
 
 
+@command.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -148,40 +150,45 @@ def main() -> None:
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--algorithms", nargs="+", choices=[OURS, ORIGINAL], default=[OURS, ORIGINAL])
     parser.add_argument("--seeds", type=count, default=10)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    add_out_folder(parser)
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
-    try:
-        runs = {
-            function: {
-                name: run_all(options.out, function, name, options.seeds, options.reference)
-                for name in options.algorithms
-            }
-            for function in options.functions
-        }
-    except (ValueError, FileNotFoundError) as error:
-        raise SystemExit(f"error: {error}") from error
-    functions = {function: summarise(parts) for function, parts in runs.items()}
-    print_table(functions)
     if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
-        return  # one of several processes
-    summary = dict(
-        config={f: {name: configure(f, name) for name in runs[f]} for f in runs},
-        seeds=options.seeds,
-        median_seconds="wall time of a run; of ours, in the first one compilation included",
-        **results.environment(),
-        functions=functions,
-    )
-    results.write_json(options.out / "summary.json", summary)
-    table = [
-        tidy.Run(configure(function, name), seed, dict(row, t=np.arange(1, HORIZON + 1)))
-        for function, parts in runs.items()
-        for name, rows in parts.items()
-        for seed, row in enumerate(rows)
-    ]
-    tidy.write(options.out, table, "go_ucb_2023.turbo_original", f"{INPUTS} inputs, no noise")
-    print(f"\nsummary.json and the tables (curves, summary .parquet) are in {options.out}")
+        # one of several processes: it leaves runs, of which the whole command makes the tables
+        print_table({f: summarise(parts) for f, parts in _runs(options).items()})
+        return
+    config = {f: {name: configure(f, name) for name in options.algorithms} for f in FUNCTIONS}
+    with outputs.opened(options, EXPERIMENT, config, options.seeds) as opened:
+        runs = _runs(options)
+        functions = {f: summarise(parts) for f, parts in runs.items()}
+        print_table(functions)
+        summary = dict(
+            config=config,
+            seeds=options.seeds,
+            median_seconds="wall time of a run; of ours, in the first one compilation included",
+            **results.environment(),
+            functions=functions,
+        )
+        table = [
+            tidy.Run(configure(f, name), seed, dict(row, t=np.arange(1, HORIZON + 1)))
+            for f, parts in runs.items()
+            for name, rows in parts.items()
+            for seed, row in enumerate(rows)
+        ]
+        opened.finish(summary, table, f"{INPUTS} inputs, no noise")
+        print(f"\nsummary.json and the tables (curves, summary .parquet) are in {options.out}")
+
+
+def _runs(options: argparse.Namespace) -> dict[str, dict[str, list[dict[str, np.ndarray]]]]:
+    """The runs of the functions and algorithms that were asked for."""
+    return {
+        function: {
+            name: run_all(options.out, function, name, options.seeds, options.reference)
+            for name in options.algorithms
+        }
+        for function in options.functions
+    }
 
 
 if __name__ == "__main__":

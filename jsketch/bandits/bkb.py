@@ -43,7 +43,12 @@ def past(
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
         # an empty list has no integer dtype of its own
-        keep = jnp.zeros(domain.count, bool).at[jnp.asarray(dictionary, jnp.int32)].set(True)
+        index = jnp.asarray(dictionary, jnp.int32)
+        outside = (index < 0) | (index >= domain.count)  # traced numbers only
+        keep = (
+            jnp.zeros(domain.count, bool).at[jnp.where(outside, domain.count, index)].set(True, mode="drop")
+        )
+        sums = jnp.where(outside.any(), jnp.nan, sums)  # which `tell` flags
     if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
         raise ValueError(
             f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}: raise `capacity`."

@@ -70,16 +70,11 @@ class ThompsonState:
 
 
 def _scale(prior_variance: Array) -> Array:
-    """What a shift is measured by, []; a kernel that is zero needs one too."""
-    return jnp.where(prior_variance == 0, 1, prior_variance)
+    """What a shift is measured by, []; a kernel that is zero, or none, needs one too."""
+    return jnp.where(prior_variance > 0, prior_variance, 1)
 
 
-def _prior_root(kernel: Any, arms: Array, shift: Array) -> tuple[Array, Array]:
-    """(a root [A,A] of the Gram matrix, the shift [] that it took), from a shift to begin with."""
-    return shifted_cholesky(kernel.gram(arms, arms), shift)
-
-
-_jitted_prior_root = jax.jit(_prior_root)
+_jitted_cholesky = jax.jit(shifted_cholesky)  # its loop would run a step at a time
 
 
 @struct.dataclass
@@ -118,7 +113,7 @@ class TS:
         checks.room(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
         arms, variance = prior.domain.features, prior.prior_variance
         first = prior.domain.count * jnp.finfo(arms.dtype).eps * _scale(variance)
-        _, shift = _jitted_prior_root(self.kernel, arms, first)
+        _, shift = _jitted_cholesky(self.kernel.gram(arms, arms), first)
         state = ThompsonState(prior.domain, prior.first_arm, prior.posterior, prior.count, variance, shift)
         if not is_traced(shift) and bool(state.indefinite):
             raise ValueError(
@@ -138,7 +133,7 @@ class TS:
         prior_key, slot_key = jax.random.split(key)
         arms, posterior = state.domain.features, state.posterior
         # samples feel the shift of a singular Gram matrix as independent noise of that variance
-        root, _ = _prior_root(self.kernel, arms, state.shift)
+        root, _ = shifted_cholesky(self.kernel.gram(arms, arms), state.shift)
         normal = jax.random.normal(prior_key, (self.batch, state.domain.count), arms.dtype)
         deviation = exact.condition(
             posterior,

@@ -16,8 +16,8 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
-from jsketch.box import history, memory, optimism, oracle, parametric, radius, scaling
+from jsketch import checks, memory
+from jsketch.box import history, optimism, oracle, parametric, radius, scaling
 from jsketch.box.ellipsoid import ellipsoid
 from jsketch.box.network import Network
 from jsketch.box.optimism import Proposal

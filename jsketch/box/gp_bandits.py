@@ -13,9 +13,9 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, memory
 from jsketch.box import acquisition as acquisitions
-from jsketch.box import gp, history, memory
+from jsketch.box import gp, history
 from jsketch.box.fit import Bounds, default, fit
 from jsketch.box.gp import Data, Hyperparameters, Posterior
 from jsketch.box.history import History

@@ -119,5 +119,5 @@ class Gradient:
 
 
 def printed() -> Gradient:
-    """Appendix D.1: SGD, 2000 iterations, learning rate 1e-11; the parameters stay where they were drawn (C-G3)."""
+    """Appendix D.1: SGD, 2000 iterations, learning rate 1e-11; the parameters stay where they were drawn (THEORY 8.3)."""
     return Gradient(rate=1e-11, rule="sgd", steps=2000, restarts=1)

@@ -13,8 +13,8 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
-from jsketch.box import gp, history, local_gp, memory, trust_regions
+from jsketch import checks, memory
+from jsketch.box import gp, history, local_gp, trust_regions
 from jsketch.box.fit import Bounds, each
 from jsketch.box.gp import Data
 from jsketch.box.history import History

@@ -95,8 +95,9 @@ def _rounds(
             if arms.size == 0:
                 return driven.replace(exhausted=True)
             new = arms[driven.untold :]
+            dtype = driven.state.domain.features.dtype
             if new.size:
-                observed = _evaluated(objective, new)
+                observed = _evaluated(objective, new, dtype)
                 driven = driven.replace(
                     arm=np.append(driven.arm, new),
                     reward=np.append(driven.reward, observed),
@@ -104,7 +105,7 @@ def _rounds(
                 )
             y = np.full(query.index.shape, np.nan)
             y[np.asarray(query.mask)] = driven.reward[known:]
-            rewards = jnp.asarray(y, driven.state.domain.features.dtype)
+            rewards = jnp.asarray(y, dtype)
             tell_key = jax.random.fold_in(roots.tell, known)
             after = _tell_growing(bandit, driven.state, query, rewards, tell_key)
             driven = driven.replace(state=after, untold=0)
@@ -114,17 +115,18 @@ def _rounds(
     return driven
 
 
-def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray) -> np.ndarray:
+def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray, dtype: Any) -> np.ndarray:
     """The rewards [n] of arms [n]. Raises ValueError, with what the objective returned in its attribute `returned`, unless
-    each is a finite number or NaN."""
+    each is NaN or a number that is finite in the dtype of the arms."""
     returned, wrong = objective(arms), None
     checks.no_complex(rewards=returned)
     rewards = np.asarray(returned, dtype=float)
     if rewards.shape != arms.shape:
         wrong = f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."
-    elif np.isinf(rewards).any():
+    elif (infinite := _infinite(rewards, dtype)).any():
         wrong = (
-            f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; return NaN for a failed evaluation."
+            f"the reward of arm {arms[infinite][0]} is infinite in {np.dtype(dtype).name}; return NaN for a failed"
+            " evaluation."
         )
     if wrong is not None:
         error = ValueError(wrong)
@@ -133,10 +135,19 @@ def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray) -> np.n
     return rewards
 
 
+def _infinite(rewards: np.ndarray, dtype: Any) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.isinf(rewards.astype(dtype))
+
+
 def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> Any:
     """The state after `tell`, at a capacity that holds it."""
     while True:
         new, info = _tell(bandit, state, query, y, key)
         if not bool(info.overflow):
+            if bool(info.nonfinite):
+                raise FloatingPointError(
+                    "the posterior is not finite: try float64, smaller rewards or a larger regularization."
+                )
             return new
         state = bandit.grow(state, larger_capacity(state.capacity, state.domain.count))

@@ -107,7 +107,7 @@ def _rounds(
                 )
             # asking again gives the same query: what a killed run had evaluated of it is known
             for x in points[driven.t - driven.told :]:
-                y = _evaluated(objective, x)
+                y = _evaluated(objective, x, query.x.dtype)
                 driven = driven.replace(x=np.vstack([driven.x, x]), y=np.append(driven.y, y))
                 if file is not None:
                     file.save(driven)
@@ -130,10 +130,16 @@ def _told(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> Driven
     return driven.replace(state=state, told=driven.t)
 
 
-def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray) -> float:
+def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: Any) -> float:
     y = np.asarray(objective(x))
     if y.shape != () or y.dtype.kind not in "biuf":
         raise ValueError(f"the objective must return one number, NaN for a failure; {y!r} was returned.")
+    with np.errstate(over="ignore"):
+        told = float(y.astype(dtype))
+    if np.isfinite(y) and not np.isfinite(told):
+        raise ValueError(
+            f"the objective returned {float(y):g}, which is infinite in the box's {np.dtype(dtype).name}."
+        )
     return float(y)
 
 

@@ -7,7 +7,7 @@ sigma = 1/(8 C^2). For an example x with features z, weights u and A:
     w = u - h A^-1 z / z^T A^-1 z, the closest weights in the norm of A that predict y^ = clip(z^T u, -C, C)
     g = 2 (y^ - y) z,   A <- A + sigma/2 g g^T,   u <- w - A^-1 g
 
-PKAWV's author takes the step for g one example later and learns nothing from a point that joins (C-P10): about 9% worse.
+PKAWV's author takes the step for g one example later and learns nothing from a point that joins: about 9% worse.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class PKAWV:
     """
 
     features: Any
-    # lam; A^-1 is updated from I / lam, and predictions are off by 2 to 2,000 eps |z|^2 / lam (`precision`), not eps / lam
+    # lam; A^-1 is updated from I / lam, and predictions are off by 2 to 2,000 eps |z|^2 / lam (`rounding`), not eps / lam
     regularization: ArrayLike = 1.0
     penalize_current: bool = struct.field(pytree_node=False, default=True)
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from jsketch import checks
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, Uniform
-from jsketch.box.memory import available
 from jsketch.loops.inputs import check_horizon
+from jsketch.memory import available
 from jsketch.planning import costs, machine, pilot, space
 from jsketch.planning.machine import Machine
 from jsketch.planning.pilot import Path
