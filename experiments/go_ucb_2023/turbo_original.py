@@ -114,8 +114,8 @@ def run_all(
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
-    """Of one function: regret of the best point after some numbers of evaluations, and seconds, by algorithm; and how probable
-    a difference as large as that at the end is between runs of one algorithm (Mann-Whitney, two-sided)."""
+    """Of one function: regret of the best point after some numbers of evaluations, and seconds, by algorithm; and how
+    probable a difference as large as that at the end is between runs of one algorithm (Mann-Whitney, two-sided)."""
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["simple_regret"] for row in rows])
