@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.stats import mannwhitneyu
 
 from experiments import command, outputs, reference_turbo, results, tidy
 from experiments.arguments import add_out_folder, count
@@ -114,7 +115,8 @@ def run_all(
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
-    """Of one function: regret of the best point after some numbers of evaluations, and seconds, by algorithm."""
+    """Of one function: regret of the best point after some numbers of evaluations, and seconds, by algorithm; and how
+    probable a difference as large as that at the end is between runs of one algorithm (Mann-Whitney, two-sided)."""
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["simple_regret"] for row in rows])
@@ -124,7 +126,9 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
             for t in SHOWN
         }
         table[name] = dict(simple_regret=shown, median_seconds=float(np.median(seconds)))
-    return table
+    last = [[float(row["simple_regret"][-1]) for row in rows] for rows in runs.values()]
+    p = float(mannwhitneyu(*last).pvalue) if len(last) == 2 else None
+    return dict(algorithms=table, p_value=p)
 
 
 def print_table(summary: dict[str, Any]) -> None:
@@ -134,11 +138,13 @@ def print_table(summary: dict[str, Any]) -> None:
         + "  least  largest"
     )
     for function, part in summary.items():
-        for name, row in part.items():
+        for name, row in part["algorithms"].items():
             shown = row["simple_regret"]
             last = shown[str(SHOWN[-1])]["values"]
             medians = "".join(f"{shown[str(t)]['median']:9.3f}" for t in SHOWN)
             print(f"{function:12s}{name:26s}{medians}{min(last):7.2f}{max(last):9.2f}")
+        if part["p_value"] is not None:
+            print(f"{function:12s}p of the difference at the end: {part['p_value']:.2f}")
 
 
 @command.line
