@@ -80,5 +80,10 @@ def run(
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that the authors' code runs on."""
-    return {name: importlib.metadata.version(name) for name in PACKAGES}
+    """Of the packages that the authors' code runs on. Raises ValueError when one is missing."""
+    try:
+        return {name: importlib.metadata.version(name) for name in PACKAGES}
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ValueError(
+            f"the authors' code needs {', '.join(PACKAGES)}; {error.name} is not installed."
+        ) from error
