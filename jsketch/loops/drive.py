@@ -124,9 +124,9 @@ def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray, dtype: 
     if rewards.shape != arms.shape:
         wrong = f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."
     elif (infinite := _infinite(rewards, dtype)).any():
+        beyond = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
         wrong = (
-            f"the reward of arm {arms[infinite][0]} is infinite in {np.dtype(dtype).name}; return NaN for a failed"
-            " evaluation."
+            f"the reward of arm {arms[infinite][0]} is infinite{beyond}; return NaN for a failed evaluation."
         )
     if wrong is not None:
         error = ValueError(wrong)
