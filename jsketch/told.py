@@ -31,9 +31,15 @@ def on_arms(domain: Arms, query: Query) -> Query:
     """
     query = as_query(query)
     present(domain, query)
-    outside = (query.index < 0) | (query.index >= domain.count)
-    index = jnp.where(outside, domain.count, query.index).astype(jnp.int32)
-    return Query(index, query.mask, query.truncated)
+    return Query(or_none(domain, query.index), query.mask, query.truncated)
+
+
+def or_none(domain: Arms, numbers: ArrayLike) -> Array:
+    """Arm numbers, int32; the number A, at which a scatter writes nothing, for arms that are not there."""
+    numbers = jnp.asarray(numbers)
+    outside = (numbers < 0) | (numbers >= domain.count)
+    # an empty list has no integer dtype of its own
+    return jnp.where(outside, domain.count, numbers).astype(jnp.int32)
 
 
 def limited(limit: ArrayLike | None) -> Array:

@@ -42,13 +42,10 @@ def past(
         keep = counts > 0
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
-        # an empty list has no integer dtype of its own
-        index = jnp.asarray(dictionary, jnp.int32)
-        outside = (index < 0) | (index >= domain.count)  # traced numbers only
-        keep = (
-            jnp.zeros(domain.count, bool).at[jnp.where(outside, domain.count, index)].set(True, mode="drop")
-        )
-        sums = jnp.where(outside.any(), jnp.nan, sums)  # which `tell` flags
+        index = told.or_none(domain, dictionary)
+        keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
+        # traced numbers only, which `tell` flags
+        sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
     if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
         raise ValueError(
             f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}: raise `capacity`."

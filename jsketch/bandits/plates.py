@@ -125,9 +125,7 @@ class FixedBKB:
         tried = state.pull_counts > 0
         if failed is not None:
             checks.arm_numbers(domain, failed=failed)
-            index = jnp.asarray(failed, jnp.int32)
-            index = jnp.where(index < 0, len(tried), index)  # traced numbers only: no arm, not the last one
-            tried = tried.at[index].set(True, mode="drop")
+            tried = tried.at[told.or_none(domain, failed)].set(True, mode="drop")
         return PlateState(domain, state.replace(domain=None), jnp.zeros_like(state.pull_counts), tried)
 
     def remaining(self, state: PlateState) -> Array | None:

@@ -46,7 +46,6 @@ class RecordedArms:
 
 
 def _check(features: Any, rewards: Any, name: str) -> None:
-    checks.no_complex(**{name: rewards})
     if np.ndim(features) != 2:
         raise ValueError(
             f"features must be a matrix [A, d], one arm a row; their shape is {np.shape(features)}."
