@@ -3,6 +3,6 @@
 import signal
 import sys
 
-# A command line whose packages still load: Ctrl-C just ends it. `command.line` takes over when they have.
+# A command line whose packages still load: Ctrl-C just ends it. `cli.line` takes over when they have.
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -15,12 +15,12 @@ def count(text: str) -> int:
 
 
 def add_out_folder(parser: argparse.ArgumentParser) -> None:
-    """--out and --overwrite of an experiment (`experiments.outputs`)."""
+    """--out and --overwrite of an experiment (`experiments.results.outputs`)."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
 
 
 def add_out_file(parser: argparse.ArgumentParser) -> None:
-    """--out and --overwrite of a benchmark (`experiments.files.check_new`)."""
+    """--out and --overwrite of a benchmark (`experiments.results.files.check_new`)."""
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     parser.add_argument("--overwrite", action="store_true", help="replace that file")

@@ -21,9 +21,12 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from experiments import command, data, files, outputs, plots, results, suggest, tidy
+from experiments import cli, suggest
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
+from experiments.data import datasets
+from experiments.figures import plots
+from experiments.results import files, outputs, store, tidy
 
 
 def played(library: pd.DataFrame, values: pd.Series, rounds: int, batch: int, seed: int) -> np.ndarray:
@@ -56,7 +59,7 @@ def simple_regret(found: np.ndarray, largest: float) -> np.ndarray:
     return largest - np.maximum.accumulate(found.max(1))
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -72,12 +75,15 @@ def main() -> None:
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     use_compile_cache()
-    abalone = data.load("abalone", options.data_dir)
+    abalone = datasets.load("abalone", options.data_dir)
     if options.rounds * options.batch > len(abalone.target):
         parser.error(f"the library has {len(abalone.target)} candidates")
-    print(f"data: {data.describe(data.SOURCES['abalone'])}")
+    print(f"data: {datasets.describe(datasets.SOURCES['abalone'])}")
     config = dict(
-        data=data.describe(data.SOURCES["abalone"]), rounds=options.rounds, batch=options.batch, root_seed=0
+        data=datasets.describe(datasets.SOURCES["abalone"]),
+        rounds=options.rounds,
+        batch=options.batch,
+        root_seed=0,
     )
     seeds = dict(suggested=options.seeds, random=options.random_seeds)
     with outputs.opened(options, "closed_loop", dict(config, seeds_of=seeds)) as opened:
@@ -85,7 +91,7 @@ def main() -> None:
         report(opened, config, regrets, seconds)
 
 
-def play(options: argparse.Namespace, abalone: data.Dataset) -> tuple[dict[str, list[np.ndarray]], float]:
+def play(options: argparse.Namespace, abalone: datasets.Dataset) -> tuple[dict[str, list[np.ndarray]], float]:
     """(simple regrets [rounds] of every seed by method, seconds of a suggested round)."""
     library = pd.DataFrame(abalone.features).add_prefix("feature_")
     library.insert(0, "id", np.arange(len(library)))
@@ -114,18 +120,16 @@ def report(
         for seed, curve in enumerate(curves[:100])
     ]
     summary = dict(
-        config=config, seconds_a_round=seconds, random_over_suggested=better, **results.environment()
+        config=config, seconds_a_round=seconds, random_over_suggested=better, **store.environment()
     )
-    summary["simple_regret"] = {name: results.describe(end, ci=True) for name, end in ends.items()}
+    summary["simple_regret"] = {name: store.describe(end, ci=True) for name, end in ends.items()}
     summary["simple_regret"]["random"].pop("values", None)
     opened.finish(summary, runs, "Abalone as a library")
     curves = {name: (t, np.stack(rows)) for name, rows in regrets.items()}
     title = f"Abalone as a library, {config['rounds']} batches of {config['batch']}"
     plots.streams(opened.path / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations")
     for name, end in ends.items():
-        print(
-            f"{name:10s} simple regret {end.mean():.2f} +- {results.ci95(end):.2f} rings ({len(end)} seeds)"
-        )
+        print(f"{name:10s} simple regret {end.mean():.2f} +- {store.ci95(end):.2f} rings ({len(end)} seeds)")
     print(f"random batches end {better:.1f} times as far below the maximum; {seconds:.1f} s a round")
 
 

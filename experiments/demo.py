@@ -12,9 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments import command, data, files, outputs, plots, results
+from experiments import cli
 from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
+from experiments.data import datasets
+from experiments.figures import plots
+from experiments.results import files, outputs, store
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, Uniform
 
@@ -42,7 +45,7 @@ def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
     return {"uniform": Uniform(), "bbkb_global": bandit}
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -60,7 +63,7 @@ def main() -> None:
     use_compile_cache()
 
     if options.dataset == "abalone":
-        features, reward = data.preprocess(data.load("abalone", options.data_dir))
+        features, reward = datasets.preprocess(datasets.load("abalone", options.data_dir))
         print(f"Data: Abalone, REAL, {len(reward)} candidates.")
     else:
         features, reward = generate(options.arms)
@@ -80,9 +83,9 @@ def main() -> None:
         result = loops.run_seeds(bandit, problem, keys, options.horizon)
         ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
         curves[name] = (t, ratios)
-        interval = f"+- {results.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""
+        interval = f"+- {store.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""
         print(
-            f"{plots.LOOKS[name][0]:14s} {ratios[:, -1].mean():7.3f} {interval:>8s} "
+            f"{plots.METHOD_STYLES[name][0]:14s} {ratios[:, -1].mean():7.3f} {interval:>8s} "
             f"{float(result.trace.round[:, -1].mean()) + 1:8.1f} "
             f"{float(result.trace.dictionary_size[:, -1].mean()):16.1f} "
             f"{result.compile_seconds:10.2f} {result.run_seconds:7.2f}"

@@ -9,11 +9,14 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import bandit_runs, command, sweep_figures, tidy
+from experiments import cli
 from experiments.bbkb_2020 import bandwidths, nas_bench_101
 from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic, tuning
 from experiments.pkawv_2019 import adversarial, large_scale, rates
+from experiments.results import tidy
+from experiments.runs import bandit_runs
+from experiments.sweep import heat_maps
 
 
 def draw_boxes(folder: Path) -> None:
@@ -29,7 +32,7 @@ def draw_boxes(folder: Path) -> None:
 
 def draw_sweep(folder: Path) -> None:
     """The heat maps of a sweep."""
-    sweep_figures.draw(folder)
+    heat_maps.draw(folder)
 
 
 DRAW: dict[str, Callable[[Path], None]] = {
@@ -64,7 +67,7 @@ def redraw(folder: Path) -> bool:
     return True
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

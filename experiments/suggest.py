@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from experiments import command, files, plan_line, tables
+from experiments import cli, plan_line, tables
 from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
+from experiments.results import files
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import FixedBKB, history, widths
 from jsketch.posterior import evidence
@@ -284,7 +285,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-@command.line
+@cli.line
 def main() -> None:
     options = parse()
     jax.config.update("jax_enable_x64", True)

@@ -15,8 +15,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments import command, data, files, reference, results
+from experiments import cli
 from experiments.arguments import add_out_file, count
+from experiments.bbkb_2020 import authors_code
+from experiments.data import datasets
+from experiments.results import files, store
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
@@ -53,7 +56,7 @@ def authors(
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
     options = dict(lengthscale=lengthscale, noise_std=NOISE_STD)
     runs = [
-        reference.run(folder, f"bbkb_{rule}", features, mean_reward, horizon, number, **options)
+        authors_code.run(folder, f"bbkb_{rule}", features, mean_reward, horizon, number, **options)
         for number in range(seeds)
     ]
     uniform = horizon * (mean_reward.max() - mean_reward.mean())
@@ -69,13 +72,13 @@ def compare(
 ) -> dict[str, Any]:
     """Our runs `a` beside the authors' `b`; prints a line."""
     ours_mean, theirs_mean = a["regret_ratio"].mean(), b["regret_ratio"].mean()
-    ours_ci, theirs_ci = results.ci95(a["regret_ratio"]), results.ci95(b["regret_ratio"])
+    ours_ci, theirs_ci = store.ci95(a["regret_ratio"]), store.ci95(b["regret_ratio"])
     row = dict(
         rule=rule,
         strict=strict,
         lengthscale=lengthscale,
-        ours=results.describe(a["regret_ratio"], ci=True),
-        authors=results.describe(b["regret_ratio"], ci=True),
+        ours=store.describe(a["regret_ratio"], ci=True),
+        authors=store.describe(b["regret_ratio"], ci=True),
         welch_t=float((ours_mean - theirs_mean) / (np.hypot(ours_ci, theirs_ci) / 1.96)),
         inside_authors_interval=bool(abs(ours_mean - theirs_mean) <= theirs_ci),
         dictionary_size=[float(a["dictionary_size"].mean()), float(b["dictionary_size"].mean())],
@@ -91,7 +94,7 @@ def compare(
     return row
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -105,9 +108,9 @@ def main() -> None:
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
     jax.config.update("jax_enable_x64", True)
-    dataset = data.load("abalone", options.data_dir)
+    dataset = datasets.load("abalone", options.data_dir)
     print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")
-    problem = problems.finite_arms(*data.preprocess(dataset), NOISE_STD)
+    problem = problems.finite_arms(*datasets.preprocess(dataset), NOISE_STD)
     rows = []
     for rule in ("global", "global_local"):
         for lengthscale in options.lengthscales:
@@ -116,7 +119,7 @@ def main() -> None:
                 a = ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
                 rows.append(compare(rule, strict, lengthscale, a, b))
     if options.out is not None:
-        results.write_json(options.out, dict(rows=rows, environment=results.environment()))
+        store.write_json(options.out, dict(rows=rows, environment=store.environment()))
 
 
 if __name__ == "__main__":

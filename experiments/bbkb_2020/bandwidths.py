@@ -13,15 +13,17 @@ from typing import Any
 
 import jax
 
-from experiments import command, outputs, plots, tidy
-from experiments.bandit_runs import print_table, summarise, tidy_runs
+from experiments import cli
 from experiments.bbkb_2020 import regret
 from experiments.compile_cache import use_compile_cache
+from experiments.figures import plots
+from experiments.results import outputs, tidy
+from experiments.runs.bandit_runs import print_table, summarise, tidy_runs
 
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -16,10 +16,12 @@ from typing import Any
 
 import jax
 
-from experiments import command, data, outputs, results
+from experiments import cli
 from experiments.arguments import add_out_folder, count
-from experiments.bandit_runs import Config, draw, print_table, run_algorithm, summarise, tidy_runs
 from experiments.compile_cache import use_compile_cache
+from experiments.data import datasets
+from experiments.results import outputs, store
+from experiments.runs.bandit_runs import Config, draw, print_table, run_algorithm, summarise, tidy_runs
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform
 
@@ -117,9 +119,9 @@ def configure(name: str, options: argparse.Namespace, lengthscale: float | None 
 
 def load(options: argparse.Namespace) -> tuple[Any, str]:
     """(problem, where its data come from). Raises ValueError or OSError when they cannot be had."""
-    dataset = data.load(options.dataset, options.data_dir)
+    dataset = datasets.load(options.dataset, options.data_dir)
     print(f"data: {dataset.source} (real), {len(dataset.target)} arms")
-    return problems.finite_arms(*data.preprocess(dataset), noise_std=0.01), dataset.source
+    return problems.finite_arms(*datasets.preprocess(dataset), noise_std=0.01), dataset.source
 
 
 def run_all(
@@ -145,7 +147,7 @@ def add_options(parser: argparse.ArgumentParser, horizon: int) -> None:
     parser.add_argument("--ratio", type=float, default=2.0, help="C of BBKB and GP-BUCB (chosen)")
     parser.add_argument("--qbar", type=float, default=2.0)
     parser.add_argument("--epsilon", type=float, default=0.05, help="of eps_greedy (chosen)")
-    parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
+    parser.add_argument("--workers", type=count, default=store.usable_cores(), help="seeds side by side")
     add_out_folder(parser)
     parser.add_argument("--data-dir", help="folder of the data sets")
 
@@ -159,11 +161,11 @@ def describe(options: argparse.Namespace, source: str) -> dict[str, Any]:
         uniform_regret="expectation t (f* - mean f)",
         run_seconds=f"wall time of a run without compilation, {side_by_side} seeds side by side",
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
-        **results.environment(),
+        **store.environment(),
     )
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -19,10 +19,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bandit_runs, command, outputs, plots, results, tidy
+from experiments import cli
 from experiments.arguments import add_out_folder, count
-from experiments.bandit_runs import Config, Runs
 from experiments.compile_cache import use_compile_cache
+from experiments.figures import plots
+from experiments.results import outputs, store, tidy
+from experiments.runs import bandit_runs
+from experiments.runs.bandit_runs import Config, Runs
 from jsketch import kernels, problems
 from jsketch.bandits import BKB, GPUCB, Uniform
 from jsketch.bandits.linear_sketches import CBRAP, SOFUL
@@ -111,7 +114,7 @@ def exponents(runs: list[dict[str, np.ndarray]]) -> list[float]:
 
 def summarise(rows: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """What summary.json says of one algorithm."""
-    return bandit_runs.summarise(rows) | dict(regret_exponent=results.describe(exponents(rows), ci=True))
+    return bandit_runs.summarise(rows) | dict(regret_exponent=store.describe(exponents(rows), ci=True))
 
 
 def draw(folder: Path) -> None:
@@ -132,7 +135,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--horizon", type=count, default=5_000, help="evaluations a run (default 5000)")
     parser.add_argument("--seeds", type=count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
-    parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
+    parser.add_argument("--workers", type=count, default=store.usable_cores(), help="seeds side by side")
     add_out_folder(parser)
     options = parser.parse_args()
     if not options.regularization > 0:
@@ -140,7 +143,7 @@ def parse() -> argparse.Namespace:
     return options
 
 
-@command.line
+@cli.line
 def main() -> None:
     options = parse()
     jax.config.update("jax_enable_x64", True)
@@ -158,7 +161,7 @@ def main() -> None:
             regret_exponent="log2(R_T / R_{T/2}); 1 is linear regret",
             run_seconds=f"wall time of a run without compilation, {min(options.workers, options.seeds)} seeds side by side",
             compile_seconds="sum over the calls; a warm persistent cache makes it small",
-            **results.environment(),
+            **store.environment(),
             algorithms={name: summarise(rows) for name, rows in runs.items()},
         )
         title = (

@@ -25,9 +25,11 @@ import pandas as pd
 from jax import Array
 from matplotlib.axes import Axes
 
-from experiments import command, drawing, files, outputs, results, tidy
+from experiments import cli
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
+from experiments.figures import drawing
+from experiments.results import files, outputs, store, tidy
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
 from jsketch.bandits.sketched import SketchState
@@ -176,12 +178,10 @@ def measure(setting: Setting, posteriors: dict[str, Posterior]) -> dict[str, dic
 def summarise(rows: list[dict[str, dict[str, float]]], sizes: list[int]) -> dict[str, Any]:
     """Mean, 95% interval and values over seeds of every number."""
     methods = {
-        name: {
-            field: results.describe([row[name][field] for row in rows], ci=True) for field in rows[0][name]
-        }
+        name: {field: store.describe([row[name][field] for row in rows], ci=True) for field in rows[0][name]}
         for name in METHODS
     }
-    return dict(inducing_points=results.describe(sizes), methods=methods)
+    return dict(inducing_points=store.describe(sizes), methods=methods)
 
 
 def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> list[tidy.Run]:
@@ -284,7 +284,7 @@ def print_table(numbers: dict[str, Any]) -> None:
             print(f"{t:>4s} {label:28s} {values[0]:15.4f} {values[1]:10.4f} {values[2]:15.1%}")
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -321,7 +321,7 @@ def main() -> None:
             rows = [measure(outcome.setting, outcome.posteriors) for outcome in found]
             numbers[str(t)] = summarise(rows, [len(outcome.inducing) for outcome in found])
         summary = dict(
-            config=config, seeds=options.seeds, data="generated", **results.environment(), evaluations=numbers
+            config=config, seeds=options.seeds, data="generated", **store.environment(), evaluations=numbers
         )
         title = "GP draws evaluated on [0, 0.5]"
         opened.finish(summary, tidy_runs(config, numbers, options.seeds), title)

@@ -16,9 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import command, outputs, results
+from experiments import cli
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
+from experiments.results import outputs, store
 from jsketch.box import GOUCB
 from jsketch.box.radius import OFUL
 from jsketch.loops.box import run_box
@@ -71,7 +72,7 @@ def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> flo
     return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform)
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -115,7 +116,7 @@ def main() -> None:
                 flush=True,
             )
         rows.sort(key=lambda row: row["mean"])
-        opened.finish(dict(seeds=options.seeds, rows=rows, **results.environment()), [], "")
+        opened.finish(dict(seeds=options.seeds, rows=rows, **store.environment()), [], "")
 
 
 if __name__ == "__main__":

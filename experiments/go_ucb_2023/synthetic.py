@@ -21,9 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from experiments import command, outputs, plots, results, tidy
+from experiments import cli
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
+from experiments.figures import plots
+from experiments.results import outputs, store, tidy
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.loops.box import run_box
 from jsketch.problems import boxes
@@ -97,7 +99,7 @@ def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder
             }
         arrays = dict(regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32))
         arrays |= dict(seconds=np.asarray(seconds / len(seeds)), **extra)
-        results.write_npz(results.run_path(folder, f"{function}-{name}", seed), arrays)
+        store.write_npz(store.run_path(folder, f"{function}-{name}", seed), arrays)
 
 
 def run_algorithm(
@@ -106,14 +108,14 @@ def run_algorithm(
     """All seeds of one algorithm on one function, those already saved in the folder included."""
     config = configure(function, name)
     label = f"{function}-{name}"
-    results.claim(folder, label, config)
-    missing = [s for s in range(seeds) if not results.run_path(folder, label, s).exists()]
+    store.claim(folder, label, config)
+    missing = [s for s in range(seeds) if not store.run_path(folder, label, s).exists()]
     with tqdm(total=seeds, initial=seeds - len(missing), desc=label, unit="seed") as bar:
         for begin in range(0, len(missing), at_once):
             chunk = missing[begin : begin + at_once]
             run_chunk(function, name, chunk, config, folder)
             bar.update(len(chunk))
-    return [results.read_run(folder, label, s) for s in range(seeds)]
+    return [store.read_run(folder, label, s) for s in range(seeds)]
 
 
 def uniform_regret(function: str) -> float:
@@ -136,13 +138,13 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
         regret = np.stack([row["regret"] for row in rows])
         settled = after_step(regret, function, 2)
         table[name] = dict(
-            cumulative_regret=results.describe(regret.sum(1), ci=True),
-            cumulative_regret_first_5=results.describe(regret[:PAPER_SEEDS].sum(1), ci=True),
-            regret_ratio=results.describe(regret.mean(1) / uniform, ci=True),
-            ratio_after_second_step=results.describe(settled / uniform),
+            cumulative_regret=store.describe(regret.sum(1), ci=True),
+            cumulative_regret_first_5=store.describe(regret[:PAPER_SEEDS].sum(1), ci=True),
+            regret_ratio=store.describe(regret.mean(1) / uniform, ci=True),
+            ratio_after_second_step=store.describe(settled / uniform),
             below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
-            ratio_last_10=results.describe(regret[:, -10:].mean(1) / uniform),
-            simple_regret=results.describe(regret.min(1)),
+            ratio_last_10=store.describe(regret[:, -10:].mean(1) / uniform),
+            simple_regret=store.describe(regret.min(1)),
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
@@ -189,7 +191,7 @@ def print_table(summary: dict[str, Any]) -> None:
             )
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -217,7 +219,7 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them, compilation included",
-            **results.environment(),
+            **store.environment(),
             functions=functions,
         )
         title = "20 inputs, noise 0.01"

@@ -27,12 +27,15 @@ import pooch
 import sklearn
 from tqdm import tqdm
 
-from experiments import command, outputs, plots, results, tidy, tuning_problems
+from experiments import cli
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
-from experiments.data import describe
+from experiments.data import classifiers
+from experiments.data.classifiers import MODELS, SOURCES
+from experiments.data.datasets import describe
+from experiments.figures import plots
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
-from experiments.tuning_problems import MODELS, SOURCES
+from experiments.results import outputs, store, tidy
 from jsketch.loops import drive_box
 
 Config = dict[str, Any]
@@ -52,7 +55,7 @@ PAPER_BEND = 23  # evaluations after which TuRBO's regret bends in Figure 3b, as
 CHOSEN = [
     f"n = {N} and T = {T}, as for the paper's f1: its text mentions t = 23",
     "breast_cancer: Wisconsin (original), 683 complete rows without the id; the zeros of diabetes stay as they are",
-    "one fold a repetition, the same for all methods: " + "; ".join(tuning_problems.PROTOCOL),
+    "one fold a repetition, the same for all methods: " + "; ".join(classifiers.PROTOCOL),
     "integers by floor over intervals of equal length; open ends are kept away from by a millionth of the range",
     "f*: the best of all methods of this run in a repetition, uniform included; nobody knows the true maximum",
     "a failed evaluation counts as accuracy 0 in regrets, and is never learned from",
@@ -97,14 +100,14 @@ def key_of(task: Task) -> jax.Array:
 
 def run(task: Task, folder: Path, table: Path, data_dir: Path | None = None) -> None:
     """One run, saved, unless it is there already."""
-    path = results.run_path(folder, task.label, task.repetition)
+    path = store.run_path(folder, task.label, task.repetition)
     if path.exists():
         return
-    dataset = tuning_problems.load(task.data, data_dir)
+    dataset = classifiers.load(task.data, data_dir)
     errors: list[str] = []
 
     def objective(hyperparameters: dict[str, Any]) -> float:
-        outcome = tuning_problems.evaluate(task.model, dataset, task.repetition, hyperparameters, table)
+        outcome = classifiers.evaluate(task.model, dataset, task.repetition, hyperparameters, table)
         errors.append(outcome.error)
         return outcome.value
 
@@ -112,7 +115,7 @@ def run(task: Task, folder: Path, table: Path, data_dir: Path | None = None) -> 
     driven = drive_box(
         OPTIMIZERS[task.algorithm](N), space.objective(objective), space.box, key_of(task), N + T
     )
-    results.write_npz(path, dict(accuracy=driven.y, x=driven.x, errors=np.array(errors)))
+    store.write_npz(path, dict(accuracy=driven.y, x=driven.x, errors=np.array(errors)))
 
 
 def prepare() -> None:
@@ -124,9 +127,9 @@ def prepare() -> None:
 def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None, jobs: int) -> None:
     """All tasks, in this process or spread over `jobs` others."""
     for task in tasks:
-        results.claim(folder, task.label, configure([task.model], [task.data], [task.algorithm]))
-        tuning_problems.load(task.data, data_dir)  # what is wrong with the data is said before anything runs
-    missing = [t for t in tasks if not results.run_path(folder, t.label, t.repetition).exists()]
+        store.claim(folder, task.label, configure([task.model], [task.data], [task.algorithm]))
+        classifiers.load(task.data, data_dir)  # what is wrong with the data is said before anything runs
+    missing = [t for t in tasks if not store.run_path(folder, t.label, t.repetition).exists()]
     one = partial(run, folder=folder, table=table, data_dir=data_dir)
 
     def finished() -> Iterator[None]:
@@ -136,7 +139,7 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=prepare) as pool:
             try:
-                with command.interrupts_ignored():  # by the processes: this one ends them
+                with cli.interrupts_ignored():  # by the processes: this one ends them
                     futures = [pool.submit(one, task) for task in missing]
                 for future in as_completed(futures):
                     yield future.result()
@@ -175,18 +178,18 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     regret = {name: best[:, None] - values for name, values in accuracy.items()}
     table = {
         name: dict(
-            cumulative_regret=results.describe(regret[name].sum(1), ci=True),
-            after_phase_one=results.describe(regret[name][:, N:].sum(1), ci=True),
+            cumulative_regret=store.describe(regret[name].sum(1), ci=True),
+            after_phase_one=store.describe(regret[name][:, N:].sum(1), ci=True),
             more_than_go_ucb=(
-                results.describe(regret[name].sum(1) - regret["go_ucb"].sum(1), ci=True)
+                store.describe(regret[name].sum(1) - regret["go_ucb"].sum(1), ci=True)
                 if "go_ucb" in regret
                 else None
             ),
-            regret_per_step_until_23=results.describe(regret[name][:, N:PAPER_BEND].mean(1)),
-            regret_per_step_after_23=results.describe(regret[name][:, PAPER_BEND:].mean(1)),
-            best_accuracy=results.describe(accuracy[name].max(1), ci=True),
+            regret_per_step_until_23=store.describe(regret[name][:, N:PAPER_BEND].mean(1)),
+            regret_per_step_after_23=store.describe(regret[name][:, PAPER_BEND:].mean(1)),
+            best_accuracy=store.describe(accuracy[name].max(1), ci=True),
             improved_on_phase_one=int((accuracy[name].max(1) > accuracy[name][:, :N].max(1)).sum()),
-            distance_from_phase_one=results.describe([distance(row) for row in runs[name]]),
+            distance_from_phase_one=store.describe([distance(row) for row in runs[name]]),
             met_the_best=int((accuracy[name].max(1) == best).sum()),
             failed=int((~np.isfinite(observed[name])).sum()),
         )
@@ -274,7 +277,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@command.line
+@cli.line
 def main() -> None:
     options = parse()
     prepare()
@@ -294,13 +297,13 @@ def main() -> None:
         for model, data in problems:
             runs = {
                 name: [
-                    results.read_run(options.out, f"{model}-{data}-{name}", r)
+                    store.read_run(options.out, f"{model}-{data}-{name}", r)
                     for r in range(options.repetitions)
                 ]
                 for name in options.algorithms
             }
             parts[f"{model}-{data}"], regrets[model, data] = summarise(runs)
-        environment = results.environment()
+        environment = store.environment()
         environment["versions"]["scikit-learn"] = sklearn.__version__
         summary = dict(config=config, repetitions=options.repetitions, **environment, problems=parts)
         opened.finish(summary, rows(regrets), "tuning with 5 + 25 evaluations")

@@ -20,9 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import command, outputs, plots, results, streams, tidy
+from experiments import cli
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
+from experiments.data import streams
+from experiments.figures import plots
+from experiments.results import outputs, store, tidy
 from jsketch import kernels, loops, online
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size
@@ -147,14 +150,14 @@ def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.nda
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
     """A method's curve, from the folder when it is there; the first of two passes pays for compilation."""
     name = config["method"]
-    results.claim(folder, name, config)
-    path = results.run_path(folder, name, config["seed"])
+    store.claim(folder, name, config)
+    path = store.run_path(folder, name, config["seed"])
     if not path.exists():
         cold = run_once(config, stream.xs, stream.ys)
         curve = run_once(config, stream.xs, stream.ys)
         curve["compile_seconds"] = np.maximum(cold["seconds"][-1] - curve["seconds"][-1], 0)
-        results.write_npz(path, curve)
-    curve = results.read_run(folder, name, config["seed"])
+        store.write_npz(path, curve)
+    curve = store.read_run(folder, name, config["seed"])
     error = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
     stopped = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
     print(
@@ -211,7 +214,7 @@ def parse() -> argparse.Namespace:
     return options
 
 
-@command.line
+@cli.line
 def main() -> None:
     options = parse()
     jax.config.update("jax_enable_x64", True)
@@ -233,7 +236,7 @@ def main() -> None:
             examples=len(stream.ys),
             inputs=inputs,
             seconds="wall time of the second of two passes; compile_seconds: the first one's excess",
-            **results.environment(),
+            **store.environment(),
             methods={
                 name: dict(
                     average_loss=float(c["average_loss"][-1]),

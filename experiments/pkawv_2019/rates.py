@@ -22,8 +22,10 @@ import numpy as np
 from flax import struct
 from jax import Array
 
-from experiments import command, drawing, outputs, results, tidy
+from experiments import cli
 from experiments.arguments import add_out_folder, count
+from experiments.figures import drawing
+from experiments.results import outputs, store, tidy
 from jsketch import loops, online
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -124,7 +126,7 @@ def measure(gamma: float, a: float, counts: list[int], seeds: int) -> tuple[floa
 def draw(folder: Path) -> None:
     """rates.png from the summary in the folder: three panels, a gamma each."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
-    looks = {
+    styles = {
         "pkawv": ("PKAWV", "#D55E00", "solid"),
         "beforehand": ("PKAWV, features beforehand", "#CC79A7", (0, (6, 1))),
         "sketched_kons": ("Sketched-KONS", "#0072B2", (0, (3, 1, 1, 1))),
@@ -133,7 +135,7 @@ def draw(folder: Path) -> None:
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (9.0, 3.0)}):
         figure, panels = plt.subplots(1, 3, sharey=True)
         for axes, gamma in zip(panels, GAMMAS, strict=True):
-            for method, (label, colour, dashes) in looks.items():
+            for method, (label, colour, dashes) in styles.items():
                 axes.plot(SIZES, curve(method, gamma), color=colour, linestyle=dashes, label=label)
             axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
             rows = measured[f"{gamma:.3f}"]
@@ -148,7 +150,7 @@ def draw(folder: Path) -> None:
         drawing.save(figure, path)
 
 
-@command.line
+@cli.line
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -196,7 +198,7 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **results.environment(),
+            **store.environment(),
             measured=measured,
             theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
         )
