@@ -6,7 +6,6 @@ numbers as text, does the rule hold). No number of ours is written here: all are
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.figures.styles import label
-from experiments.results import tidy
+from experiments.results import store, tidy
 
 CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE = "confirmed", "differs", "not run", "unreadable"
 
@@ -85,13 +84,7 @@ def read(folder: Path) -> Source:
     path = folder / tidy.PROVENANCE
     if not path.exists():
         raise Missing(f"there is no {path.name} in {folder.parent.name}/{folder.name}")
-    try:
-        summary = json.loads(path.read_text())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path.name} is not JSON: {error}") from error
-    if not isinstance(summary, dict):
-        raise ValueError(f"{path.name} holds no JSON object")
-    return Source(folder, summary)
+    return Source(folder, store.read_json(path))
 
 
 def beside(source: Source, name: str) -> Source:

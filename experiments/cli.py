@@ -1,7 +1,11 @@
-"""How every command line ends: 0, or 1 and a sentence, or 130 after Ctrl-C; without a traceback."""
+"""What all command lines share: their options, how jax is set up, and how they end.
+
+They end with 0, or 1 and a sentence, or 130 after Ctrl-C; without a traceback.
+"""
 
 from __future__ import annotations
 
+import argparse
 import functools
 import multiprocessing
 import os
@@ -11,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from experiments.results import files
 
@@ -18,6 +23,47 @@ GRACE = 3.0  # seconds that compiled code and threads, which no exception reache
 INTERRUPTED = 128 + signal.SIGINT  # what a shell expects
 TRACEBACK = "JSKETCH_TRACEBACK"
 _said = threading.Event()
+
+
+def parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+    """A parser whose help shows the description, the docstring of a module, line by line."""
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1, as the `type` of an option; argparse says which option it was that is not."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1; {number} was given")
+    return number
+
+
+def add_out_folder(parser: argparse.ArgumentParser) -> None:
+    """--out and --overwrite of an experiment (`results.outputs`)."""
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
+
+
+def add_out_file(parser: argparse.ArgumentParser) -> None:
+    """--out and --overwrite of a benchmark (`results.files.check_new`)."""
+    parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
+    parser.add_argument("--overwrite", action="store_true", help="replace that file")
+
+
+def set_up_jax(cached: bool = True) -> None:
+    """Float64, in which all experiments run, and compiled programs that are kept on disk between processes, in a per-user
+    folder: a second run compiles nothing. cached: False where compilation is timed."""
+    # command lines that compute nothing start without it
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    if cached:
+        import pooch
+
+        jax.config.update("jax_compilation_cache_dir", str(pooch.os_cache("jsketch") / "compiled"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def line(main: Callable[[], None]) -> Callable[[], None]:

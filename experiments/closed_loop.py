@@ -16,17 +16,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
 from experiments import cli, suggest
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
 from experiments.data import datasets
 from experiments.figures import plots
-from experiments.results import files, outputs, store, tidy
+from experiments.results import environment, files, outputs, summaries, tidy
 
 
 def played(library: pd.DataFrame, values: pd.Series, rounds: int, batch: int, seed: int) -> np.ndarray:
@@ -61,20 +58,17 @@ def simple_regret(found: np.ndarray, largest: float) -> np.ndarray:
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=count, default=20)
-    parser.add_argument("--batch", type=count, default=8)
-    parser.add_argument("--seeds", type=count, default=5)
+    parser = cli.parser(__doc__)
+    parser.add_argument("--rounds", type=cli.count, default=20)
+    parser.add_argument("--batch", type=cli.count, default=8)
+    parser.add_argument("--seeds", type=cli.count, default=5)
     parser.add_argument(
-        "--random-seeds", type=count, default=1000, help="of the random batches, which cost nothing"
+        "--random-seeds", type=cli.count, default=1000, help="of the random batches, which cost nothing"
     )
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
-    add_out_folder(parser)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     abalone = datasets.load("abalone", options.data_dir)
     if options.rounds * options.batch > len(abalone.target):
         parser.error(f"the library has {len(abalone.target)} candidates")
@@ -120,16 +114,18 @@ def report(
         for seed, curve in enumerate(curves[:100])
     ]
     summary = dict(
-        config=config, seconds_a_round=seconds, random_over_suggested=better, **store.environment()
+        config=config, seconds_a_round=seconds, random_over_suggested=better, **environment.describe()
     )
-    summary["simple_regret"] = {name: store.describe(end, ci=True) for name, end in ends.items()}
+    summary["simple_regret"] = {name: summaries.describe(end, ci=True) for name, end in ends.items()}
     summary["simple_regret"]["random"].pop("values", None)
     opened.finish(summary, runs, "Abalone as a library")
     curves = {name: (t, np.stack(rows)) for name, rows in regrets.items()}
     title = f"Abalone as a library, {config['rounds']} batches of {config['batch']}"
     plots.streams(opened.path / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations")
     for name, end in ends.items():
-        print(f"{name:10s} simple regret {end.mean():.2f} +- {store.ci95(end):.2f} rings ({len(end)} seeds)")
+        print(
+            f"{name:10s} simple regret {end.mean():.2f} +- {summaries.ci95(end):.2f} rings ({len(end)} seeds)"
+        )
     print(f"random batches end {better:.1f} times as far below the maximum; {seconds:.1f} s a round")
 
 

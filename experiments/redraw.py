@@ -5,7 +5,6 @@ python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019     (f
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,9 +68,7 @@ def redraw(folder: Path) -> bool:
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("folders", type=Path, nargs="+")
     options = parser.parse_args()
     for root in options.folders:

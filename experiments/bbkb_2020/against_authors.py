@@ -8,7 +8,6 @@ DIR is a checkout of luigicarratino/batch-bkb. For each lengthscale and rule: me
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import jax
 import numpy as np
 
 from experiments import cli
-from experiments.arguments import add_out_file, count
 from experiments.bbkb_2020 import authors_code
 from experiments.data import datasets
-from experiments.results import files, store
+from experiments.results import environment, files, store, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
@@ -72,13 +70,13 @@ def compare(
 ) -> dict[str, Any]:
     """Our runs `a` beside the authors' `b`; prints a line."""
     ours_mean, theirs_mean = a["regret_ratio"].mean(), b["regret_ratio"].mean()
-    ours_ci, theirs_ci = store.ci95(a["regret_ratio"]), store.ci95(b["regret_ratio"])
+    ours_ci, theirs_ci = summaries.ci95(a["regret_ratio"]), summaries.ci95(b["regret_ratio"])
     row = dict(
         rule=rule,
         strict=strict,
         lengthscale=lengthscale,
-        ours=store.describe(a["regret_ratio"], ci=True),
-        authors=store.describe(b["regret_ratio"], ci=True),
+        ours=summaries.describe(a["regret_ratio"], ci=True),
+        authors=summaries.describe(b["regret_ratio"], ci=True),
         welch_t=float((ours_mean - theirs_mean) / (np.hypot(ours_ci, theirs_ci) / 1.96)),
         inside_authors_interval=bool(abs(ours_mean - theirs_mean) <= theirs_ci),
         dictionary_size=[float(a["dictionary_size"].mean()), float(b["dictionary_size"].mean())],
@@ -96,18 +94,16 @@ def compare(
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--reference", type=Path, required=True, help="checkout of the authors' code")
     parser.add_argument("--lengthscales", type=float, nargs="+", default=[5.0, 10.0, 17.5])
-    parser.add_argument("--horizon", type=count, default=2_000)
-    parser.add_argument("--seeds", type=count, default=10)
+    parser.add_argument("--horizon", type=cli.count, default=2_000)
+    parser.add_argument("--seeds", type=cli.count, default=10)
     parser.add_argument("--data-dir")
-    add_out_file(parser)
+    cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
-    jax.config.update("jax_enable_x64", True)
+    cli.set_up_jax()
     dataset = datasets.load("abalone", options.data_dir)
     print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")
     problem = problems.finite_arms(*datasets.preprocess(dataset), NOISE_STD)
@@ -119,7 +115,7 @@ def main() -> None:
                 a = ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
                 rows.append(compare(rule, strict, lengthscale, a, b))
     if options.out is not None:
-        store.write_json(options.out, dict(rows=rows, environment=store.environment()))
+        store.write_json(options.out, dict(rows=rows, environment=environment.describe()))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from experiments.claims import (
     written,
 )
 from experiments.results import tidy
-from experiments.results.store import log_slope
+from experiments.results.summaries import log_slope
 
 RULES = ("bbkb_global", "bbkb_global_local")
 FRACTION = 0.5  # of a baseline's time

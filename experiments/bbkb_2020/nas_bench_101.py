@@ -21,11 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
 from experiments.data import architectures
 from experiments.figures import plots
-from experiments.results import outputs, store, tidy
+from experiments.results import environment, outputs, summaries, tidy
 from experiments.runs import bandit_runs
 from experiments.runs.bandit_runs import Config, print_table, run_algorithm, summarise
 from jsketch import kernels, problems
@@ -125,18 +123,18 @@ def draw(folder: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--dataset", choices=["auto", *architectures.CHOICES], default="auto")
     parser.add_argument("--initial", type=int, choices=[0, 2000], default=0, help="random evaluations before")
     parser.add_argument(
-        "--horizon", type=count, default=2_000, help="evaluations a run (chosen; default 2000)"
+        "--horizon", type=cli.count, default=2_000, help="evaluations a run (chosen; default 2000)"
     )
-    parser.add_argument("--seeds", type=count, default=10)
+    parser.add_argument("--seeds", type=cli.count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=COLD, help="default: all that fit --initial")
-    parser.add_argument("--workers", type=count, default=store.usable_cores(), help="seeds side by side")
-    add_out_folder(parser)
+    parser.add_argument(
+        "--workers", type=cli.count, default=environment.usable_cores(), help="seeds side by side"
+    )
+    cli.add_out_folder(parser)
     parser.add_argument("--data-dir", help="folder of the data sets")
     options = parser.parse_args()
     if options.horizon < 2:  # delta = 1/T must be below 1
@@ -151,8 +149,7 @@ def parse() -> argparse.Namespace:
 @cli.line
 def main() -> None:
     options = parse()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     space = architectures.load(options.dataset, options.data_dir)
     print(f"DATA: {space.source}; {len(space.features)} architectures", flush=True)
     problem = problems.recorded_arms(space.features, space.evaluations)
@@ -174,12 +171,12 @@ def main() -> None:
                 for run in runs[name]:
                     run["training_seconds"] = space.training_seconds.mean()
             final = [float(run["simple_regret"][-1]) for run in runs[name]]
-            summary[name] = summarise(runs[name]) | dict(simple_regret=store.describe(final, ci=True))
+            summary[name] = summarise(runs[name]) | dict(simple_regret=summaries.describe(final, ci=True))
         whole = dict(
             config=configs,
             seeds=options.seeds,
             data=space.source,
-            **store.environment(),
+            **environment.describe(),
             algorithms=summary,
         )
         title = f"{space.name}, {options.initial} initial evaluations, {options.seeds} seeds, mean and 95% interval"

@@ -20,11 +20,10 @@ import numpy as np
 
 import jsketch
 from experiments import cli
-from experiments.arguments import add_out_file, count
 from experiments.bbkb_2020 import authors_code
 from experiments.bench.scale import million, plate
 from experiments.data import datasets
-from experiments.results import files, store
+from experiments.results import environment, files, store
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, SketchedTS
 
@@ -238,24 +237,22 @@ def rounds(options: argparse.Namespace) -> dict[str, float]:
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument(
         "--only", nargs="+", choices=[*TASKS, *OTHERS], default=[*TASKS, *OTHERS], help="benchmarks to run"
     )
     parser.add_argument(
         "--reference", type=Path, help="checkout of the authors' code, run on the same problems"
     )
-    parser.add_argument("--repeats", type=count, default=3, help="timed runs after the first")
+    parser.add_argument("--repeats", type=cli.count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
-    add_out_file(parser)
+    cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
-    jax.config.update("jax_enable_x64", True)
+    cli.set_up_jax(cached=False)
     peak = gemm_flops_per_second()
     print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")
-    rows: dict[str, Any] = {"environment": store.environment(), "gemm_gflops": peak / 1e9}
+    rows: dict[str, Any] = {"environment": environment.describe(), "gemm_gflops": peak / 1e9}
     steps = {
         "compile": compile_times,
         "slope": slope,

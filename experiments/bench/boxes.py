@@ -8,7 +8,6 @@ Compilation is counted apart: medians of runs after a first one.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -20,8 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.arguments import add_out_file, count
-from experiments.results import files, store
+from experiments.results import environment, files, store
 from jsketch.box import GOUCB, GPBandit, Turbo
 from jsketch.box.fit import Bounds
 from jsketch.loops.box import run_box
@@ -116,18 +114,16 @@ BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
-    parser.add_argument("--repeats", type=count, default=5, help="timed runs, of which the median counts")
-    add_out_file(parser)
+    parser.add_argument("--repeats", type=cli.count, default=5, help="timed runs, of which the median counts")
+    cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
-    jax.config.update("jax_enable_x64", True)
+    cli.set_up_jax(cached=False)
     rows = {name: BENCHMARKS[name](options.repeats) for name in options.only}
     if options.out is not None:
-        store.write_json(options.out, dict(benchmarks=rows, **store.environment()))
+        store.write_json(options.out, dict(benchmarks=rows, **environment.describe()))
         print(f"written to {options.out}")
 
 

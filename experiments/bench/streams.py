@@ -20,11 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.arguments import add_out_file, count
 from experiments.bench.bandits import gemm_flops_per_second
 from experiments.data import streams
 from experiments.pkawv_2019 import authors_code
-from experiments.results import files, store
+from experiments.results import environment, files, store
 from jsketch import kernels, loops, online
 from jsketch.loops.stream import BLOCK
 from jsketch.sketch.kors import Sampling
@@ -176,24 +175,22 @@ def growth(options: argparse.Namespace) -> dict[str, float]:
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     names = [*TASKS, "growth"]
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="benchmarks to run")
     parser.add_argument(
         "--reference", type=Path, help="checkout of the author's code, run on the same streams"
     )
     parser.add_argument("--reference-seconds", type=float, default=20.0, help="how long it may run on each")
-    parser.add_argument("--repeats", type=count, default=3, help="timed runs after the first")
+    parser.add_argument("--repeats", type=cli.count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
-    add_out_file(parser)
+    cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
-    jax.config.update("jax_enable_x64", True)
+    cli.set_up_jax(cached=False)
     peak = gemm_flops_per_second()
     print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")
-    rows: dict[str, Any] = {"environment": store.environment(), "gemm_gflops": peak / 1e9}
+    rows: dict[str, Any] = {"environment": environment.describe(), "gemm_gflops": peak / 1e9}
     for name in options.only:
         rows[name] = growth(options) if name == "growth" else run_task(name, TASKS[name], options, peak)
     if options.out is not None:

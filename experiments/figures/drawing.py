@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from experiments.figures.styles import METHOD_STYLES
-from experiments.results import files, store
+from experiments.results import files, summaries
 
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
 
@@ -41,12 +41,12 @@ STYLE: dict[Any, Any] = {
 
 
 def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
-    """A line for the mean and a band for its 95% interval (see store.ci95); no band for one repetition. With `slopes` the
+    """A line for the mean and a band for its 95% interval (`summaries.ci95`); no band for one repetition. With `slopes` the
     legend says the power of x that the mean grows with over the last decade."""
     for name, (x, values) in curves.items():
         label, colour, dashes = METHOD_STYLES[name]
         mean = values.mean(axis=0)
-        power = store.log_slope(x, mean) if slopes else math.nan
+        power = summaries.log_slope(x, mean) if slopes else math.nan
         fitted = "" if math.isnan(power) else f", {power:.2f}"
         axes.plot(x, mean, color=colour, linestyle=dashes, label=label + fitted)
         if len(values) > 1:
@@ -73,7 +73,7 @@ def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
     """The 95% interval of each curve's last value, side by side from x = start on; none for one repetition."""
     for place, (name, (_, values)) in enumerate(curves.items()):
         if len(values) > 1:
-            half = 1.96 * values[:, -1].std(ddof=1) / np.sqrt(len(values))
+            half = summaries.ci95(values[:, -1])
             axes.errorbar(
                 start + 1.2 * place,
                 values[:, -1].mean(),

@@ -25,7 +25,7 @@ from experiments.figures.drawing import (
     save,
 )
 from experiments.figures.styles import METHOD_STYLES
-from experiments.results import store
+from experiments.results import summaries
 
 SLOPES = "method, slope"  # of a legend that says the fitted powers
 
@@ -269,7 +269,7 @@ def along_number(path: Path, values: np.ndarray, x: Sequence[float], name: str, 
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         mean = values.mean(0)
-        half = [store.ci95(column) for column in values.T]
+        half = [summaries.ci95(column) for column in values.T]
         axes.errorbar(
             x, mean, half if len(values) > 1 else None, color="#0072B2", marker="o", markersize=4, capsize=2
         )

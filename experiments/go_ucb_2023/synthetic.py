@@ -10,7 +10,6 @@ state is listed under "chosen" in the saved configuration. An interrupted run go
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +21,8 @@ import numpy as np
 from tqdm import tqdm
 
 from experiments import cli
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
 from experiments.figures import plots
-from experiments.results import outputs, store, tidy
+from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.loops.box import run_box
 from jsketch.problems import boxes
@@ -109,7 +106,7 @@ def run_algorithm(
     config = configure(function, name)
     label = f"{function}-{name}"
     store.claim(folder, label, config)
-    missing = [s for s in range(seeds) if not store.run_path(folder, label, s).exists()]
+    missing = store.missing(folder, label, seeds)
     with tqdm(total=seeds, initial=seeds - len(missing), desc=label, unit="seed") as bar:
         for begin in range(0, len(missing), at_once):
             chunk = missing[begin : begin + at_once]
@@ -138,13 +135,13 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
         regret = np.stack([row["regret"] for row in rows])
         settled = after_step(regret, function, 2)
         table[name] = dict(
-            cumulative_regret=store.describe(regret.sum(1), ci=True),
-            cumulative_regret_first_5=store.describe(regret[:PAPER_SEEDS].sum(1), ci=True),
-            regret_ratio=store.describe(regret.mean(1) / uniform, ci=True),
-            ratio_after_second_step=store.describe(settled / uniform),
+            cumulative_regret=summaries.describe(regret.sum(1), ci=True),
+            cumulative_regret_first_5=summaries.describe(regret[:PAPER_SEEDS].sum(1), ci=True),
+            regret_ratio=summaries.describe(regret.mean(1) / uniform, ci=True),
+            ratio_after_second_step=summaries.describe(settled / uniform),
             below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
-            ratio_last_10=store.describe(regret[:, -10:].mean(1) / uniform),
-            simple_regret=store.describe(regret.min(1)),
+            ratio_last_10=summaries.describe(regret[:, -10:].mean(1) / uniform),
+            simple_regret=summaries.describe(regret.min(1)),
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
@@ -193,17 +190,14 @@ def print_table(summary: dict[str, Any]) -> None:
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
-    parser.add_argument("--seeds", type=count, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
-    parser.add_argument("--at-once", type=count, default=10, help="seeds in one compiled run")
-    add_out_folder(parser)
+    parser.add_argument("--seeds", type=cli.count, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
+    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
+    cli.add_out_folder(parser)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     config = {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
     with outputs.opened(options, "go_ucb_2023.synthetic", config, options.seeds) as opened:
         runs = {
@@ -219,7 +213,7 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them, compilation included",
-            **store.environment(),
+            **environment.describe(),
             functions=functions,
         )
         title = "20 inputs, noise 0.01"

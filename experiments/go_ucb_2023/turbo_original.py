@@ -23,10 +23,8 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments import cli
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
 from experiments.go_ucb_2023 import authors_code
-from experiments.results import outputs, store, tidy
+from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch.box import Turbo
 from jsketch.loops.box import run_box
 from jsketch.problems import boxes
@@ -100,7 +98,7 @@ def run_all(
 ) -> list[dict[str, np.ndarray]]:
     """All seeds of one algorithm on one function, those already saved in the folder included."""
     label = f"{function}-{name}"
-    missing = [s for s in range(seeds) if not store.run_path(folder, label, s).exists()]
+    missing = store.missing(folder, label, seeds)
     if missing and name == ORIGINAL and reference is None:
         raise ValueError(
             f"{folder} lacks runs of the authors' code on {function}: --reference takes a checkout."
@@ -124,7 +122,7 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
         regret = np.stack([row["simple_regret"] for row in rows])
         seconds = np.array([float(row["seconds"]) for row in rows])
         shown = {
-            str(t): dict(median=float(np.median(regret[:, t - 1])), **store.describe(regret[:, t - 1]))
+            str(t): dict(median=float(np.median(regret[:, t - 1])), **summaries.describe(regret[:, t - 1]))
             for t in SHOWN
         }
         table[name] = dict(simple_regret=shown, median_seconds=float(np.median(seconds)))
@@ -151,17 +149,14 @@ def print_table(summary: dict[str, Any]) -> None:
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--algorithms", nargs="+", choices=[OURS, ORIGINAL], default=[OURS, ORIGINAL])
-    parser.add_argument("--seeds", type=count, default=10)
-    add_out_folder(parser)
+    parser.add_argument("--seeds", type=cli.count, default=10)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
         # one of several processes: it leaves runs, of which the whole command makes the tables
         print_table({f: summarise(parts) for f, parts in _runs(options).items()})
@@ -175,7 +170,7 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             median_seconds="wall time of a run; of ours, in the first one compilation included",
-            **store.environment(),
+            **environment.describe(),
             functions=functions,
         )
         table = [

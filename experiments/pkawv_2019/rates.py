@@ -10,7 +10,6 @@ the function of norm 1 that made the labels, which is below the regret against t
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -23,9 +22,8 @@ from flax import struct
 from jax import Array
 
 from experiments import cli
-from experiments.arguments import add_out_folder, count
 from experiments.figures import drawing
-from experiments.results import outputs, store, tidy
+from experiments.results import environment, outputs, tidy
 from jsketch import loops, online
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -152,16 +150,14 @@ def draw(folder: Path) -> None:
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=count, default=16)
-    parser.add_argument("--counts", type=count, nargs="+", default=[256, 512, 1024, 2048, 4096])
-    add_out_folder(parser)
+    parser = cli.parser(__doc__)
+    parser.add_argument("--seeds", type=cli.count, default=16)
+    parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
+    cli.add_out_folder(parser)
     options = parser.parse_args()
     if options.seeds < 2 or len(options.counts) < 2 or min(options.counts) < 2:
         parser.error("a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples")
-    jax.config.update("jax_enable_x64", True)
+    cli.set_up_jax()
     config = dict(counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD)
     with outputs.opened(
         options, "pkawv_2019.rates", dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
@@ -198,7 +194,7 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **store.environment(),
+            **environment.describe(),
             measured=measured,
             theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
         )

@@ -9,7 +9,6 @@ not run) by a rule that the page states, and how the results were made. Nothing 
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from experiments import cli
 from experiments.claims import Experiment, Missing, Outcome, Paper, judge, read
 from experiments.report import markup
 from experiments.report.papers import PAPERS
-from experiments.results import files, store
+from experiments.results import environment, files
 
 TITLE = "Do the papers hold?"
 PICTURES = "figures"
@@ -125,16 +124,16 @@ def build(root: Path, out: Path) -> dict[str, list[Section]]:
 
 
 def _commit() -> str:
-    made = store.commit()
+    made = environment.commit()
     return f"{made['hash']}{' with changes' if made['dirty'] is True else ''}"
 
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = cli.parser(__doc__)
+    parser.add_argument(
+        "--results", type=Path, default=environment.ROOT / "results", help="folder of all results"
     )
-    parser.add_argument("--results", type=Path, default=store.ROOT / "results", help="folder of all results")
     parser.add_argument(
         "--out", type=Path, default=Path("report"), help="folder of the page (default: report)"
     )

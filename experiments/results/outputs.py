@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.results import files, lock, store, tidy
+from experiments.results import environment, files, lock, store, tidy
 
 TABLES = (tidy.CURVES, tidy.SUMMARY, tidy.PROVENANCE)
 SHOWN = 3  # differences in a message
 SWEEP = "sweep.json"  # the record of a sweep
-_ABSENT = "not there"
 
 
 class Folder(NamedTuple):
@@ -63,7 +62,7 @@ def opened(
     out = options.out
     files.check_folder(out)
     made = json.loads(
-        json.dumps(dict(experiment=experiment, commit=store.code(), config=config, seeds=seeds))
+        json.dumps(dict(experiment=experiment, commit=environment.code(), config=config, seeds=seeds))
     )
     with lock.held(out):
         record = read_record(out)
@@ -126,26 +125,11 @@ def _tables(out: Path) -> list[str]:
 
 def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What tables made with `before` hold, and those made with `now` would not, in words; what is new loses nothing."""
-    words = (
-        []
-        if now["commit"] == before["commit"]
-        else [f"commit was {before['commit']}, is now {now['commit']}"]
-    )
-    words += _changed(before["config"], now["config"], "")
-    return (
-        words
-        if now["seeds"] >= before["seeds"]
-        else [*words, f"seeds was {before['seeds']}, is now {now['seeds']}"]
-    )
-
-
-def _changed(before: Any, now: Any, name: str) -> list[str]:
-    if isinstance(before, dict) and isinstance(now, dict):
-        return [
-            words for key in before for words in _changed(before[key], now.get(key, _ABSENT), f"{name} {key}")
-        ]
-    shown = "there" if isinstance(before, dict) else before
-    return [] if now == before else [f"{name.strip()} was {shown}, is now {now}"]
+    was, is_now = ({"commit": made["commit"]} | made["config"] for made in (before, now))
+    words = store.differences(was, is_now, additions=False)
+    if now["seeds"] < before["seeds"]:
+        words.append(f"seeds was {before['seeds']}, is now {now['seeds']}")
+    return words
 
 
 def clear(out: Path) -> None:

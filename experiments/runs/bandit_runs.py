@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from experiments import plan_line
 from experiments.figures import plots
-from experiments.results import store, tidy
+from experiments.results import store, summaries, tidy
 from jsketch import loops
 
 POINTS = 400  # points of a saved curve
@@ -103,7 +103,7 @@ def run_algorithm(
 ) -> list[dict[str, np.ndarray]]:
     """All seeds of one algorithm, those already saved in the folder included."""
     store.claim(folder, name, config)
-    missing = [s for s in range(seeds) if not store.run_path(folder, name, s).exists()]
+    missing = store.missing(folder, name, seeds)
     if len(missing) < seeds:
         print(f"{name}: {seeds - len(missing)} of {seeds} seeds are already done")
     workers = config["seeds_side_by_side"]
@@ -120,9 +120,9 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """What summary.json says of one algorithm."""
     column = {field: np.array([float(run[field]) for run in runs]) for field in SUMMARY_FIELDS}
     return dict(
-        regret_ratio=store.describe(column["final_regret_ratio"], ci=True),
-        batches=store.describe(column["batches"]),
-        dictionary_size=store.describe(column["dictionary_size"]),
+        regret_ratio=summaries.describe(column["final_regret_ratio"], ci=True),
+        batches=summaries.describe(column["batches"]),
+        dictionary_size=summaries.describe(column["dictionary_size"]),
         run_seconds=float(column["run_seconds"].mean()),
         compile_seconds=float(column["compile_seconds"].sum()),
     )

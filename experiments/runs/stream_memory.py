@@ -9,7 +9,6 @@ of it. Time and memory do not depend on the values.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import sys
 import time
@@ -22,8 +21,7 @@ import numpy as np
 from tqdm import tqdm
 
 from experiments import cli
-from experiments.arguments import add_out_file, count
-from experiments.results import files, store
+from experiments.results import environment, files, store
 from jsketch import loops, online
 from jsketch.sketch.taylor import Taylor
 
@@ -65,18 +63,16 @@ def peak_megabytes() -> float:
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--examples", type=count, default=5_000_000)
-    parser.add_argument("--chunk", type=count, default=65_536, help="examples in memory at a time")
+    parser = cli.parser(__doc__)
+    parser.add_argument("--examples", type=cli.count, default=5_000_000)
+    parser.add_argument("--chunk", type=cli.count, default=65_536, help="examples in memory at a time")
     parser.add_argument(
         "--folder", type=Path, help="write the examples to files there first (0.15 GB a million)"
     )
-    add_out_file(parser)
+    cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
-    jax.config.update("jax_enable_x64", True)
+    cli.set_up_jax(cached=False)
     print(
         f"made-up examples of SUSY's shape: n = {options.examples:,}, d = {INPUTS}, Taylor features of degree {DEGREE}"
     )
@@ -127,7 +123,7 @@ def main() -> None:
             "the pages of the files that are mapped count among them, and the system takes them back when it needs them"
         )
     if options.out is not None:
-        store.write_json(options.out, {"environment": store.environment(), "stream": numbers})
+        store.write_json(options.out, {"environment": environment.describe(), "stream": numbers})
 
 
 if __name__ == "__main__":

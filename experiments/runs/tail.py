@@ -10,14 +10,11 @@ and 0.006, means 0.008 and 0.011).
 
 from __future__ import annotations
 
-import argparse
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.arguments import count
 from jsketch.box import GPBandit, prior
 from jsketch.loops.box import run_box
 from jsketch.problems import boxes
@@ -38,14 +35,12 @@ def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -
 
 @cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=list(PRIORS), default=["likelihood", "prior"])
-    parser.add_argument("--seeds", type=count, default=40)
+    parser.add_argument("--seeds", type=cli.count, default=40)
     parser.add_argument("--first", type=int, default=0, help="number of the first seed")
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
+    cli.set_up_jax()
     for name in PROBLEMS:
         for chosen in options.only:
             found = regrets(name, chosen, options.seeds, options.first)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.figures import plots
 from experiments.figures.styles import label
-from experiments.results import store, tidy
+from experiments.results import summaries, tidy
 
 
 def draw(folder: Path) -> list[str]:
@@ -65,7 +65,7 @@ def best_of_pairs(summary: pd.DataFrame, rows: str, columns: str, others: list[s
     means = (
         summary.assign(ratio=ratio)
         .groupby([rows, columns, *others])["ratio"]
-        .agg(mean=lambda values: values.mean(skipna=False), half=store.ci95)
+        .agg(mean=lambda values: values.mean(skipna=False), half=summaries.ci95)
         .reset_index()
     )
     return means.sort_values("mean").groupby([rows, columns], as_index=False).first()

@@ -19,8 +19,7 @@ import tyro
 from tqdm import tqdm
 
 from experiments import cli, plan_line
-from experiments.compile_cache import use_compile_cache
-from experiments.results import files, lock, outputs, store, tidy
+from experiments.results import environment, files, lock, outputs, store, summaries, tidy
 from experiments.sweep import configurations, execution, heat_maps, settings
 from experiments.sweep.configurations import Row
 from experiments.sweep.execution import Job, Task
@@ -103,7 +102,7 @@ def execute(
         unit_scale=True,
         desc=f"{total} runs",
     ) as bar:
-        job = Job(bandits, problem, sweep.horizon, sweep.out, store.code(), bar)
+        job = Job(bandits, problem, sweep.horizon, sweep.out, environment.code(), bar)
         if missing and vmapped:
             execution.run_vmapped(job, missing, sweep.chunk)
         elif missing:
@@ -146,7 +145,7 @@ def collect(
         compile_seconds=float(summary["compile_seconds"].sum()),
         last_session=session,
         commits_of_runs=sorted(summary["commit"].unique()),
-        **store.environment(),
+        **environment.describe(),
         best=[_plain(row) for row in found.head(SHOWN).to_dict("records")],
     )
     store.write_json(sweep.out / tidy.PROVENANCE, provenance)
@@ -166,7 +165,7 @@ def best(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
     found = summary.groupby("configuration").agg(
         **{name: (name, "first") for name in swept},
         regret_ratio=("final_regret_ratio", "mean"),
-        ci95=("final_regret_ratio", store.ci95),
+        ci95=("final_regret_ratio", summaries.ci95),
         batches=("batches", "mean"),
         dictionary_size=("dictionary_size", "mean"),
         run_seconds=("run_seconds", "mean"),
@@ -192,8 +191,7 @@ def print_table(table: pd.DataFrame) -> None:
 @cli.line
 def main() -> None:
     sweep = tyro.cli(Sweep, prog="scripts/sweep", description=__doc__)
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     print_table(run(sweep))
     print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}")
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from experiments.results import store
+from experiments.results import environment
 
 Problem = Literal["abalone", "cadata", "nas", "generated", "linear_slow", "linear_fast", "linear_low_rank"]
 VALUES = "VALUE ..."
@@ -66,6 +66,6 @@ class Sweep:
     # threads: one run on each worker; vmap: `chunk` runs in one program, where each loop waits for the longest (24 runs on
     # Abalone: 11 CPU seconds one by one, 14 two at once, 67 eight at once); auto: vmap on accelerators
     strategy: Literal["auto", "threads", "vmap"] = "auto"
-    workers: int = store.usable_cores()  # of threads
+    workers: int = environment.usable_cores()  # of threads
     chunk: int = 64  # of vmap
     data_dir: Path | None = None  # folder of the data sets

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments import closed_loop, demo
-from experiments.results import files, lock, outputs, store, tidy
+from experiments.results import environment, files, lock, outputs, store, tidy
 
 CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 
@@ -18,7 +18,7 @@ CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 def commit(monkeypatch):
     """The commit that this process seems to run at."""
     found = ["one"]
-    monkeypatch.setattr(store, "code", lambda: found[-1])
+    monkeypatch.setattr(environment, "code", lambda: found[-1])
     return found
 
 
@@ -155,7 +155,7 @@ def test_one_writer_at_a_time(tmp_path):
     )
     process = subprocess.Popen(
         [sys.executable, "-c", holder, str(tmp_path)],
-        cwd=store.ROOT,
+        cwd=environment.ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

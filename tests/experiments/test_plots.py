@@ -9,7 +9,7 @@ import pytest
 from experiments import redraw
 from experiments.figures import drawing, plots
 from experiments.figures.styles import METHOD_STYLES, label
-from experiments.results import store, tidy
+from experiments.results import environment, store, summaries, tidy
 from experiments.sweep import heat_maps
 
 
@@ -26,13 +26,13 @@ def words(path):
 
 def test_slopes():
     t = np.arange(1, 101)
-    assert store.log_slope(t, 3.0 * t**0.7) == pytest.approx(0.7, abs=1e-12)
+    assert summaries.log_slope(t, 3.0 * t**0.7) == pytest.approx(0.7, abs=1e-12)
     bent = np.where(t < 10, 1.0, (t / 10.0) ** 2)
-    assert store.log_slope(t, bent) == pytest.approx(2, abs=1e-12)  # the last decade counts
+    assert summaries.log_slope(t, bent) == pytest.approx(2, abs=1e-12)  # the last decade counts
     order = np.random.default_rng(0).permutation(100)
-    assert store.log_slope(t[order], bent[order]) == pytest.approx(2, abs=1e-12)
-    assert store.log_slope(t, bent, decades=2) < 1.9
-    assert np.isnan(store.log_slope(t, np.zeros(100)))
+    assert summaries.log_slope(t[order], bent[order]) == pytest.approx(2, abs=1e-12)
+    assert summaries.log_slope(t, bent, decades=2) < 1.9
+    assert np.isnan(summaries.log_slope(t, np.zeros(100)))
 
 
 def test_fitted_slopes_are_in_the_legend(tmp_path):
@@ -134,7 +134,7 @@ def test_figures_that_fail_leave_the_old_ones(tmp_path, monkeypatch):
 
 
 def test_the_library_imports_neither_pandas_nor_matplotlib():
-    for file in (store.ROOT / "jsketch").rglob("*.py"):
+    for file in (environment.ROOT / "jsketch").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

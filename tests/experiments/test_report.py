@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from experiments import claims
-from experiments.go_ucb_2023 import synthetic, tuning
+from experiments.go_ucb_2023 import synthetic, tuning, tuning_runs
 from experiments.report import main as report
 from experiments.report.papers import PAPERS
-from experiments.results import store
+from experiments.results import environment, store
 
 EXPERIMENTS = [part for paper in PAPERS for part in paper.experiments]
-OWN = store.ROOT / "results"
+OWN = environment.ROOT / "results"
 ABALONE = "bbkb_2020/abalone"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 browser = pytest.mark.skipif(
@@ -198,8 +198,8 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
         runs = {
             name: [
                 dict(
-                    accuracy=quality[name] + 0.01 * random.uniform(size=tuning.N + tuning.T),
-                    x=random.uniform(size=(tuning.N + tuning.T, 2)),
+                    accuracy=quality[name] + 0.01 * random.uniform(size=tuning_runs.N + tuning_runs.T),
+                    x=random.uniform(size=(tuning_runs.N + tuning_runs.T, 2)),
                 )
                 for _ in range(3)
             ]

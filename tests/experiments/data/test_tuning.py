@@ -10,10 +10,10 @@ import numpy as np
 import pooch
 import pytest
 
-from experiments import redraw
+from experiments import cli, redraw
 from experiments.data import classifiers, datasets, evaluations
 from experiments.data.classifiers import MODELS
-from experiments.go_ucb_2023 import tuning
+from experiments.go_ucb_2023 import tuning, tuning_runs
 from experiments.results import store
 from jsketch.box import GPBandit, UniformBox
 
@@ -219,12 +219,12 @@ def stand_in(monkeypatch):
 
     monkeypatch.setattr(classifiers, "accuracy", accuracy)
     monkeypatch.setattr(classifiers, "load", lambda name, data_dir=None: made_up())
-    monkeypatch.setattr(tuning, "prepare", lambda: None)
-    monkeypatch.setattr(tuning, "T", 3)
-    monkeypatch.setattr(tuning, "PAPER_BEND", tuning.N + 2)
-    tiny = GPBandit(initial=tuning.N, candidates=20, starts=2, steps=5, fit_steps=3)
+    monkeypatch.setattr(cli, "set_up_jax", lambda: None)
+    monkeypatch.setattr(tuning_runs, "T", 3)
+    monkeypatch.setattr(tuning, "PAPER_BEND", tuning_runs.N + 2)
+    tiny = GPBandit(initial=tuning_runs.N, candidates=20, starts=2, steps=5, fit_steps=3)
     optimizers = {"uniform": lambda n: UniformBox(initial=n), "go_ucb": lambda n: tiny}
-    monkeypatch.setattr(tuning, "OPTIMIZERS", optimizers)
+    monkeypatch.setattr(tuning_runs, "OPTIMIZERS", optimizers)
     return calls, interrupt
 
 
@@ -245,8 +245,8 @@ def test_the_experiment(tmp_path, monkeypatch, stand_in, capsys):
     }
     for r in range(2):
         rows = [runs[name][r] for name in runs]
-        np.testing.assert_allclose(rows[0]["x"][: tuning.N], rows[1]["x"][: tuning.N], rtol=1e-12)
-        assert not np.array_equal(rows[0]["x"][tuning.N :], rows[1]["x"][tuning.N :])
+        np.testing.assert_allclose(rows[0]["x"][: tuning_runs.N], rows[1]["x"][: tuning_runs.N], rtol=1e-12)
+        assert not np.array_equal(rows[0]["x"][tuning_runs.N :], rows[1]["x"][tuning_runs.N :])
         values = np.stack([np.nan_to_num(row["accuracy"]) for row in rows])
         assert part["f_star"][r] == values.max()
         for name, own in zip(runs, values, strict=True):
@@ -286,7 +286,7 @@ def test_a_killed_run_goes_on_without_evaluating_anything_twice(tmp_path, monkey
 
 def test_another_configuration_does_not_mix(tmp_path, monkeypatch, stand_in):
     command(monkeypatch, tmp_path)
-    monkeypatch.setattr(tuning, "T", 4)
+    monkeypatch.setattr(tuning_runs, "T", 4)
     before = (tmp_path / "out" / "curves.parquet").read_bytes()
     with pytest.raises(SystemExit, match=r"other finished results \(.*T was 3, is now 4.*--overwrite"):
         command(monkeypatch, tmp_path)
@@ -306,9 +306,9 @@ def test_no_success_at_all_is_an_error(tmp_path, monkeypatch, stand_in):
 
 
 def test_failures_count_as_no_accuracy():
-    accuracy = np.full(tuning.N + tuning.T, 0.5)
+    accuracy = np.full(tuning_runs.N + tuning_runs.T, 0.5)
     accuracy[[1, 2]] = np.nan, 0.75
-    x = np.zeros((tuning.N + tuning.T, 2))
+    x = np.zeros((tuning_runs.N + tuning_runs.T, 2))
     x[2], x[-1] = [4, 4], [4, 9]
     row = dict(accuracy=accuracy, errors=np.array(["diverged"]), x=x)
     part, regret = tuning.summarise({"uniform": [row]})
@@ -317,7 +317,9 @@ def test_failures_count_as_no_accuracy():
     row = part["algorithms"]["uniform"]
     assert row["failed"] == 1 and row["met_the_best"] == 1 and row["more_than_go_ucb"] is None
     assert row["improved_on_phase_one"] == 0 and row["distance_from_phase_one"]["mean"] == 5
-    assert row["cumulative_regret"]["mean"] == pytest.approx(0.75 + 0.25 * (tuning.N + tuning.T - 2))
+    assert row["cumulative_regret"]["mean"] == pytest.approx(
+        0.75 + 0.25 * (tuning_runs.N + tuning_runs.T - 2)
+    )
 
 
 @pytest.mark.parametrize(
