@@ -1,4 +1,4 @@
-"""Experiments that re-run the figures of the papers: shared data, results and plots, one folder per paper."""
+"""Experiments that re-run the figures of the papers: one folder a paper, and what they share in rooms (README.md)."""
 
 import signal
 import sys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 import warnings
 
@@ -11,15 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.results import environment
 from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB, FixedBKB, history
 
 ARMS, INPUTS = 1_000_000, 8
 PAST, PLATE = 2_000, 1_000
-
-
-def _peak_gigabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def million(options: argparse.Namespace) -> dict[str, float]:
@@ -31,7 +27,7 @@ def million(options: argparse.Namespace) -> dict[str, float]:
     bandit = BBKB(kernel=kernels.Gaussian(10.0), regularization=0.01, noise_std=0.1, delta=1 / 500)
     result = loops.run(bandit, problem, jax.random.key(0), 500)
     rounds = int(result.trace.round[-1]) + 1
-    peak = _peak_gigabytes()
+    peak = environment.peak_memory() / 2**30
     ratio = float(loops.regret_ratio(result.trace.regret, problem.mean_reward)[-1])
     print(
         f"million        (generated data) run {result.run_seconds:.1f} s  compile {result.compile_seconds:.1f} s  "
@@ -60,7 +56,7 @@ def plate(options: argparse.Namespace) -> dict[str, float]:
     began = time.perf_counter()
     query = jax.block_until_ready(jax.jit(bandit.ask)(state, jax.random.key(0)))
     seconds = time.perf_counter() - began
-    distinct, peak = len(np.unique(np.asarray(query.index))), _peak_gigabytes()
+    distinct, peak = len(np.unique(np.asarray(query.index))), environment.peak_memory() / 2**30
     print(
         f"plate          (generated data) one batch of {PLATE} in {seconds:.0f} s with compilation, {distinct} distinct "
         f"arms, m {int(state.sketch.dictionary.size)}, peak resident memory {peak:.2f} GB   [< 300 s, < 4 GB]",

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 from experiments import cli
 from experiments.figures import plots
 from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.runs.bandit_runs import keys_of
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.loops.box import run_box
 from jsketch.problems import boxes
@@ -79,7 +79,7 @@ def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder
     """Runs some seeds at once and saves each."""
     make, n, t = FUNCTIONS[function]
     problem = make(20, NOISE_STD)
-    keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(config["root_seed"]), s))(jnp.asarray(seeds))
+    keys = keys_of(config["root_seed"], seeds)
     begin = time.perf_counter()
     run = jax.block_until_ready(run_box(ALGORITHMS[name](n), problem, problem.box, keys, n + t))
     seconds = time.perf_counter() - begin

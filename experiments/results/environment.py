@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,15 @@ def hardware() -> dict[str, Any]:
         "memory_gb": memory,
         "devices": [f"{device.platform}: {device.device_kind}" for device in jax.devices()],
     }
+
+
+def peak_memory() -> int:
+    """The most bytes of memory that this process has held."""
+    # not there on Windows
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def usable_cores() -> int:

@@ -16,6 +16,7 @@ from experiments import plan_line
 from experiments.figures import plots
 from experiments.results import store, summaries, tidy
 from jsketch import loops
+from jsketch.types import PRNGKey
 
 POINTS = 400  # points of a saved curve
 REPORTS = 50  # progress reports of a run
@@ -33,6 +34,11 @@ def grid(horizon: int) -> np.ndarray:
     return np.unique(np.concatenate([even, early]).astype(int))
 
 
+def keys_of(root_seed: int, seeds: list[int]) -> PRNGKey:
+    """A key for each seed, [S], whatever the others are."""
+    return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(root_seed), seed))(jnp.asarray(seeds))
+
+
 def run_chunk(
     bandit: Any,
     problem: Any,
@@ -43,7 +49,7 @@ def run_chunk(
     states: Callable[[int], Any] | None = None,
 ) -> None:
     """Runs some seeds side by side, in one call, and saves each; `states` makes the state that a seed starts from."""
-    keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(config["root_seed"]), s))(jnp.asarray(seeds))
+    keys = keys_of(config["root_seed"], seeds)
     times: list[tuple[float, float]] = []
 
     def progress(evaluations: int, seconds: float) -> None:

@@ -9,8 +9,6 @@ of it. Time and memory do not depend on the values.
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,12 +53,6 @@ def in_files(folder: Path, count: int, size: int) -> Iterator[tuple[Any, Any]]:
     return loops.chunks(xs, ys, size)
 
 
-def peak_megabytes() -> float:
-    """The most memory that this process has held, in units of 1e6 bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
-
-
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
@@ -99,7 +91,7 @@ def main() -> None:
             if number == 0:
                 first_seconds = time.perf_counter() - began
             if number <= 1:
-                early = peak_megabytes()
+                early = environment.peak_memory() / 1e6
     seconds = time.perf_counter() - began
     numbers = dict(
         examples=options.examples,
@@ -110,7 +102,7 @@ def main() -> None:
         microseconds_per_example=1e6 * seconds / options.examples,
         average_loss=loss / options.examples,
         peak_mb_after_two_chunks=early,
-        peak_mb=peak_megabytes(),
+        peak_mb=environment.peak_memory() / 1e6,
     )
     print(
         f"{seconds:.1f} s, making or reading the examples included: {numbers['microseconds_per_example']:.2f} microseconds"
