@@ -10,6 +10,7 @@ accuracies are in a 499 MB file that cannot be assumed present. The choices, and
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ import jax
 import numpy as np
 import pooch
 
-from experiments.data.datasets import find_folder
+from experiments.data.datasets import find_folder, verified
 from experiments.results import store
 from jsketch import kernels, problems
 from jsketch.bandits import evolution
@@ -59,15 +60,10 @@ def load(choice: str, data_dir: str | Path | None = None) -> Space:
     return {"nasbench101": _recorded_cells, "macro": _macro, "generated": _generated_cells}[choice](folder)
 
 
-def _verified(path: Path, sha256: str, remedy: str) -> Path:
+def _read(path: Path, sha256: str, remedy: str) -> bytes:
     if not path.exists():
         raise FileNotFoundError(f"{path.name} is not in {path.parent}. {remedy}")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha256:
-        raise ValueError(
-            f"{path.name} in {path.parent} is not the expected file: its sha256 is {found}, not {sha256}."
-        )
-    return path
+    return verified(path, sha256)
 
 
 def scale(evaluations: np.ndarray) -> np.ndarray:
@@ -81,7 +77,7 @@ def _macro(folder: Path) -> Space:
     if not path.exists():
         print(f"{MACRO} is not in {folder}: downloading it from {MACRO_URL}", flush=True)
         pooch.retrieve(MACRO_URL, known_hash=f"sha256:{MACRO_SHA256}", fname=MACRO, path=folder)
-    table = json.loads(_verified(path, MACRO_SHA256, f"Download it from {MACRO_URL}.").read_text())
+    table = json.loads(_read(path, MACRO_SHA256, f"Download it from {MACRO_URL}."))
     codes = np.array([[int(digit) for digit in key] for key in table])
     onehot = (codes[:, :, None] == np.arange(3)).reshape(len(codes), -1) / np.sqrt(codes.shape[1])
     evaluations = np.array([entry["test_acc"] for entry in table.values()])
@@ -98,7 +94,7 @@ def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     remedy = (
         "It is enumerated, not downloaded; `--dataset macro` needs another file, which can be downloaded."
     )
-    with np.load(_verified(folder / CANDIDATES, CANDIDATES_SHA256, remedy)) as table:
+    with np.load(io.BytesIO(_read(folder / CANDIDATES, CANDIDATES_SHA256, remedy))) as table:
         edges, ops = table["adjacency_upper"][:, 1:-1].astype(float), table["is_conv3x3"].astype(float)
         hashes = table["module_hash"]
     halves = [half / np.linalg.norm(half, axis=1).max() for half in (edges, ops)]

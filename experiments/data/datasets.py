@@ -101,6 +101,17 @@ def read(source: Source, folder: Path) -> bytes:
     return content
 
 
+def verified(path: Path, sha256: str) -> bytes:
+    """The content of a file. Raises ValueError unless it has this checksum."""
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise ValueError(
+            f"{path.name} in {path.parent} is not the expected file: its sha256 is {found}, not {sha256}."
+        )
+    return content
+
+
 def find_folder(data_dir: str | Path | None = None) -> Path:
     """The folder that holds the files: `data_dir`, else $JSKETCH_DATA, else ../shared/data beside the
     repository when it exists, else a per-user cache.

@@ -167,16 +167,11 @@ def _all_of_susy(path: Path) -> Dataset:
 
 
 def _sample_of_susy(path: Path) -> Dataset:
-    content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != SUSY_SAMPLE_SHA256:
-        raise ValueError(
-            f"{path.name} in {path.parent} is not the expected file: its sha256 is {found}, not {SUSY_SAMPLE_SHA256}."
-        )
+    content = datasets.verified(path, SUSY_SAMPLE_SHA256)
     with np.load(io.BytesIO(content), allow_pickle=False) as table:
         features, target = table["X"].astype(float), table["y"].astype(float)
     source = (
-        f"ONLY A RANDOM SAMPLE of {len(target):,} rows ({path.name}, sha256 {found} checked), NOT the {SUSY_ROWS:,} rows of"
-        f" {SUSY}"
+        f"ONLY A RANDOM SAMPLE of {len(target):,} rows ({path.name}, sha256 {SUSY_SAMPLE_SHA256} checked), NOT the"
+        f" {SUSY_ROWS:,} rows of {SUSY}"
     )
     return Dataset("susy", features, target, source)
