@@ -16,14 +16,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from experiments import command, data, files, outputs, plots, results, suggest, tidy
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
+from experiments import cli, suggest
+from experiments.data import datasets
+from experiments.figures import plots
+from experiments.results import environment, files, outputs, summaries, tidy
 
 
 def played(library: pd.DataFrame, values: pd.Series, rounds: int, batch: int, seed: int) -> np.ndarray:
@@ -56,28 +56,28 @@ def simple_regret(found: np.ndarray, largest: float) -> np.ndarray:
     return largest - np.maximum.accumulate(found.max(1))
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=count, default=20)
-    parser.add_argument("--batch", type=count, default=8)
-    parser.add_argument("--seeds", type=count, default=5)
+    parser = cli.parser(__doc__)
+    parser.add_argument("--rounds", type=cli.count, default=20)
+    parser.add_argument("--batch", type=cli.count, default=8)
+    parser.add_argument("--seeds", type=cli.count, default=5)
     parser.add_argument(
-        "--random-seeds", type=count, default=1000, help="of the random batches, which cost nothing"
+        "--random-seeds", type=cli.count, default=1000, help="of the random batches, which cost nothing"
     )
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
-    add_out_folder(parser)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
-    abalone = data.load("abalone", options.data_dir)
+    cli.set_up_jax()
+    abalone = datasets.load("abalone", options.data_dir)
     if options.rounds * options.batch > len(abalone.target):
         parser.error(f"the library has {len(abalone.target)} candidates")
-    print(f"data: {data.describe(data.SOURCES['abalone'])}")
+    print(f"data: {datasets.describe(datasets.SOURCES['abalone'])}")
     config = dict(
-        data=data.describe(data.SOURCES["abalone"]), rounds=options.rounds, batch=options.batch, root_seed=0
+        data=datasets.describe(datasets.SOURCES["abalone"]),
+        rounds=options.rounds,
+        batch=options.batch,
+        root_seed=0,
     )
     seeds = dict(suggested=options.seeds, random=options.random_seeds)
     with outputs.opened(options, "closed_loop", dict(config, seeds_of=seeds)) as opened:
@@ -85,7 +85,7 @@ def main() -> None:
         report(opened, config, regrets, seconds)
 
 
-def play(options: argparse.Namespace, abalone: data.Dataset) -> tuple[dict[str, list[np.ndarray]], float]:
+def play(options: argparse.Namespace, abalone: datasets.Dataset) -> tuple[dict[str, list[np.ndarray]], float]:
     """(simple regrets [rounds] of every seed by method, seconds of a suggested round)."""
     library = pd.DataFrame(abalone.features).add_prefix("feature_")
     library.insert(0, "id", np.arange(len(library)))
@@ -114,9 +114,9 @@ def report(
         for seed, curve in enumerate(curves[:100])
     ]
     summary = dict(
-        config=config, seconds_a_round=seconds, random_over_suggested=better, **results.environment()
+        config=config, seconds_a_round=seconds, random_over_suggested=better, **environment.describe()
     )
-    summary["simple_regret"] = {name: results.describe(end, ci=True) for name, end in ends.items()}
+    summary["simple_regret"] = {name: summaries.describe(end, ci=True) for name, end in ends.items()}
     summary["simple_regret"]["random"].pop("values", None)
     opened.finish(summary, runs, "Abalone as a library")
     curves = {name: (t, np.stack(rows)) for name, rows in regrets.items()}
@@ -124,7 +124,7 @@ def report(
     plots.streams(opened.path / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations")
     for name, end in ends.items():
         print(
-            f"{name:10s} simple regret {end.mean():.2f} +- {results.ci95(end):.2f} rings ({len(end)} seeds)"
+            f"{name:10s} simple regret {end.mean():.2f} +- {summaries.ci95(end):.2f} rings ({len(end)} seeds)"
         )
     print(f"random batches end {better:.1f} times as far below the maximum; {seconds:.1f} s a round")
 

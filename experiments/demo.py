@@ -5,16 +5,16 @@ scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from experiments import command, data, files, outputs, plots, results
-from experiments.arguments import count
-from experiments.compile_cache import use_compile_cache
+from experiments import cli
+from experiments.data import datasets
+from experiments.figures import plots
+from experiments.results import files, outputs, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, Uniform
 
@@ -42,25 +42,22 @@ def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
     return {"uniform": Uniform(), "bbkb_global": bandit}
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--arms", type=count, default=2000, help="generated candidates (default 2000)")
-    parser.add_argument("--horizon", type=count, default=1000, help="evaluations a run (default 1000)")
-    parser.add_argument("--seeds", type=count, default=4)
+    parser = cli.parser(__doc__)
+    parser.add_argument("--arms", type=cli.count, default=2000, help="generated candidates (default 2000)")
+    parser.add_argument("--horizon", type=cli.count, default=1000, help="evaluations a run (default 1000)")
+    parser.add_argument("--seeds", type=cli.count, default=4)
     parser.add_argument("--dataset", choices=["generated", "abalone"], default="generated")
     parser.add_argument("--data-dir", help="folder of the data sets, for --dataset abalone")
     parser.add_argument("--out", type=Path, default=Path("demo_out"))
     options = parser.parse_args()
     outputs.check_no_tables(options.out)
     files.check_folder(options.out)
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
 
     if options.dataset == "abalone":
-        features, reward = data.preprocess(data.load("abalone", options.data_dir))
+        features, reward = datasets.preprocess(datasets.load("abalone", options.data_dir))
         print(f"Data: Abalone, REAL, {len(reward)} candidates.")
     else:
         features, reward = generate(options.arms)
@@ -80,9 +77,9 @@ def main() -> None:
         result = loops.run_seeds(bandit, problem, keys, options.horizon)
         ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
         curves[name] = (t, ratios)
-        interval = f"+- {results.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""
+        interval = f"+- {summaries.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""
         print(
-            f"{plots.LOOKS[name][0]:14s} {ratios[:, -1].mean():7.3f} {interval:>8s} "
+            f"{plots.METHOD_STYLES[name][0]:14s} {ratios[:, -1].mean():7.3f} {interval:>8s} "
             f"{float(result.trace.round[:, -1].mean()) + 1:8.1f} "
             f"{float(result.trace.dictionary_size[:, -1].mean()):16.1f} "
             f"{result.compile_seconds:10.2f} {result.run_seconds:7.2f}"

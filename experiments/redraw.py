@@ -5,15 +5,17 @@ python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019     (f
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import bandit_runs, command, sweep_figures, tidy
+from experiments import cli
 from experiments.bbkb_2020 import bandwidths, nas_bench_101
 from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic, tuning
 from experiments.pkawv_2019 import adversarial, large_scale, rates
+from experiments.results import tidy
+from experiments.runs import bandit_runs
+from experiments.sweep import heat_maps
 
 
 def draw_boxes(folder: Path) -> None:
@@ -29,7 +31,7 @@ def draw_boxes(folder: Path) -> None:
 
 def draw_sweep(folder: Path) -> None:
     """The heat maps of a sweep."""
-    sweep_figures.draw(folder)
+    heat_maps.draw(folder)
 
 
 DRAW: dict[str, Callable[[Path], None]] = {
@@ -64,11 +66,9 @@ def redraw(folder: Path) -> bool:
     return True
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("folders", type=Path, nargs="+")
     options = parser.parse_args()
     for root in options.folders:

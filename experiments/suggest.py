@@ -18,9 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from experiments import command, files, plan_line, tables
-from experiments.arguments import count
-from experiments.compile_cache import use_compile_cache
+from experiments import cli, plan_line, tables
+from experiments.results import files
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import FixedBKB, history, widths
 from jsketch.posterior import evidence
@@ -260,7 +259,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--candidates", type=Path, required=True, help="table of the library")
     parser.add_argument("--observations", type=Path, help="table of the evaluations; none yet without it")
     parser.add_argument("--pending", type=Path, help="table whose ids are under way")
-    parser.add_argument("--batch", type=count, default=96, help="evaluations to suggest (default 96)")
+    parser.add_argument("--batch", type=cli.count, default=96, help="evaluations to suggest (default 96)")
     parser.add_argument("--out", type=Path, default=Path("next.csv"))
     parser.add_argument(
         "--lengthscale", type=float, help="in units of the scaled features; fitted without it"
@@ -284,11 +283,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-@command.line
+@cli.line
 def main() -> None:
     options = parse()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     run(options)
 
 

@@ -312,7 +312,7 @@ def test_memory_does_not_grow_with_the_stream(tmp_path):
     root = Path(__file__).parents[1]
     command = [
         "-m",
-        "experiments.stream_memory",
+        "experiments.runs.stream_memory",
         "--examples",
         "600000",
         "--chunk",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm
 
-from experiments.tail import regrets
+from experiments.runs.tail import regrets
 from jsketch import Box, kernels
 from jsketch.box import GPBandit, fit, gp, prior
 from jsketch.box.gp import Hyperparameters

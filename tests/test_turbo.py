@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from experiments.bench_box import NOISELESS
+from experiments.bench.boxes import NOISELESS
 from jsketch import Box, loops
 from jsketch.box import Turbo, fit, gp, history, local_gp, trust_regions
 from jsketch.box.gp import Hyperparameters

@@ -1,0 +1,1 @@
+"""BBKB (Calandriello, Carratino, Lazaric, Valko, Rosasco, ICML 2020)."""

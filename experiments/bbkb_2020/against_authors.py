@@ -8,15 +8,16 @@ DIR is a checkout of luigicarratino/batch-bkb. For each lengthscale and rule: me
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from experiments import command, data, files, reference, results
-from experiments.arguments import add_out_file, count
+from experiments import cli
+from experiments.bbkb_2020 import authors_code
+from experiments.data import datasets
+from experiments.results import environment, files, store, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
@@ -53,7 +54,7 @@ def authors(
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
     options = dict(lengthscale=lengthscale, noise_std=NOISE_STD)
     runs = [
-        reference.run(folder, f"bbkb_{rule}", features, mean_reward, horizon, number, **options)
+        authors_code.run(folder, f"bbkb_{rule}", features, mean_reward, horizon, number, **options)
         for number in range(seeds)
     ]
     uniform = horizon * (mean_reward.max() - mean_reward.mean())
@@ -69,13 +70,13 @@ def compare(
 ) -> dict[str, Any]:
     """Our runs `a` beside the authors' `b`; prints a line."""
     ours_mean, theirs_mean = a["regret_ratio"].mean(), b["regret_ratio"].mean()
-    ours_ci, theirs_ci = results.ci95(a["regret_ratio"]), results.ci95(b["regret_ratio"])
+    ours_ci, theirs_ci = summaries.ci95(a["regret_ratio"]), summaries.ci95(b["regret_ratio"])
     row = dict(
         rule=rule,
         strict=strict,
         lengthscale=lengthscale,
-        ours=results.describe(a["regret_ratio"], ci=True),
-        authors=results.describe(b["regret_ratio"], ci=True),
+        ours=summaries.describe(a["regret_ratio"], ci=True),
+        authors=summaries.describe(b["regret_ratio"], ci=True),
         welch_t=float((ours_mean - theirs_mean) / (np.hypot(ours_ci, theirs_ci) / 1.96)),
         inside_authors_interval=bool(abs(ours_mean - theirs_mean) <= theirs_ci),
         dictionary_size=[float(a["dictionary_size"].mean()), float(b["dictionary_size"].mean())],
@@ -91,23 +92,21 @@ def compare(
     return row
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--reference", type=Path, required=True, help="checkout of the authors' code")
     parser.add_argument("--lengthscales", type=float, nargs="+", default=[5.0, 10.0, 17.5])
-    parser.add_argument("--horizon", type=count, default=2_000)
-    parser.add_argument("--seeds", type=count, default=10)
+    parser.add_argument("--horizon", type=cli.count, default=2_000)
+    parser.add_argument("--seeds", type=cli.count, default=10)
     parser.add_argument("--data-dir")
-    add_out_file(parser)
+    cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
-    jax.config.update("jax_enable_x64", True)
-    dataset = data.load("abalone", options.data_dir)
+    cli.set_up_jax()
+    dataset = datasets.load("abalone", options.data_dir)
     print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")
-    problem = problems.finite_arms(*data.preprocess(dataset), NOISE_STD)
+    problem = problems.finite_arms(*datasets.preprocess(dataset), NOISE_STD)
     rows = []
     for rule in ("global", "global_local"):
         for lengthscale in options.lengthscales:
@@ -116,7 +115,7 @@ def main() -> None:
                 a = ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
                 rows.append(compare(rule, strict, lengthscale, a, b))
     if options.out is not None:
-        results.write_json(options.out, dict(rows=rows, environment=results.environment()))
+        store.write_json(options.out, dict(rows=rows, environment=environment.describe()))
 
 
 if __name__ == "__main__":

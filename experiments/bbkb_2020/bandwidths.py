@@ -7,30 +7,25 @@ Everything else is as in `regret`. A run that was interrupted goes on with the s
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from experiments import command, outputs, plots, tidy
-from experiments.bandit_runs import print_table, summarise, tidy_runs
+from experiments import cli
 from experiments.bbkb_2020 import regret
-from experiments.compile_cache import use_compile_cache
+from experiments.figures import plots
+from experiments.results import outputs, tidy
+from experiments.runs.bandit_runs import print_table, summarise, tidy_runs
 
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     regret.add_options(parser, horizon=10_000)
     parser.add_argument("--lengthscales", type=float, nargs="+", default=LENGTHSCALES)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     problem, source = regret.load(options)
     summary: dict[str, Any] = dict(
         config={name: regret.configure(name, options, 0.0) for name in options.algorithms},

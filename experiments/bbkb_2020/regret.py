@@ -14,12 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from experiments import command, data, outputs, results
-from experiments.arguments import add_out_folder, count
-from experiments.bandit_runs import Config, draw, print_table, run_algorithm, summarise, tidy_runs
-from experiments.compile_cache import use_compile_cache
+from experiments import cli
+from experiments.data import datasets
+from experiments.results import environment, outputs
+from experiments.runs.bandit_runs import Config, draw, print_table, run_algorithm, summarise, tidy_runs
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform
 
@@ -117,9 +115,9 @@ def configure(name: str, options: argparse.Namespace, lengthscale: float | None 
 
 def load(options: argparse.Namespace) -> tuple[Any, str]:
     """(problem, where its data come from). Raises ValueError or OSError when they cannot be had."""
-    dataset = data.load(options.dataset, options.data_dir)
+    dataset = datasets.load(options.dataset, options.data_dir)
     print(f"data: {dataset.source} (real), {len(dataset.target)} arms")
-    return problems.finite_arms(*data.preprocess(dataset), noise_std=0.01), dataset.source
+    return problems.finite_arms(*datasets.preprocess(dataset), noise_std=0.01), dataset.source
 
 
 def run_all(
@@ -137,16 +135,18 @@ def add_options(parser: argparse.ArgumentParser, horizon: int) -> None:
     """The options that this script and `bandwidths` share."""
     parser.add_argument("--dataset", choices=sorted(LENGTHSCALES), default="abalone")
     parser.add_argument(
-        "--horizon", type=count, default=horizon, help=f"evaluations a run (default {horizon})"
+        "--horizon", type=cli.count, default=horizon, help=f"evaluations a run (default {horizon})"
     )
-    parser.add_argument("--seeds", type=count, default=10)
+    parser.add_argument("--seeds", type=cli.count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=DEFAULT)
     parser.add_argument("--regularization", type=float, help="default noise_std^2 = 1e-4 (chosen)")
     parser.add_argument("--ratio", type=float, default=2.0, help="C of BBKB and GP-BUCB (chosen)")
     parser.add_argument("--qbar", type=float, default=2.0)
     parser.add_argument("--epsilon", type=float, default=0.05, help="of eps_greedy (chosen)")
-    parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
-    add_out_folder(parser)
+    parser.add_argument(
+        "--workers", type=cli.count, default=environment.usable_cores(), help="seeds side by side"
+    )
+    cli.add_out_folder(parser)
     parser.add_argument("--data-dir", help="folder of the data sets")
 
 
@@ -159,22 +159,19 @@ def describe(options: argparse.Namespace, source: str) -> dict[str, Any]:
         uniform_regret="expectation t (f* - mean f)",
         run_seconds=f"wall time of a run without compilation, {side_by_side} seeds side by side",
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
-        **results.environment(),
+        **environment.describe(),
     )
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     add_options(parser, horizon=10_000)
     parser.add_argument(
         "--lengthscale", type=float, help="one for all algorithms (default: the paper's Table 1)"
     )
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     problem, source = load(options)
     configs = {name: configure(name, options, options.lengthscale) for name in options.algorithms}
     with outputs.opened(options, "bbkb_2020.regret", configs, options.seeds) as opened:

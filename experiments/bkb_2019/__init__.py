@@ -1,0 +1,1 @@
+"""BKB (Calandriello, Carratino, Lazaric, Valko, Rosasco, COLT 2019)."""

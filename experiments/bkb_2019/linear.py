@@ -19,10 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bandit_runs, command, outputs, plots, results, tidy
-from experiments.arguments import add_out_folder, count
-from experiments.bandit_runs import Config, Runs
-from experiments.compile_cache import use_compile_cache
+from experiments import cli
+from experiments.figures import plots
+from experiments.results import environment, outputs, summaries, tidy
+from experiments.runs import bandit_runs
+from experiments.runs.bandit_runs import Config, Runs
 from jsketch import kernels, problems
 from jsketch.bandits import BKB, GPUCB, Uniform
 from jsketch.bandits.linear_sketches import CBRAP, SOFUL
@@ -111,7 +112,7 @@ def exponents(runs: list[dict[str, np.ndarray]]) -> list[float]:
 
 def summarise(rows: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """What summary.json says of one algorithm."""
-    return bandit_runs.summarise(rows) | dict(regret_exponent=results.describe(exponents(rows), ci=True))
+    return bandit_runs.summarise(rows) | dict(regret_exponent=summaries.describe(exponents(rows), ci=True))
 
 
 def draw(folder: Path) -> None:
@@ -121,30 +122,29 @@ def draw(folder: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
-    parser.add_argument("--size", type=count, default=10, help="m, the fixed sketch of SOFUL and CBRAP")
+    parser.add_argument("--size", type=cli.count, default=10, help="m, the fixed sketch of SOFUL and CBRAP")
     parser.add_argument(
         "--regularization", type=float, default=0.1, help="default 0.1; a smaller one is harder on SOFUL"
     )
-    parser.add_argument("--horizon", type=count, default=5_000, help="evaluations a run (default 5000)")
-    parser.add_argument("--seeds", type=count, default=10)
+    parser.add_argument("--horizon", type=cli.count, default=5_000, help="evaluations a run (default 5000)")
+    parser.add_argument("--seeds", type=cli.count, default=10)
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
-    parser.add_argument("--workers", type=count, default=results.usable_cores(), help="seeds side by side")
-    add_out_folder(parser)
+    parser.add_argument(
+        "--workers", type=cli.count, default=environment.usable_cores(), help="seeds side by side"
+    )
+    cli.add_out_folder(parser)
     options = parser.parse_args()
     if not options.regularization > 0:
         parser.error(f"--regularization must be above 0; {options.regularization} was given")
     return options
 
 
-@command.line
+@cli.line
 def main() -> None:
     options = parse()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")
     problem = generate(options.spectrum)
     configs = {name: configure(name, options) for name in options.algorithms}
@@ -158,7 +158,7 @@ def main() -> None:
             regret_exponent="log2(R_T / R_{T/2}); 1 is linear regret",
             run_seconds=f"wall time of a run without compilation, {min(options.workers, options.seeds)} seeds side by side",
             compile_seconds="sum over the calls; a warm persistent cache makes it small",
-            **results.environment(),
+            **environment.describe(),
             algorithms={name: summarise(rows) for name, rows in runs.items()},
         )
         title = (

@@ -12,37 +12,33 @@ inverse, k = exp(-100 d^2 / 2), lengthscale 0.1. What the paper does not state i
 
 from __future__ import annotations
 
-import argparse
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from jax import Array
 from matplotlib.axes import Axes
 
-from experiments import command, drawing, files, outputs, results, tidy
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
-from jsketch import Query, kernels, problems
-from jsketch.bandits import BKB
-from jsketch.bandits.sketched import SketchState
-from jsketch.linalg import matmul
-from jsketch.posterior import bayes_std, exact, ridge
-from jsketch.sketch import fourier
-from jsketch.sketch.dictionary import Dictionary
-from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
-from jsketch.types import PRNGKey
+from experiments import cli
+from experiments.bkb_2019.posteriors import (
+    EDGE,
+    EVALUATIONS,
+    GRID,
+    LAM,
+    LENGTHSCALE,
+    NOISE_STD,
+    QBAR,
+    QFF_NODES,
+    Outcome,
+    Posterior,
+    Setting,
+    one,
+)
+from experiments.figures import drawing
+from experiments.results import environment, files, outputs, summaries, tidy
 
-GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5
-LENGTHSCALE, NOISE_STD, QBAR, QFF_NODES = 0.1, 0.1, 2.0, 96
 CHOSEN = ["lengthscale", "noise_std", "regularization", "qbar", "width", "number of features", "grid"]
-KERNEL = kernels.Gaussian(LENGTHSCALE)
-LAM = NOISE_STD**2
 METHODS = {  # label and colour
     "exact": ("exact GP", "#56B4E9"),
     "bkb": ("BKB (DTC)", "#009E73"),
@@ -52,106 +48,6 @@ METHODS = {  # label and colour
 }
 DRAWN = ("exact", "bkb", "sor", "rff")
 DRAWN_TABLE = "posteriors.parquet"  # what the figure shows: seed 0
-
-
-class Posterior(NamedTuple):
-    """Mean and Bayesian standard deviation sqrt(lam sigma^2) at the grid, [A] each."""
-
-    mean: Array
-    std: Array
-
-
-class Setting(NamedTuple):
-    """One GP draw and what was observed of it."""
-
-    x: Array  # [A, 1]
-    f: Array  # [A]
-    arms: Array  # [t] int32
-    y: Array  # [t]
-
-
-class Outcome(NamedTuple):
-    """One seed: the data, the posteriors of all methods, and the arms [m] in BKB's dictionary."""
-
-    setting: Setting
-    posteriors: dict[str, Posterior]
-    inducing: np.ndarray
-
-
-def generate(key: PRNGKey, evaluations: int) -> Setting:
-    """A GP draw, and `evaluations` noisy values at uniform points of [0, EDGE]; more of them continue the same list."""
-    f_key, arm_key, noise_key = jax.random.split(key, 3)
-    x = jnp.linspace(0, 1, GRID)[:, None]
-    f = problems.gp_draw(f_key, KERNEL, x, NOISE_STD).mean_reward
-    inside = int(EDGE * (GRID - 1)) + 1
-    arms = jax.random.randint(arm_key, (max(EVALUATIONS),), 0, inside, jnp.int32)[:evaluations]
-    noise = NOISE_STD * jax.random.normal(noise_key, (max(EVALUATIONS),))[:evaluations]
-    return Setting(x, f, arms, f[arms] + noise)
-
-
-def bkb_state(setting: Setting, key: PRNGKey, capacity: int) -> tuple[SketchState, Array]:
-    """BKB after the evaluations, told one by one: every step resamples its dictionary. And whether it ever overflowed."""
-    bandit = BKB(KERNEL, regularization=LAM, noise_std=NOISE_STD, qbar=QBAR, capacity=capacity)
-    state = bandit.init(problems.finite_arms(setting.x, setting.f, NOISE_STD).arms, key)
-
-    def step(state: SketchState, given: tuple[Array, Array, Array]) -> tuple[SketchState, Array]:
-        t, arm, y = given
-        query = Query(arm[None], jnp.ones(1, bool))
-        state, info = bandit.tell(state, query, y[None], jax.random.fold_in(key, t))
-        return state, info.overflow
-
-    steps = jnp.arange(len(setting.arms), dtype=jnp.int32)
-    state, overflow = jax.lax.scan(step, state, (steps, setting.arms, setting.y))
-    return state, overflow.any()
-
-
-def on_features(z: Array, setting: Setting) -> Posterior:
-    """The posterior that takes features z [A,M] for the kernel: residual 0."""
-    observed = z[setting.arms]
-    fitted = ridge.fit(matmul(observed.T, observed), matmul(setting.y, observed), LAM)
-    u = matmul(z, fitted.whiten)
-    variance = ridge.variance(u, jnp.zeros(len(z)), LAM)
-    return Posterior(ridge.mean(fitted, u), bayes_std(variance, LAM))
-
-
-@partial(jax.jit, static_argnames=("evaluations", "capacity"))
-def sketched(
-    key: PRNGKey, evaluations: int, capacity: int
-) -> tuple[Setting, dict[str, Any], Dictionary, Array]:
-    """(setting, posteriors of all methods but RFF, dictionary, overflow) of one seed."""
-    data_key, bkb_key = jax.random.split(key)
-    setting = generate(data_key, evaluations)
-    counts, sums = (jnp.zeros(GRID).at[setting.arms].add(v) for v in (jnp.ones(evaluations), setting.y))
-    dense = exact.dense(KERNEL, setting.x, counts, sums, LAM)
-    state, overflow = bkb_state(setting, bkb_key, capacity)
-    without = jnp.maximum(state.variance - state.residual / LAM, 0)
-    grid = QuadratureFourier(QFF_NODES).draw(KERNEL, 1, key, setting.x.dtype)
-    posteriors = dict(
-        exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),
-        bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
-        sor=Posterior(state.mean, bayes_std(without, LAM)),
-        qff=on_features(fourier.features(grid, setting.x), setting),
-    )
-    return setting, posteriors, state.dictionary, overflow
-
-
-@partial(jax.jit, static_argnames="count")
-def random_features(key: PRNGKey, setting: Setting, count: int) -> Posterior:
-    """The posterior with 2 count random Fourier features."""
-    drawn = RandomFourier(count).draw(KERNEL, 1, jax.random.fold_in(key, 1), setting.x.dtype)
-    return on_features(fourier.features(drawn, setting.x), setting)
-
-
-def one(seed: int, evaluations: int) -> Outcome:
-    """What is known under one seed."""
-    key, capacity = jax.random.fold_in(jax.random.key(0), seed), 48
-    while True:
-        setting, posteriors, dictionary, overflow = sketched(key, evaluations, capacity)
-        if not bool(overflow):
-            break
-        capacity *= 2
-    posteriors["rff"] = random_features(key, setting, -(-int(dictionary.size) // 2))
-    return Outcome(setting, posteriors, np.asarray(dictionary.index)[np.asarray(dictionary.mask)])
 
 
 def measure(setting: Setting, posteriors: dict[str, Posterior]) -> dict[str, dict[str, float]]:
@@ -177,11 +73,11 @@ def summarise(rows: list[dict[str, dict[str, float]]], sizes: list[int]) -> dict
     """Mean, 95% interval and values over seeds of every number."""
     methods = {
         name: {
-            field: results.describe([row[name][field] for row in rows], ci=True) for field in rows[0][name]
+            field: summaries.describe([row[name][field] for row in rows], ci=True) for field in rows[0][name]
         }
         for name in METHODS
     }
-    return dict(inducing_points=results.describe(sizes), methods=methods)
+    return dict(inducing_points=summaries.describe(sizes), methods=methods)
 
 
 def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> list[tidy.Run]:
@@ -284,18 +180,15 @@ def print_table(numbers: dict[str, Any]) -> None:
             print(f"{t:>4s} {label:28s} {values[0]:15.4f} {values[1]:10.4f} {values[2]:15.1%}")
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument(
-        "--seeds", type=count, default=20, help="GP draws of the numbers; the figure shows seed 0"
+        "--seeds", type=cli.count, default=20, help="GP draws of the numbers; the figure shows seed 0"
     )
-    add_out_folder(parser)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     print("data: generated (GP draws)")
     config = dict(
         kernel="Gaussian",
@@ -321,7 +214,11 @@ def main() -> None:
             rows = [measure(outcome.setting, outcome.posteriors) for outcome in found]
             numbers[str(t)] = summarise(rows, [len(outcome.inducing) for outcome in found])
         summary = dict(
-            config=config, seeds=options.seeds, data="generated", **results.environment(), evaluations=numbers
+            config=config,
+            seeds=options.seeds,
+            data="generated",
+            **environment.describe(),
+            evaluations=numbers,
         )
         title = "GP draws evaluated on [0, 0.5]"
         opened.finish(summary, tidy_runs(config, numbers, options.seeds), title)

@@ -1,0 +1,1 @@
+"""GO-UCB (Liu, Wang, ICML 2023)."""

@@ -8,7 +8,6 @@ functions; 8 uniform points and 64 more, a few seeds. Says the regret per step o
 
 from __future__ import annotations
 
-import argparse
 from itertools import product
 from typing import Any
 
@@ -16,9 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import command, outputs, results
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
+from experiments import cli
+from experiments.results import environment, outputs
 from jsketch.box import GOUCB
 from jsketch.box.radius import OFUL
 from jsketch.loops.box import run_box
@@ -71,19 +69,16 @@ def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> flo
     return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform)
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=count, default=4)
+    parser = cli.parser(__doc__)
+    parser.add_argument("--seeds", type=cli.count, default=4)
     parser.add_argument("--reach", type=float, nargs="+", default=[0.02, 0.05, 0.1, 1.0])
     parser.add_argument("--regularization", type=float, nargs="+", default=[0.01, 1.0])
     parser.add_argument("--norm-bound", type=float, nargs="+", default=[0.1, 1.0])
-    add_out_folder(parser)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     config = dict(
         seeds=options.seeds,
         reach=options.reach,
@@ -115,7 +110,7 @@ def main() -> None:
                 flush=True,
             )
         rows.sort(key=lambda row: row["mean"])
-        opened.finish(dict(seeds=options.seeds, rows=rows, **results.environment()), [], "")
+        opened.finish(dict(seeds=options.seeds, rows=rows, **environment.describe()), [], "")
 
 
 if __name__ == "__main__":

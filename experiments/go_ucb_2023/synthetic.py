@@ -10,20 +10,19 @@ state is listed under "chosen" in the saved configuration. An interrupted run go
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from experiments import command, outputs, plots, results, tidy
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
+from experiments import cli
+from experiments.figures import plots
+from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.runs.bandit_runs import keys_of
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.loops.box import run_box
 from jsketch.problems import boxes
@@ -80,7 +79,7 @@ def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder
     """Runs some seeds at once and saves each."""
     make, n, t = FUNCTIONS[function]
     problem = make(20, NOISE_STD)
-    keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(config["root_seed"]), s))(jnp.asarray(seeds))
+    keys = keys_of(config["root_seed"], seeds)
     begin = time.perf_counter()
     run = jax.block_until_ready(run_box(ALGORITHMS[name](n), problem, problem.box, keys, n + t))
     seconds = time.perf_counter() - begin
@@ -97,7 +96,7 @@ def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder
             }
         arrays = dict(regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32))
         arrays |= dict(seconds=np.asarray(seconds / len(seeds)), **extra)
-        results.write_npz(results.run_path(folder, f"{function}-{name}", seed), arrays)
+        store.write_npz(store.run_path(folder, f"{function}-{name}", seed), arrays)
 
 
 def run_algorithm(
@@ -106,14 +105,14 @@ def run_algorithm(
     """All seeds of one algorithm on one function, those already saved in the folder included."""
     config = configure(function, name)
     label = f"{function}-{name}"
-    results.claim(folder, label, config)
-    missing = [s for s in range(seeds) if not results.run_path(folder, label, s).exists()]
+    store.claim(folder, label, config)
+    missing = store.missing(folder, label, seeds)
     with tqdm(total=seeds, initial=seeds - len(missing), desc=label, unit="seed") as bar:
         for begin in range(0, len(missing), at_once):
             chunk = missing[begin : begin + at_once]
             run_chunk(function, name, chunk, config, folder)
             bar.update(len(chunk))
-    return [results.read_run(folder, label, s) for s in range(seeds)]
+    return [store.read_run(folder, label, s) for s in range(seeds)]
 
 
 def uniform_regret(function: str) -> float:
@@ -136,13 +135,13 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
         regret = np.stack([row["regret"] for row in rows])
         settled = after_step(regret, function, 2)
         table[name] = dict(
-            cumulative_regret=results.describe(regret.sum(1), ci=True),
-            cumulative_regret_first_5=results.describe(regret[:PAPER_SEEDS].sum(1), ci=True),
-            regret_ratio=results.describe(regret.mean(1) / uniform, ci=True),
-            ratio_after_second_step=results.describe(settled / uniform),
+            cumulative_regret=summaries.describe(regret.sum(1), ci=True),
+            cumulative_regret_first_5=summaries.describe(regret[:PAPER_SEEDS].sum(1), ci=True),
+            regret_ratio=summaries.describe(regret.mean(1) / uniform, ci=True),
+            ratio_after_second_step=summaries.describe(settled / uniform),
             below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
-            ratio_last_10=results.describe(regret[:, -10:].mean(1) / uniform),
-            simple_regret=results.describe(regret.min(1)),
+            ratio_last_10=summaries.describe(regret[:, -10:].mean(1) / uniform),
+            simple_regret=summaries.describe(regret.min(1)),
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
@@ -189,19 +188,16 @@ def print_table(summary: dict[str, Any]) -> None:
             )
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
-    parser.add_argument("--seeds", type=count, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
-    parser.add_argument("--at-once", type=count, default=10, help="seeds in one compiled run")
-    add_out_folder(parser)
+    parser.add_argument("--seeds", type=cli.count, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
+    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
+    cli.add_out_folder(parser)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     config = {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
     with outputs.opened(options, "go_ucb_2023.synthetic", config, options.seeds) as opened:
         runs = {
@@ -217,7 +213,7 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them, compilation included",
-            **results.environment(),
+            **environment.describe(),
             functions=functions,
         )
         title = "20 inputs, noise 0.01"

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from experiments import command, outputs, reference_turbo, results, tidy
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
+from experiments import cli
+from experiments.go_ucb_2023 import authors_code
+from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch.box import Turbo
 from jsketch.loops.box import run_box
 from jsketch.problems import boxes
@@ -63,14 +63,14 @@ def configure(function: str, name: str) -> dict[str, Any]:
     )
     if name == OURS:
         return config | dict(optimizer=repr(Turbo(initial=INITIAL)))
-    return config | dict(optimizer="Turbo1, all defaults", **reference_turbo.versions())
+    return config | dict(optimizer="Turbo1, all defaults", **authors_code.versions())
 
 
 def save(folder: Path, function: str, name: str, seed: int, y: Any, seconds: float) -> None:
     problem = FUNCTIONS[function]()
     regret = np.asarray(problem.maximum - np.maximum.accumulate(np.asarray(y)))
     arrays = dict(y=np.asarray(y), simple_regret=regret, seconds=np.asarray(seconds))
-    results.write_npz(results.run_path(folder, f"{function}-{name}", seed), arrays)
+    store.write_npz(store.run_path(folder, f"{function}-{name}", seed), arrays)
 
 
 def run_original(folder: Path, function: str, seed: int, reference: Path) -> None:
@@ -81,7 +81,7 @@ def run_original(folder: Path, function: str, seed: int, reference: Path) -> Non
     def called(x: np.ndarray) -> float:
         return float(value(x))
 
-    found = reference_turbo.run(reference, called, lower, upper, HORIZON, INITIAL, seed)
+    found = authors_code.run(reference, called, lower, upper, HORIZON, INITIAL, seed)
     save(folder, function, ORIGINAL, seed, found.y, found.seconds)
 
 
@@ -98,20 +98,20 @@ def run_all(
 ) -> list[dict[str, np.ndarray]]:
     """All seeds of one algorithm on one function, those already saved in the folder included."""
     label = f"{function}-{name}"
-    missing = [s for s in range(seeds) if not results.run_path(folder, label, s).exists()]
+    missing = store.missing(folder, label, seeds)
     if missing and name == ORIGINAL and reference is None:
         raise ValueError(
             f"{folder} lacks runs of the authors' code on {function}: --reference takes a checkout."
         )
-    results.claim(folder, label, configure(function, name))
+    store.claim(folder, label, configure(function, name))
     for seed in missing:
         if name == OURS:
             run_ours(folder, function, seed)
         elif reference is not None:
             run_original(folder, function, seed, reference)
-        found = results.read_run(folder, label, seed)
+        found = store.read_run(folder, label, seed)
         print(f"{label} {seed}: {found['simple_regret'][-1]:.3f}, {found['seconds']:.0f} s", flush=True)
-    return [results.read_run(folder, label, s) for s in range(seeds)]
+    return [store.read_run(folder, label, s) for s in range(seeds)]
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
         regret = np.stack([row["simple_regret"] for row in rows])
         seconds = np.array([float(row["seconds"]) for row in rows])
         shown = {
-            str(t): dict(median=float(np.median(regret[:, t - 1])), **results.describe(regret[:, t - 1]))
+            str(t): dict(median=float(np.median(regret[:, t - 1])), **summaries.describe(regret[:, t - 1]))
             for t in SHOWN
         }
         table[name] = dict(simple_regret=shown, median_seconds=float(np.median(seconds)))
@@ -147,19 +147,16 @@ def print_table(summary: dict[str, Any]) -> None:
             print(f"{function:12s}p of the difference at the end: {part['p_value']:.2f}")
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument("--algorithms", nargs="+", choices=[OURS, ORIGINAL], default=[OURS, ORIGINAL])
-    parser.add_argument("--seeds", type=count, default=10)
-    add_out_folder(parser)
+    parser.add_argument("--seeds", type=cli.count, default=10)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
         # one of several processes: it leaves runs, of which the whole command makes the tables
         print_table({f: summarise(parts) for f, parts in _runs(options).items()})
@@ -173,7 +170,7 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             median_seconds="wall time of a run; of ours, in the first one compilation included",
-            **results.environment(),
+            **environment.describe(),
             functions=functions,
         )
         table = [

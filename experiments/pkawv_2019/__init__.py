@@ -1,0 +1,1 @@
+"""PKAWV (Jézéquel, Gaillard, Rudi, NeurIPS 2019)."""

@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import command, outputs, plots, results, streams, tidy
-from experiments.arguments import add_out_folder, count
-from experiments.compile_cache import use_compile_cache
+from experiments import cli
+from experiments.data import streams
+from experiments.figures import plots
+from experiments.results import environment, outputs, store, tidy
 from jsketch import kernels, loops, online
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size
@@ -147,14 +148,14 @@ def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.nda
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
     """A method's curve, from the folder when it is there; the first of two passes pays for compilation."""
     name = config["method"]
-    results.claim(folder, name, config)
-    path = results.run_path(folder, name, config["seed"])
+    store.claim(folder, name, config)
+    path = store.run_path(folder, name, config["seed"])
     if not path.exists():
         cold = run_once(config, stream.xs, stream.ys)
         curve = run_once(config, stream.xs, stream.ys)
         curve["compile_seconds"] = np.maximum(cold["seconds"][-1] - curve["seconds"][-1], 0)
-        results.write_npz(path, curve)
-    curve = results.read_run(folder, name, config["seed"])
+        store.write_npz(path, curve)
+    curve = store.read_run(folder, name, config["seed"])
     error = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
     stopped = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
     print(
@@ -193,29 +194,28 @@ def draw(folder: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = cli.parser(__doc__)
     parser.add_argument("--data", choices=streams.NAMES, default="casp")
-    parser.add_argument("--limit", type=count, help="first examples of the shuffled stream; all without it")
+    parser.add_argument(
+        "--limit", type=cli.count, help="first examples of the shuffled stream; all without it"
+    )
     parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--awv", action="store_true", help="PKAWV's prediction instead of ridge regression's")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds of a pass (default 60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-dir", help="folder of the data sets")
-    add_out_folder(parser)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
     if not options.time_limit > 0:
         parser.error(f"--time-limit must be above 0; {options.time_limit} was given")
     return options
 
 
-@command.line
+@cli.line
 def main() -> None:
     options = parse()
-    jax.config.update("jax_enable_x64", True)
-    use_compile_cache()
+    cli.set_up_jax()
     stream = streams.load_stream(options.data, options.scaling, options.data_dir, options.seed, options.limit)
     inputs = stream.xs.shape[1]
     print(f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'")
@@ -233,7 +233,7 @@ def main() -> None:
             examples=len(stream.ys),
             inputs=inputs,
             seconds="wall time of the second of two passes; compile_seconds: the first one's excess",
-            **results.environment(),
+            **environment.describe(),
             methods={
                 name: dict(
                     average_loss=float(c["average_loss"][-1]),

@@ -10,7 +10,6 @@ the function of norm 1 that made the labels, which is below the regret against t
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -22,8 +21,9 @@ import numpy as np
 from flax import struct
 from jax import Array
 
-from experiments import command, drawing, outputs, results, tidy
-from experiments.arguments import add_out_folder, count
+from experiments import cli
+from experiments.figures import drawing
+from experiments.results import environment, outputs, tidy
 from jsketch import loops, online
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -124,7 +124,7 @@ def measure(gamma: float, a: float, counts: list[int], seeds: int) -> tuple[floa
 def draw(folder: Path) -> None:
     """rates.png from the summary in the folder: three panels, a gamma each."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
-    looks = {
+    styles = {
         "pkawv": ("PKAWV", "#D55E00", "solid"),
         "beforehand": ("PKAWV, features beforehand", "#CC79A7", (0, (6, 1))),
         "sketched_kons": ("Sketched-KONS", "#0072B2", (0, (3, 1, 1, 1))),
@@ -133,7 +133,7 @@ def draw(folder: Path) -> None:
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (9.0, 3.0)}):
         figure, panels = plt.subplots(1, 3, sharey=True)
         for axes, gamma in zip(panels, GAMMAS, strict=True):
-            for method, (label, colour, dashes) in looks.items():
+            for method, (label, colour, dashes) in styles.items():
                 axes.plot(SIZES, curve(method, gamma), color=colour, linestyle=dashes, label=label)
             axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
             rows = measured[f"{gamma:.3f}"]
@@ -148,18 +148,16 @@ def draw(folder: Path) -> None:
         drawing.save(figure, path)
 
 
-@command.line
+@cli.line
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=count, default=16)
-    parser.add_argument("--counts", type=count, nargs="+", default=[256, 512, 1024, 2048, 4096])
-    add_out_folder(parser)
+    parser = cli.parser(__doc__)
+    parser.add_argument("--seeds", type=cli.count, default=16)
+    parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
+    cli.add_out_folder(parser)
     options = parser.parse_args()
     if options.seeds < 2 or len(options.counts) < 2 or min(options.counts) < 2:
         parser.error("a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples")
-    jax.config.update("jax_enable_x64", True)
+    cli.set_up_jax()
     config = dict(counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD)
     with outputs.opened(
         options, "pkawv_2019.rates", dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
@@ -196,7 +194,7 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **results.environment(),
+            **environment.describe(),
             measured=measured,
             theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
         )

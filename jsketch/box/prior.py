@@ -49,7 +49,7 @@ class Prior:
 
     `lengthscale` is the density for one input: of d lengthscales, each divided by sqrt(d) has it. The noise has none by
     default: of 40 runs of GP-EI on Hartmann's function, which has no noise, 4 end more than 0.5 below the maximum with
-    `NOISE`, 1 without it, and 5 without any prior (experiments/tail.py).
+    `NOISE`, 1 without it, and 5 without any prior (experiments/runs/tail.py).
     """
 
     lengthscale: Any = LENGTHSCALE

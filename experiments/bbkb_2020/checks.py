@@ -1,0 +1,190 @@
+"""What decides the claims of BBKB (Calandriello, Carratino, Lazaric, Valko, Rosasco, ICML 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from experiments.claims import (
+    Found,
+    Missing,
+    Source,
+    entry,
+    half,
+    line,
+    lines,
+    listed,
+    mean,
+    number,
+    shown,
+    written,
+)
+from experiments.results import tidy
+from experiments.results.summaries import log_slope
+
+RULES = ("bbkb_global", "bbkb_global_local")
+FRACTION = 0.5  # of a baseline's time
+FEWER = 0.9  # batches of the local rule over those of the global one
+LINEAR = (0.75, 1.25)  # slopes that count as linear growth
+WITHIN = 1.5  # times the least regret that any algorithm has at any lengthscale
+
+
+def _baselines(source: Source) -> list[str]:
+    return [name for name in entry(source, "algorithms") if name not in (*RULES, "uniform")]
+
+
+def least_regret(source: Source) -> Found:
+    names = [*RULES, *_baselines(source)]
+    ratios = {name: mean(source, "algorithms", name, "regret_ratio") for name in names}
+    ordered = sorted(names, key=lambda name: ratios[name])
+    text = written({name: shown(source, "algorithms", name, "regret_ratio") for name in ordered})
+    return Found(f"R_T / R_T^unif: {text}.", ordered[0] in RULES)
+
+
+def fraction_of_time(baseline: str) -> Callable[[Source], Found]:
+    def check(source: Source) -> Found:
+        seconds = {name: number(source, "algorithms", name, "run_seconds") for name in (*RULES, baseline)}
+        ratio = min(seconds[rule] for rule in RULES) / seconds[baseline]
+        return Found(
+            f"Seconds a run: {listed(list(seconds), list(seconds.values()), 2)}; the faster rule takes {ratio:.2f} of it.",
+            ratio <= FRACTION,
+        )
+
+    return check
+
+
+def hardly_converges(source: Source) -> Found:
+    algorithms = entry(source, "algorithms")
+    name = next((name for name in ("ts", "sketched_ts") if name in algorithms), None)
+    if name is None:
+        raise Missing("this run has no Thompson sampling (neither ts nor sketched_ts)")
+    t, ratio = line(source, "regret_ratio", name)
+    halfway = float(np.interp(t[-1] / 2, t, ratio))
+    return Found(
+        f"R_t / R_t^unif of {name}: {halfway:.4f} at T/2, {ratio[-1]:.4f} at T.",
+        bool(ratio[-1] > 0.9 * halfway),
+    )
+
+
+def _growth(source: Source, rule: str) -> float:
+    """Slope of log batch size on log t (initial evaluations included) where batches begin, over two decades; the last batch
+    of a run is cut by the horizon and left out."""
+    found = lines(source, "batch_size")
+    if rule not in found:
+        raise Missing(f"the curves hold no {rule}")
+    t, sizes = found[rule]
+    begun, size = [], []
+    for row in sizes:
+        first = np.flatnonzero(np.diff(row, prepend=0))[:-1]
+        begun.append(t[first])
+        size.append(row[first])
+    initial = entry(source, "config", rule).get("initial", 0)
+    return log_slope(np.concatenate(begun) + initial, np.concatenate(size), decades=2)
+
+
+def batches_grow(source: Source) -> Found:
+    slopes = {rule: _growth(source, rule) for rule in RULES}
+    holds = all(LINEAR[0] <= slope <= LINEAR[1] for slope in slopes.values())
+    return Found(f"Slopes: {listed(list(slopes), list(slopes.values()), 2)}.", holds)
+
+
+def fewer_batches(source: Source) -> Found:
+    counts = [mean(source, "algorithms", rule, "batches") for rule in RULES]
+    return Found(f"Batches in T evaluations: {listed(RULES, counts, 1)}.", counts[1] <= FEWER * counts[0])
+
+
+def local_is_slower(source: Source) -> Found:
+    seconds = [number(source, "algorithms", rule, "run_seconds") for rule in RULES]
+    return Found(f"Seconds a run: {listed(RULES, seconds, 2)}.", seconds[1] > seconds[0])
+
+
+def with_training(source: Source) -> Found:
+    """The architectures of a batch are trained side by side, each for the mean training time."""
+    table = tidy.load(source.folder).summary
+    if "training_seconds" not in table:
+        raise Missing("the table of architectures at hand records no training times")
+    training = float(table["training_seconds"].iloc[0])
+    names = (*RULES, "evolution")
+    total = {
+        name: number(source, "algorithms", name, "run_seconds")
+        + training * mean(source, "algorithms", name, "batches")
+        for name in names
+    }
+    ordered = total["bbkb_global_local"] < total["bbkb_global"] < total["evolution"]
+    return Found(f"Seconds with training: {listed(names, list(total.values()), 0)}.", ordered)
+
+
+def _simple(source: Source) -> tuple[list[tuple[str, ...]], str]:
+    """Where the simple regrets of both rules and of evolution are, and those as text."""
+    keys: list[tuple[str, ...]] = [("algorithms", name, "simple_regret") for name in (*RULES, "evolution")]
+    text = written({key[1]: shown(source, *key, digits=5) for key in keys})
+    return keys, f"Simple regret at T: {text}."
+
+
+def less_regret_than_evolution(source: Source) -> Found:
+    *ours, theirs = [("algorithms", name, "regret_ratio") for name in (*RULES, "evolution")]
+    best = min(ours, key=lambda key: mean(source, *key))
+    text = written({key[1]: shown(source, *key, digits=3) for key in (*ours, theirs)})
+    below = mean(source, *best) + half(source, *best) < mean(source, *theirs) - half(source, *theirs)
+    return Found(f"R_T / R_T^unif: {text}.", below)
+
+
+def matches_evolution(source: Source) -> Found:
+    (*ours, theirs), text = _simple(source)
+    least = min(mean(source, *key) - half(source, *key) for key in ours)
+    return Found(text, least <= mean(source, *theirs) + half(source, *theirs))
+
+
+def beats_evolution(source: Source) -> Found:
+    (*ours, theirs), text = _simple(source)
+    return Found(text, min(mean(source, *key) for key in ours) < mean(source, *theirs))
+
+
+def faster_than_all(source: Source) -> Found:
+    names = [*RULES, *_baselines(source)]
+    seconds = {name: number(source, "algorithms", name, "run_seconds") for name in names}
+    holds = max(seconds[rule] for rule in RULES) < min(seconds[name] for name in names if name not in RULES)
+    return Found(f"Seconds a run: {listed(names, list(seconds.values()), 2)}.", holds)
+
+
+def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
+    """Regret ratios by algorithm and lengthscale."""
+    lengthscales = entry(source, "lengthscales")
+    names = [
+        name
+        for name in entry(source, "lengthscales", next(iter(lengthscales)), "algorithms")
+        if name != "uniform"
+    ]
+    return {
+        name: {
+            key: mean(source, "lengthscales", key, "algorithms", name, "regret_ratio") for key in lengthscales
+        }
+        for name in names
+    }
+
+
+def widest_range(source: Source) -> Found:
+    table = _by_lengthscale(source)
+    least = min(min(row.values()) for row in table.values())
+    good = {name: sum(ratio <= WITHIN * least for ratio in row.values()) for name, row in table.items()}
+    ours = max(good[rule] for rule in RULES if rule in good)
+    holds = all(ours > count for name, count in good.items() if name not in RULES)
+    return Found(
+        f"Lengthscales within {WITHIN} times {least:.3f}: {listed(list(good), list(good.values()), 0)}.",
+        holds,
+    )
+
+
+def best_lengthscales(published: dict[str, float]) -> Callable[[Source], Found]:
+    def check(source: Source) -> Found:
+        table = {name: row for name, row in _by_lengthscale(source).items() if name in published}
+        if not table:
+            raise Missing("none of the algorithms of Table 1 was run at several lengthscales")
+        best = {
+            name: float(min((ratio, key) for key, ratio in row.items())[1]) for name, row in table.items()
+        }
+        holds = all(best[name] == published[name] for name in best)
+        return Found(f"Least regret at: {listed(list(best), list(best.values()), 1)}.", holds)
+
+    return check

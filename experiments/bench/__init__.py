@@ -1,0 +1,1 @@
+"""How long the algorithms take on this machine."""

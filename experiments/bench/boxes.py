@@ -1,0 +1,131 @@
+"""How long the optimisers over a box take on this machine, and how often they end where they should.
+
+scripts/bench-box                           every benchmark
+scripts/bench-box --only go_ucb gp_ei       some of them
+
+Compilation is counted apart: medians of runs after a first one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import cli
+from experiments.results import environment, files, store
+from jsketch.box import GOUCB, GPBandit, Turbo
+from jsketch.box.fit import Bounds
+from jsketch.loops.box import run_box
+from jsketch.problems import boxes
+from jsketch.types import BoxQuery
+
+NOISE_STD = 0.01
+SEEDS = 10
+TURBO_SEEDS = 20
+# The published bounds put the noise at 5e-4 to 0.2 of the variance and the least side at 2^-7 of the box: the likeliest GP
+# takes Ackley's ripples for noise, and a region of that side is 0.1 below the maximum.
+NOISELESS = Turbo(initial=20, least_length=2.0**-9, bounds=Bounds(noise=(1e-6, 1e-5)))
+
+
+def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """(median seconds of a run, seconds that the first one took longer)."""
+    times = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        jax.block_until_ready(run())
+        times.append(time.perf_counter() - began)
+    median = statistics.median(times[1:])
+    return median, times[0] - median
+
+
+def go_ucb(repeats: int) -> dict[str, Any]:
+    """A run of 8 + 64 evaluations on f2 in 20 dimensions, and ten seeds of it, both ways."""
+    problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GOUCB(initial=8)
+    keys = jax.random.split(jax.random.key(0), SEEDS)
+    one, compiling = seconds(lambda: run_box(optimizer, problem, problem.box, keys[0], 72), repeats)
+    row: dict[str, Any] = dict(run_seconds=one, compile_seconds=compiling)
+    print(f"go_ucb, f2, 72 evaluations     {one:6.2f} s, compile {compiling:.1f} s   [< 20 s]", flush=True)
+    for strategy in ("vmap", "threads"):
+        together = partial(run_box, optimizer, problem, problem.box, keys, 72, strategy=strategy)
+        many, compiling = seconds(together, repeats)
+        row[strategy] = dict(run_seconds=many, compile_seconds=compiling, times_one_seed=many / one)
+        print(
+            f"  {SEEDS} seeds, {strategy:7s}             {many:6.2f} s, {many / one:.1f} times one   [< 8]",
+            flush=True,
+        )
+    return row
+
+
+def gp_ei(repeats: int) -> dict[str, Any]:
+    """An evaluation of GP-EI, fit and ask, after 200 observations in 20 dimensions (capacity 256)."""
+    problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GPBandit(initial=200)
+    state = optimizer.init(problem.box, jax.random.key(0), 256)
+    ys = jax.vmap(problem.value)(state.initial)
+    ask, tell = jax.jit(optimizer.ask), jax.jit(optimizer.tell)
+    every = BoxQuery(state.initial, jnp.ones(200, bool))
+    state, _ = tell(state, every, ys, jax.random.key(1))
+    steps = iter(range(1000))
+
+    def step() -> Any:
+        nonlocal state
+        key = jax.random.key(next(steps))
+        query = ask(state, key)
+        state, info = tell(state, query, jax.vmap(problem.value)(query.x), key)
+        return info
+
+    median, compiling = seconds(step, max(repeats, 10))
+    print(
+        f"gp_ei, 200 observations, d 20  {median:6.3f} s a fit and an ask, compile {compiling:.1f} s   [< 0.3 s]",
+        flush=True,
+    )
+    return dict(fit_and_ask_seconds=median, compile_seconds=compiling)
+
+
+def turbo(repeats: int) -> dict[str, Any]:
+    """TuRBO-1 on Ackley's function of 10 inputs, 400 evaluations, 20 seeds: with NOISELESS and as published."""
+    return dict(noiseless=_turbo(NOISELESS, "bounds of no noise"), published=_turbo(Turbo(), "published"))
+
+
+def _turbo(optimizer: Turbo, name: str) -> dict[str, Any]:
+    problem = boxes.ackley(10)
+    keys = jax.random.split(jax.random.key(0), TURBO_SEEDS)
+    began = time.perf_counter()
+    run = jax.block_until_ready(run_box(optimizer, problem, problem.box, keys, 400))
+    total = time.perf_counter() - began
+    gaps = np.asarray(problem.maximum - run.best[:, -1])
+    reached = int((gaps <= 0.1).sum())
+    print(
+        f"turbo, {name:18s}     {reached} of {TURBO_SEEDS} seeds within 0.1 of the maximum (gaps {gaps.min():.3f} to"
+        f" {gaps.max():.3f}), {total / TURBO_SEEDS:.1f} s a seed   [>= 18]",
+        flush=True,
+    )
+    return dict(gaps=gaps.tolist(), reached=reached, seconds_a_seed_with_compilation=total / TURBO_SEEDS)
+
+
+BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
+    parser.add_argument("--repeats", type=cli.count, default=5, help="timed runs, of which the median counts")
+    cli.add_out_file(parser)
+    options = parser.parse_args()
+    files.check_new(options.out, options.overwrite)
+    cli.set_up_jax(cached=False)
+    rows = {name: BENCHMARKS[name](options.repeats) for name in options.only}
+    if options.out is not None:
+        store.write_json(options.out, dict(benchmarks=rows, **environment.describe()))
+        print(f"written to {options.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What decides the claims of BKB (Calandriello, Carratino, Lazaric, Valko, Rosasco, COLT 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from experiments.claims import Found, Source, beside, entry, listed, mean, number, shown
+
+LINEAR_EXPONENT = 0.9  # of the regret between T/2 and T: 1 is linear
+STARVED = 5  # times the exact GP's share of f outside its bars
+
+
+def _over_t(source: Source, method: str, field: str, of: str = "mean") -> dict[str, float]:
+    """A number of a method for each t."""
+    return {
+        t: number(source, "evaluations", t, "methods", method, field, of)
+        for t in entry(source, "evaluations")
+    }
+
+
+def _at(values: dict[str, float], digits: int = 3) -> str:
+    return ", ".join(f"{value:.{digits}f} (t = {t})" for t, value in values.items())
+
+
+def keeps_prior(method: str) -> Callable[[Source], Found]:
+    """Error bars of the unseen half against the exact ones."""
+
+    def check(source: Source) -> Found:
+        ratio = _over_t(source, method, "smallest_ratio_to_exact_unseen")
+        return Found(
+            f"Smallest sd over the exact GP's, mean of the draws: {_at(ratio)}.", min(ratio.values()) >= 0.95
+        )
+
+    return check
+
+
+def follows_exact(source: Source) -> Found:
+    low = _over_t(source, "bkb", "smallest_ratio_to_exact_seen")
+    high = _over_t(source, "bkb", "largest_ratio_to_exact_seen")
+    holds = min(low.values()) >= 0.9 and max(high.values()) <= 1.1
+    return Found(f"sd over the exact GP's: at least {_at(low)}; at most {_at(high)}.", holds)
+
+
+def starves(method: str) -> Callable[[Source], Found]:
+    """The share of the unseen half on which f leaves the error bars."""
+
+    def check(source: Source) -> Found:
+        share = _over_t(source, method, "share_of_f_outside_3_std_unseen")
+        exact = _over_t(source, "exact", "share_of_f_outside_3_std_unseen")
+        return Found(
+            f"Share of the unseen half where f is outside: {_at(share)}; with the exact GP {_at(exact)}.",
+            all(share[t] >= STARVED * exact[t] for t in share),
+        )
+
+    return check
+
+
+def linear_regret(method: str) -> Callable[[Source], Found]:
+    def check(source: Source) -> Found:
+        exponents = {name: mean(source, "algorithms", name, "regret_exponent") for name in (method, "bkb")}
+        return Found(
+            f"Exponents: {listed(list(exponents), list(exponents.values()), 2)}.",
+            exponents[method] >= LINEAR_EXPONENT and exponents["bkb"] < LINEAR_EXPONENT,
+        )
+
+    return check
+
+
+def below_soful(source: Source) -> Found:
+    keys = [("algorithms", name, "regret_ratio") for name in ("bkb", "soful")]
+    return Found(
+        f"R_T / R_T^unif: BKB: {shown(source, *keys[0])}; SOFUL: {shown(source, *keys[1])}.",
+        mean(source, *keys[0]) < mean(source, *keys[1]),
+    )
+
+
+def finds_size(source: Source) -> Found:
+    sizes = {
+        name: mean(beside(source, f"linear_{name}"), "algorithms", "bkb", "dictionary_size")
+        for name in ("slow", "fast", "low_rank")
+    }
+    holds = sizes["slow"] >= 2 * max(sizes["fast"], sizes["low_rank"])
+    return Found(f"Inducing points at T: {listed(list(sizes), list(sizes.values()), 1)}.", holds)
+
+
+def as_unsketched(source: Source) -> Found:
+    ratios = [mean(source, "algorithms", name, "regret_ratio") for name in ("soful", "gp_ucb")]
+    return Found(
+        f"R_T / R_T^unif: {listed(['SOFUL', 'GP-UCB'], ratios, 4)}.", abs(ratios[0] / ratios[1] - 1) <= 0.01
+    )

@@ -1,0 +1,211 @@
+"""Named data sets of the papers, with their checksums checked.
+
+A data set is read from a folder (`find_folder` says which); a file that is not there is downloaded from its
+public source. What comes back is always the real data or an error, never made-up data.
+
+Shapes: A rows (the candidate arms), d columns.
+"""
+
+import bz2
+import hashlib
+import io
+import os
+import tarfile
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pooch
+
+from experiments.results import files
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A public file: its local name, the sha256 of its content (decompressed, LF line ends), and where it comes from."""
+
+    filename: str  # one that ends in .bz2 is kept compressed
+    sha256: str
+    url: str
+    member: str = ""  # the file's name inside the archive at `url`; "" when `url` is the file itself
+    header: str = ""  # its first line as counted in sha256, where public copies differ in that line
+
+
+SOURCES = {
+    "abalone": Source(
+        filename="abalone.data",
+        sha256="de37cdcdcaaa50c309d514f248f7c2302a5f1f88c168905eba23fe2fbc78449f",
+        url="https://archive.ics.uci.edu/static/public/1/abalone.zip",
+        member="abalone.data",
+    ),
+    "cadata": Source(
+        filename="cal_housing.data",
+        sha256="a2b44dcc7e1c9091b43c4f458b25cbd1f7e8068d08edd26bc4703108d3fa6214",
+        url="https://www.dcc.fc.up.pt/~ltorgo/Regression/cal_housing.tgz",
+        member="CaliforniaHousing/cal_housing.data",
+    ),
+}
+
+ABALONE_SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Raw values: `features` [A, d] and `target` [A], float64. `source`: the public file it is."""
+
+    name: str
+    features: np.ndarray
+    target: np.ndarray
+    source: str
+
+
+def load(name: str, data_dir: str | Path | None = None) -> Dataset:
+    """Load a data set by name, downloading its file when the folder lacks it.
+
+    Raises ValueError (unknown name, wrong checksum) or OSError (missing folder, failed download).
+    """
+    if name not in SOURCES:
+        raise ValueError(f"There is no data set called '{name}'; choose one of: {', '.join(SOURCES)}.")
+    source = SOURCES[name]
+    content = read(source, find_folder(data_dir))
+    code_field = _code_sex if name == "abalone" else None
+    table = np.loadtxt(io.BytesIO(content), delimiter=",", converters=code_field, encoding="utf-8")
+    return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=describe(source))
+
+
+def describe(source: Source) -> str:
+    """Which file it is, for summaries; holds no path."""
+    return f"{source.filename} from {source.url}, sha256 {source.sha256} checked"
+
+
+def read(source: Source, folder: Path) -> bytes:
+    """The content of `source`, decompressed and with its checksum checked; downloaded when the folder lacks it.
+
+    Raises ValueError (wrong checksum) or OSError (failed download).
+    """
+    path = folder / source.filename
+    if not path.exists():
+        download(source, path)
+    content = _canonical(_decompressed(path.read_bytes()), source)
+    found = hashlib.sha256(content).hexdigest()
+    if found != source.sha256:
+        raise ValueError(
+            f"{path.name} in {path.parent} is not the published file: the sha256 of its content is {found}, expected "
+            f"{source.sha256}. Delete it to download it again from {source.url}, or name another folder with "
+            "--data-dir or JSKETCH_DATA."
+        )
+    return content
+
+
+def verified(path: Path, sha256: str) -> bytes:
+    """The content of a file. Raises ValueError unless it has this checksum."""
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise ValueError(
+            f"{path.name} in {path.parent} is not the expected file: its sha256 is {found}, not {sha256}."
+        )
+    return content
+
+
+def find_folder(data_dir: str | Path | None = None) -> Path:
+    """The folder that holds the files: `data_dir`, else $JSKETCH_DATA, else ../shared/data beside the
+    repository when it exists, else a per-user cache.
+
+    Raises FileNotFoundError when a folder that was asked for does not exist.
+    """
+    for asked, by in ((data_dir, "--data-dir"), (os.environ.get("JSKETCH_DATA"), "JSKETCH_DATA")):
+        if asked:
+            folder = Path(asked).expanduser()
+            if not folder.is_dir():
+                raise FileNotFoundError(
+                    f"The data folder {folder}, named by {by}, does not exist; create it first."
+                )
+            return folder
+    shared = ROOT.parent / "shared" / "data"
+    return shared if shared.is_dir() else Path(pooch.os_cache("jsketch"))
+
+
+def download(source: Source, path: Path) -> None:
+    """Fetch `source` from the public internet and write it to `path`, if and only if its checksum is right.
+
+    Raises OSError when it cannot be fetched or written, ValueError when the content is not the published one.
+    """
+    remedy = (
+        f"Download {source.url} yourself and put {source.member or 'it'} as {path.name} into {path.parent}, "
+        "or name a folder that has it with --data-dir or JSKETCH_DATA."
+    )
+    print(f"{path.name} is not in {path.parent}: downloading it from {source.url}", flush=True)
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with files.scratch() as scratch:
+            # The archive's own bytes may change; the checksum that counts is the one of its content.
+            fetched = Path(pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch))
+            raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
+            content = _canonical(_decompressed(raw), source)
+    except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
+        raise OSError(f"Could not get {path.name} into {path.parent} ({error}). {remedy}") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != source.sha256:
+        raise ValueError(
+            f"What {source.url} serves as {source.member or path.name} has sha256 {found}, expected {source.sha256}; "
+            f"nothing was written. {remedy}"
+        )
+    try:
+        files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)
+    except OSError as error:
+        raise OSError(f"Could not write {path.name} into {path.parent} ({error}). {remedy}") from error
+
+
+def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Features with mean 0 and standard deviation 1 per column [A, d], and the target scaled to [0, 1] [A].
+
+    Raises ValueError when a column or the target is constant: it carries nothing and cannot be scaled.
+    """
+    constant = np.flatnonzero(np.ptp(dataset.features, axis=0) == 0)
+    if constant.size:
+        raise ValueError(
+            f"Columns {constant.tolist()} of '{dataset.name}' are constant and cannot be scaled; remove them."
+        )
+    low, high = dataset.target.min(), dataset.target.max()
+    if low == high:
+        raise ValueError(f"The target of '{dataset.name}' is constant ({low}): there is nothing to optimize.")
+    features = (dataset.features - dataset.features.mean(axis=0)) / dataset.features.std(axis=0)
+    return features, (dataset.target - low) / (high - low)
+
+
+def _decompressed(content: bytes) -> bytes:
+    """What a bz2 file holds; anything else, and a damaged one, as it is: the checksum will tell."""
+    try:
+        return bz2.decompress(content) if content.startswith(b"BZh") else content
+    except (OSError, ValueError):
+        return content
+
+
+def _canonical(content: bytes, source: Source) -> bytes:
+    """LF line ends, one at the end, and the header that the checksum was made with."""
+    content = content.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
+    if source.header:
+        content = source.header.encode() + b"\n" + content.partition(b"\n")[2]
+    return content
+
+
+def _read_member(archive: Path, member: str) -> bytes:
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            return zipped.read(member)
+    with tarfile.open(archive) as tarred:
+        entry = tarred.extractfile(member)
+        if entry is None:
+            raise KeyError(f"{member} is not a file of the archive")
+        return entry.read()
+
+
+def _code_sex(field: str) -> float:
+    """Every field of Abalone but the first is a number; the first is the letter M, F or I."""
+    return ABALONE_SEX[field] if field in ABALONE_SEX else float(field)

@@ -1,0 +1,123 @@
+"""What all figures are drawn with: one style, lines with bands, axes, and files that are whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # no display is needed, or looked for
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from experiments.figures.styles import METHOD_STYLES
+from experiments.results import files, summaries
+
+Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
+
+STYLE: dict[Any, Any] = {
+    "figure.figsize": (5.6, 3.2),
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 200,
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.5,
+    "legend.frameon": False,
+    "legend.title_fontsize": 8,
+    "svg.hashsalt": "jsketch",  # the same figure has the same bytes
+}
+
+
+def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
+    """A line for the mean and a band for its 95% interval (`summaries.ci95`); no band for one repetition. With `slopes` the
+    legend says the power of x that the mean grows with over the last decade."""
+    for name, (x, values) in curves.items():
+        label, colour, dashes = METHOD_STYLES[name]
+        mean = values.mean(axis=0)
+        power = summaries.log_slope(x, mean) if slopes else math.nan
+        fitted = "" if math.isnan(power) else f", {power:.2f}"
+        axes.plot(x, mean, color=colour, linestyle=dashes, label=label + fitted)
+        if len(values) > 1:
+            half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+
+
+def posterior(axes: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, colour: str) -> None:
+    """Mean and mean +- 3 standard deviations, [P] each, over the points x [P]."""
+    axes.fill_between(x, mean - 3 * std, mean + 3 * std, color=colour, alpha=0.3, linewidth=0)
+    axes.plot(x, mean, color=colour)
+    axes.margins(x=0)
+
+
+def dictionary_marks(axes: Axes, x: np.ndarray) -> None:
+    """A mark on the lower edge at each inducing point."""
+    edge = axes.get_xaxis_transform()
+    axes.plot(
+        x, np.zeros_like(x), "^", color="#D55E00", markersize=4, transform=edge, clip_on=False, zorder=3
+    )
+
+
+def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
+    """The 95% interval of each curve's last value, side by side from x = start on; none for one repetition."""
+    for place, (name, (_, values)) in enumerate(curves.items()):
+        if len(values) > 1:
+            half = summaries.ci95(values[:, -1])
+            axes.errorbar(
+                start + 1.2 * place,
+                values[:, -1].mean(),
+                half,
+                color=METHOD_STYLES[name][1],
+                fmt="o",
+                markersize=3,
+                capsize=2,
+            )
+
+
+def count_axis(axes: Axes) -> None:
+    axes.set_xlabel("evaluations $t$")
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def log_axes(axes: Axes) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("evaluations $t$")
+    # a band that reaches below zero would stretch a log axis over empty decades
+    means = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.get_lines()])
+    axes.set_ylim(bottom=means[means > 0].min() / 2, top=means.max() * 2)
+    plain = FuncFormatter(lambda value, _: f"{value:,g}")
+    axes.xaxis.set_major_formatter(plain)
+    axes.yaxis.set_major_formatter(plain)
+
+
+def finish(figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None) -> None:
+    """Title, a legend beside the plot in the order in which the lines end, and the files."""
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+    handles, labels = axes.get_legend_handles_labels()
+    order = np.argsort([-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable")
+    figure.legend(
+        [handles[i] for i in order], [labels[i] for i in order], loc="outside right center", title=legend
+    )
+    save(figure, path)
+
+
+def save(figure: plt.Figure, path: Path) -> None:
+    """The picture as PNG at `path` and as SVG beside it, each whole or not at all."""
+    for kind, metadata in (("svg", {"Date": None}), ("png", None)):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, metadata=metadata)
+        files.write(path.with_suffix(f".{kind}"), buffer.getvalue())
+    plt.close(figure)

@@ -1,0 +1,282 @@
+"""The figures of the experiments: one style, one colour per algorithm throughout, mean and 95% band, PNG and SVG.
+
+Most functions draw `curves`, a dict from algorithm name to (x [P], values [R, P]): P points, R repetitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from experiments.figures import drawing
+from experiments.figures.drawing import (
+    STYLE,
+    Curves,
+    count_axis,
+    end_intervals,
+    finish,
+    lines,
+    log_axes,
+    save,
+)
+from experiments.figures.styles import METHOD_STYLES
+from experiments.results import summaries
+
+SLOPES = "method, slope"  # of a legend that says the fitted powers
+
+
+def regret(
+    path: Path, curves: Curves, title: str, xlabel: str = "evaluations $t$", ylabel: str = "regret $R_t$"
+) -> None:
+    """Cumulative regret against t."""
+    streams(path, curves, title, ylabel, xlabel)
+
+
+def regret_ratio(path: Path, curves: Curves, title: str) -> None:
+    """Cumulative regret over the expected regret of the uniform policy, R_t / R_t^unif, against t."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        lines(axes, curves)
+        count_axis(axes)
+        # the first evaluations may be far above the uniform policy's and would flatten the rest
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1.5))
+        axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
+        finish(figure, axes, path, title)
+
+
+def simple_regret(path: Path, curves: Curves, title: str) -> None:
+    """Regret of the best arm evaluated so far, against t."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        lines(axes, curves)
+        count_axis(axes)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("simple regret (rewards in [0, 1])")
+        finish(figure, axes, path, title)
+
+
+def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) -> None:
+    """Regret ratios against t, a panel for each entry, three in a row, on one scale."""
+    rows = -(-len(panels) // 3)
+    size = {"figure.figsize": (9.0, 0.6 + 2.3 * rows)}
+    with plt.rc_context(STYLE | size):
+        figure, grid = plt.subplots(rows, min(3, len(panels)), sharex=True, sharey=True, squeeze=False)
+        for axes, (name, curves) in zip(grid.flat, panels.items(), strict=False):
+            lines(axes, curves)
+            axes.set_title(name, loc="left")
+            axes.set_ylim(0, 1)
+            axes.set_xlim(left=0)
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        for axes in list(grid.flat)[len(panels) :]:
+            axes.set_visible(False)
+        figure.supxlabel("evaluations $t$")
+        figure.supylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
+        figure.suptitle(title, x=0.01, ha="left")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+        save(figure, path)
+
+
+def cumulative_regret_panels(
+    path: Path,
+    panels: Mapping[str, Curves],
+    uniform: Mapping[str, float],
+    explored: Mapping[str, int],
+    title: str,
+) -> None:
+    """Cumulative regret against t, a panel for each function, with the expected regret of the uniform policy, of which
+    `uniform` is one step's, and a line where the `explored` uniform evaluations end."""
+    label, colour, dashes = METHOD_STYLES["uniform"]
+    with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
+        figure, grid = plt.subplots(1, len(panels), squeeze=False)
+        for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
+            steps = np.arange(1, len(next(iter(curves.values()))[0]) + 1)
+            axes.plot(steps, steps * uniform[name], color=colour, linestyle=dashes, label=label)
+            lines(axes, curves)
+            axes.axvline(explored[name], color="0.8", linewidth=0.8, zorder=0)
+            axes.set_title(f"${name[0]}_{name[1:]}$", loc="left")
+            count_axis(axes)
+            # methods that leave for corners would flatten the rest
+            axes.set_ylim(0, 1.5 * steps[-1] * uniform[name])
+        grid.flat[0].set_ylabel("cumulative regret")
+        figure.suptitle(title, x=0.01, ha="left")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+        save(figure, path)
+
+
+def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title: str) -> None:
+    """Mean cumulative regret against t, a panel for each classifier, a line where the `explored` first evaluations end, and
+    beside the curves the 95% interval of each at the end: bands of seven methods would hide each other."""
+    with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
+        figure, grid = plt.subplots(1, len(panels), squeeze=False)
+        for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
+            last = next(iter(curves.values()))[0][-1]
+            lines(
+                axes, {method: (t, values.mean(0, keepdims=True)) for method, (t, values) in curves.items()}
+            )
+            end_intervals(axes, curves, last + 1.5)
+            axes.axvline(explored, color="0.8", linewidth=0.8, zorder=0)
+            axes.set_title(name, loc="left")
+            axes.set_ylim(bottom=0)
+            count_axis(axes)
+            axes.set_xticks(np.arange(0, last + 1, 10))
+        grid.flat[0].set_ylabel("cumulative regret (accuracy)")
+        figure.suptitle(title, x=0.01, ha="left")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+        save(figure, path)
+
+
+def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
+    """Run time in seconds, without compilation, against t on log axes, with the fitted power of t in the legend."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        lines(axes, curves, slopes=True)
+        log_axes(axes)
+        seeds = "one seed" if side_by_side == 1 else f"{side_by_side} seeds side by side"
+        axes.set_ylabel(f"run time of {seeds} (s)")
+        finish(figure, axes, path, title, SLOPES)
+
+
+def streams(
+    path: Path,
+    curves: Curves,
+    title: str,
+    ylabel: str,
+    xlabel: str,
+    log: bool = False,
+    slopes: bool = False,
+) -> None:
+    """Anything measured along a stream, against examples or seconds; a curve that stops early ends in a dot."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        lines(axes, curves, slopes)
+        if log:
+            log_axes(axes)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(4))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        last = max(x[-1] for x, _ in curves.values())
+        for name, (x, values) in curves.items():
+            if x[-1] < last and not log:
+                axes.scatter(x[-1], values.mean(0)[-1], color=METHOD_STYLES[name][1], s=16)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        finish(figure, axes, path, title, SLOPES if slopes else None)
+
+
+def batch_size(path: Path, curves: Curves, title: str) -> None:
+    """Size of the batch in which evaluation t was made, against t, on log axes."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        lines(axes, curves)
+        log_axes(axes)
+        axes.set_ylabel("batch size (evaluations)")
+        finish(figure, axes, path, title)
+
+
+def dictionary_size(path: Path, curves: Curves, title: str) -> None:
+    """Inducing points (distinct arms, for exact posteriors) after evaluation t, against t."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        lines(axes, curves)
+        count_axis(axes)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("dictionary size (points)")
+        finish(figure, axes, path, title)
+
+
+def posterior(
+    path: Path,
+    x: np.ndarray,
+    mean: np.ndarray,
+    std: np.ndarray,
+    title: str,
+    observed: tuple[np.ndarray, np.ndarray],
+    dictionary: np.ndarray,
+    truth: np.ndarray | None = None,
+) -> None:
+    """A posterior over one input: mean [P] and +- 3 standard deviations [P] at x [P], the evaluations (x [t], y [t]), and a
+    tick for each inducing point [m]; the function itself where it is known."""
+    with plt.rc_context(STYLE | {"axes.grid": False}):
+        figure, axes = plt.subplots()
+        drawing.posterior(axes, x, mean, std, METHOD_STYLES["bkb"][1])
+        axes.plot(*observed, ".", color="0.25", markersize=3)
+        if truth is not None:
+            axes.plot(x, truth, color="black", linewidth=0.9)
+        drawing.dictionary_marks(axes, dictionary)
+        axes.set_xlabel("$x$")
+        axes.set_ylabel("posterior mean ± 3 sd")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+        save(figure, path)
+
+
+def heat_map(
+    path: Path,
+    table: np.ndarray,
+    rows: Sequence[float],
+    columns: Sequence[float],
+    names: tuple[str, str],
+    title: str,
+    half: np.ndarray | None = None,
+    value: str = "regret ratio  $R_T\\,/\\,R_T^{\\mathrm{unif}}$",
+) -> None:
+    """A number [R,C] for each pair of two hyperparameters, `names` of (rows, columns); the least one framed. `half` [R,C] is
+    the half width of its 95% interval. Values that are missing (NaN) are left white."""
+    size = {
+        "figure.figsize": (1.9 + 0.75 * max(len(columns), 3), 1.3 + 0.5 * max(len(rows), 2)),
+        "axes.grid": False,
+    }
+    with plt.rc_context(STYLE | size):
+        figure, axes = plt.subplots()
+        drawn = axes.imshow(table, cmap="cividis", aspect="auto", origin="lower")
+        middle = (np.nanmin(table) + np.nanmax(table)) / 2
+        for (row, column), number in np.ndenumerate(table):
+            if np.isfinite(number):
+                wide = (
+                    ""
+                    if half is None or not np.isfinite(half[row, column])
+                    else f"\n± {half[row, column]:.2g}"
+                )
+                ink = "black" if number > middle else "white"
+                axes.text(column, row, f"{number:.3g}{wide}", ha="center", va="center", color=ink, fontsize=7)
+        if np.isfinite(table).any():
+            row, column = np.unravel_index(np.nanargmin(table), table.shape)
+            frame = Rectangle(
+                (float(column) - 0.5, float(row) - 0.5), 1, 1, fill=False, color="#D55E00", linewidth=2.5
+            )
+            frame.set_clip_on(False)
+            axes.add_patch(frame)
+        axes.set_xticks(range(len(columns)), [f"{number:g}" for number in columns])
+        axes.set_yticks(range(len(rows)), [f"{number:g}" for number in rows])
+        axes.set_xlabel(names[1])
+        axes.set_ylabel(names[0])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        figure.colorbar(drawn, label=value).outline.set_visible(False)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+        save(figure, path)
+
+
+def along_number(path: Path, values: np.ndarray, x: Sequence[float], name: str, title: str) -> None:
+    """Final regret ratio against one hyperparameter, of values [S,P] of S seeds at its values x [P]: mean and 95% band."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        mean = values.mean(0)
+        half = [summaries.ci95(column) for column in values.T]
+        axes.errorbar(
+            x, mean, half if len(values) > 1 else None, color="#0072B2", marker="o", markersize=4, capsize=2
+        )
+        if min(x) > 0 and max(x) / min(x) >= 10:
+            axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(name)
+        axes.set_ylabel("regret ratio  $R_T\\,/\\,R_T^{\\mathrm{unif}}$")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+        save(figure, path)

@@ -1,0 +1,125 @@
+"""What decides the claims of GO-UCB (Liu, Wang, ICML 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from experiments.claims import Found, Source, half, listed, mean, shown, written
+
+CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
+OTHERS = (*CLASSICAL, "turbo")
+FLAT = 0.01  # regret a step over the uniform policy's
+STEADY = 0.75  # regret a step at the end over that of the whole run
+BENT = 0.5  # regret a step after the bend over that before it
+
+
+def _key(function: str, name: str, field: str) -> tuple[str, ...]:
+    return "functions", function, "algorithms", name, field
+
+
+def _ratios(source: Source, function: str, names: tuple[str, ...], field: str) -> list[float]:
+    return [mean(source, *_key(function, name, field)) for name in names]
+
+
+def best_on(function: str) -> Callable[[Source], Found]:
+    def check(source: Source) -> Found:
+        names = ("go_ucb", *OTHERS)
+        regrets = _ratios(source, function, names, "cumulative_regret")
+        text = written({n: shown(source, *_key(function, n, "cumulative_regret"), digits=1) for n in names})
+        return Found(f"Cumulative regret: {text}.", regrets[0] == min(regrets))
+
+    return check
+
+
+def small_share(function: str, name: str, field: str, words: str) -> Callable[[Source], Found]:
+    """A share of the uniform policy's regret that counts as none."""
+
+    def check(source: Source) -> Found:
+        [ratio] = _ratios(source, function, (name,), field)
+        return Found(f"Regret a step {words} over the uniform policy's: {ratio:.4f}.", ratio <= FLAT)
+
+    return check
+
+
+def least_bars(source: Source) -> Found:
+    names = ("go_ucb", *OTHERS)
+    widths = [half(source, *_key("f1", name, "cumulative_regret")) for name in names]
+    return Found(f"Half widths: {listed(names, widths, 2)}.", widths[0] == min(widths))
+
+
+def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Found]:
+    """Regret grows linearly: as much a step at the end as before."""
+
+    def check(source: Source) -> Found:
+        last = _ratios(source, function, names, "ratio_last_10")
+        whole = _ratios(source, function, names, "regret_ratio")
+        shares = [a / b for a, b in zip(last, whole, strict=True)]
+        return Found(
+            f"Regret a step of the last ten over that of the whole run: {listed(names, shares, 2)}.",
+            min(shares) >= STEADY,
+        )
+
+    return check
+
+
+def smaller_gap(source: Source) -> Found:
+    gaps = []
+    for function in ("f2", "f3"):
+        ours, *others = _ratios(source, function, ("go_ucb", *OTHERS), "regret_ratio")
+        gaps.append(min(others) - ours)
+    return Found(
+        f"Next best regret ratio minus GO-UCB's: {listed(('f2', 'f3'), gaps)}.", 0 < gaps[1] < gaps[0]
+    )
+
+
+def _more(source: Source, problem: str) -> tuple[str, list[tuple[float, float]]]:
+    """Paired differences to GO-UCB in cumulative regret, as text and as intervals."""
+    keys = [("problems", problem, "algorithms", name, "more_than_go_ucb") for name in OTHERS]
+    text = written({key[3]: shown(source, *key, digits=3) for key in keys})
+    return text, [
+        (mean(source, *key) - half(source, *key), mean(source, *key) + half(source, *key)) for key in keys
+    ]
+
+
+def similar(problem: str) -> Callable[[Source], Found]:
+    def check(source: Source) -> Found:
+        text, intervals = _more(source, problem)
+        return Found(
+            f"Cumulative regret more than GO-UCB's: {text}.", all(low <= 0 <= high for low, high in intervals)
+        )
+
+    return check
+
+
+def much_better(problem: str) -> Callable[[Source], Found]:
+    def check(source: Source) -> Found:
+        text, intervals = _more(source, problem)
+        return Found(f"Cumulative regret more than GO-UCB's: {text}.", all(low > 0 for low, _ in intervals))
+
+    return check
+
+
+def better_throughout(data: str) -> Callable[[Source], Found]:
+    def check(source: Source) -> Found:
+        parts = [
+            (model, *_more(source, f"{model}-{data}"))
+            for model in ("random_forest", "mlp", "gradient_boosting")
+        ]
+        text = " | ".join(f"{model.replace('_', ' ')}: {words}" for model, words, _ in parts)
+        holds = all(low + high > 0 for *_, intervals in parts for low, high in intervals)
+        return Found(f"Cumulative regret more than GO-UCB's: {text}.", holds)
+
+    return check
+
+
+def bends(source: Source) -> Found:
+    keys = [("problems", "mlp-breast_cancer", "algorithms", name) for name in ("turbo", *CLASSICAL)]
+    before = [mean(source, *key, "regret_per_step_until_23") for key in keys]
+    after = [mean(source, *key, "regret_per_step_after_23") for key in keys]
+    names = [key[-1] for key in keys]
+    holds = after[0] <= BENT * before[0] and all(
+        b > BENT * a for a, b in zip(before[1:], after[1:], strict=True)
+    )
+    return Found(
+        f"Regret a step until t = 23: {listed(names, before)}; after: {listed(names, after)}.", holds
+    )

@@ -1,0 +1,1 @@
+"""One page that says whether the papers hold."""

@@ -1,0 +1,150 @@
+"""Builds one page that says whether the papers hold: their claims beside our figures and numbers.
+
+    scripts/report                      # report/index.html from results/
+    scripts/report --results DIR --out DIR
+
+Every figure and claim of the four papers has the paper's statement, our figure, our number, a verdict (confirmed, differs,
+not run) by a rule that the page states, and how the results were made. Nothing is run. Any browser opens it from disk.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments import cli
+from experiments.claims import Experiment, Missing, Outcome, Paper, judge, read
+from experiments.report import markup
+from experiments.report.papers import PAPERS
+from experiments.results import environment, files
+
+TITLE = "Do the papers hold?"
+PICTURES = "figures"
+
+
+class Section(NamedTuple):
+    """One experiment, judged."""
+
+    experiment: Experiment
+    outcomes: list[Outcome]
+
+
+def judged(paper: Paper, root: Path) -> list[Section]:
+    """All claims of a paper with their verdicts, from the folders under `root`."""
+    return [
+        Section(part, [judge(claim, root / part.folder) for claim in part.claims])
+        for part in paper.experiments
+    ]
+
+
+def provenance(folder: Path) -> dict[str, Any]:
+    """How the results of a folder were made, in words; empty where there are none that can be read."""
+    try:
+        summary = read(folder).summary
+    except (Missing, ValueError, OSError):
+        return {}
+    made, config = _fields(summary.get("commit")), _fields(summary.get("config"))
+    seeds = next(
+        (part[name] for part in (summary, config) for name in ("seeds", "repetitions") if name in part), None
+    )
+    changed: dict[Any, str] = {True: " (with changes that were not committed)", False: " (clean)"}
+    found = {
+        "data": summary.get("data"),
+        "seeds": seeds,
+        "commit": f"{made['hash']}{changed.get(made.get('dirty'), '')}" if made.get("hash") else None,
+        "date": summary.get("date"),
+        "versions": _listed(summary.get("versions")),
+        "hardware": _listed(summary.get("hardware")),
+        "dtype": summary.get("dtype"),
+    }
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def _fields(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _listed(value: Any) -> str:
+    fields = _fields(value).items()
+    parts = ((name, ", ".join(map(str, v)) if isinstance(v, list) else v) for name, v in fields)
+    return "; ".join(f"{name.replace('_', ' ')} {value}" for name, value in parts)
+
+
+def pictures(part: Experiment, folder: Path, out: Path) -> list[str]:
+    """Copies the figures of an experiment beside the page; their HTML. A picture that cannot be read is said."""
+    found = []
+    for figure in part.figures:
+        file = folder / figure.file
+        if not file.is_file():
+            continue
+        name = f"{part.folder.replace('/', '-')}-{figure.file}"
+        try:
+            shown = markup.picture(f"{PICTURES}/{name}", file, figure.alt)
+        except ValueError as error:
+            found.append(f"<p>{markup.text(str(error))}: it is not shown.</p>\n")
+            continue
+        files.write(out / PICTURES / name, file.read_bytes())
+        found.append(shown)
+    return found
+
+
+def build(root: Path, out: Path) -> dict[str, list[Section]]:
+    """Writes out/index.html and the pictures beside it; the sections of each paper.
+
+    Raises FileNotFoundError when `root` is no folder, and ValueError or OSError when `out` cannot be written.
+    """
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {root}: run an experiment first, or name it with --results."
+        )
+    files.check_folder(out)
+    sections = {paper.name: judged(paper, root) for paper in PAPERS}
+    body = [
+        markup.counts(
+            {
+                (p.name, markup.anchor(p.name)): [o for s in sections[p.name] for o in s.outcomes]
+                for p in PAPERS
+            }
+        )
+    ]
+    for paper in PAPERS:
+        body.append(
+            f'<h2 id="{markup.anchor(paper.name)}">{markup.text(f"{paper.name}: {paper.title}")}</h2>'
+        )
+        for part, outcomes in sections[paper.name]:
+            folder = root / part.folder
+            body.append(markup.experiment(part, outcomes, pictures(part, folder, out), provenance(folder)))
+    intro = (
+        "<p>Each figure and claim of the four papers, in our words, beside what was measured here. The rule under a claim"
+        " decides its verdict; the numbers are read from the saved results. Intervals are 95%, over seeds.</p>"
+        f"<p>Built at commit <code>{markup.text(_commit())}</code>.</p>"
+    )
+    files.write(out / "index.html", markup.page(TITLE, intro, "\n".join(body)).encode())
+    return sections
+
+
+def _commit() -> str:
+    made = environment.commit()
+    return f"{made['hash']}{' with changes' if made['dirty'] is True else ''}"
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument(
+        "--results", type=Path, default=environment.ROOT / "results", help="folder of all results"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("report"), help="folder of the page (default: report)"
+    )
+    options = parser.parse_args()
+    sections = build(options.results, options.out)
+    for name, parts in sections.items():
+        verdicts = [outcome.verdict for part in parts for outcome in part.outcomes]
+        said = ", ".join(f"{verdicts.count(word)} {word}" for word in markup.VERDICTS if word in verdicts)
+        print(f"{name:8s}{said}")
+    print(f"{options.out / 'index.html'} opens in any browser")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What experiments leave behind: files, summaries and tables, and folders with one writer."""

@@ -1,0 +1,104 @@
+"""Where results come from: commit, versions and hardware of this process."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("jax", "jaxlib", "numpy", "flax", "jsketch")
+
+
+def describe() -> dict[str, Any]:
+    """Day, commit, versions and hardware of this process, for the summary. Holds no path and no host name."""
+    day = datetime.now(UTC).date().isoformat()
+    return {
+        "date": day,
+        "commit": commit(),
+        "versions": versions(),
+        "hardware": hardware(),
+        "dtype": _float_dtype(),
+    }
+
+
+def commit() -> dict[str, Any]:
+    """{"hash": ..., "dirty": whether the code differs from it}; "unknown" outside a git checkout."""
+    revision = _git("rev-parse", "HEAD")
+    if revision is None:
+        return {"hash": "unknown", "dirty": "unknown"}
+    # Only what can change a result counts; the results of an earlier run lying about do not.
+    changes = _git("status", "--porcelain", "--", "jsketch", "experiments", "pyproject.toml")
+    return {"hash": revision, "dirty": bool(changes)}
+
+
+def code() -> str:
+    """The commit in one word; "-dirty" when the code differs from it."""
+    now = commit()
+    return f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def hardware() -> dict[str, Any]:
+    """CPU model, cores this process may use, memory in GB (1e9 bytes), and jax's devices."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text().splitlines()
+        model = next(
+            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model
+        )
+    try:
+        memory: float | str = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
+    except (AttributeError, ValueError, OSError):  # not every system can say
+        memory = "unknown"
+    return {
+        "cpu": model,
+        "cores": usable_cores(),
+        "memory_gb": memory,
+        "devices": [f"{device.platform}: {device.device_kind}" for device in jax.devices()],
+    }
+
+
+def peak_memory() -> int:
+    """The most bytes of memory that this process has held."""
+    # not there on Windows
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _git(*arguments: str) -> str | None:
+    """git's answer in this repository, or None when there is no git, no repository or no commit."""
+    try:
+        answer = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
+    except OSError:
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def _float_dtype() -> str:
+    return str(jax.numpy.zeros(()).dtype)

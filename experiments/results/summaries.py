@@ -1,0 +1,33 @@
+"""Numbers over runs: means, their 95% intervals, and fitted powers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def ci95(values: Sequence[float] | np.ndarray) -> float:
+    """Half width of the 95% interval of the mean over runs: 1.96 sd / sqrt(n), sd the sample one (n - 1).
+
+    The normal quantile is the papers' convention; for 10 runs Student's would be 2.26. NaN for a single run.
+    """
+    values = np.asarray(values, dtype=float)
+    return float(1.96 * values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+
+
+def describe(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
+    """{mean, values} over seeds, with ci95 when asked for (null in the file for a single seed)."""
+    values = np.asarray(values, dtype=float)
+    interval = {"ci95": ci95(values) if values.size > 1 else None} if ci else {}
+    return {"mean": float(values.mean()), **interval, "values": values.tolist()}
+
+
+def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
+    """Slope of log y on log x over the last decades of x, by least squares: the power of x that y grows with.
+
+    Points where x or y is not above 0 are left out. NaN for fewer than two.
+    """
+    kept = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
+    return float(np.polyfit(np.log(x[kept]), np.log(y[kept]), 1)[0]) if kept.sum() > 1 else float("nan")

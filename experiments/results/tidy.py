@@ -1,0 +1,175 @@
+"""Results as tables: what every experiment and sweep leaves behind, and how to read it without running anything.
+
+A folder of results holds
+
+    curves.parquet    a row for each run, metric and point t: problem, algorithm, ..., seed, t, metric, value, with what else
+                      of the configuration differs between the runs
+    summary.parquet   a row for each run: problem, algorithm, the rest of the configuration, seed, and its final numbers
+    summary.json      configuration, commit, versions, hardware, dtype, seeds, and numbers over the seeds
+
+and three lines make a figure of it:
+
+    curves = tidy.load("results/bbkb_2020/abalone").curves
+    mean = curves[curves.metric == "regret_ratio"].groupby(["t", "algorithm"], observed=True).value.mean()
+    mean.unstack().plot()
+
+`curves.attrs` says which experiment made the table, the title of its figures, and what each metric is. Python -m
+experiments.redraw draws the figures again.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from experiments.results import files, store
+
+CURVES, SUMMARY, PROVENANCE = "curves.parquet", "summary.parquet", "summary.json"
+RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
+METRICS = {
+    "regret_ratio": "R_t / R_t^unif, cumulative regret over the expected one of the uniform policy",
+    "simple_regret": "regret of the best arm evaluated so far",
+    "rounds": "rounds (batches) begun up to evaluation t",
+    "batch_size": "evaluations in the batch of evaluation t",
+    "dictionary": "inducing points (distinct arms, for exact posteriors) after the round of evaluation t",
+    "width": "confidence width of the round of evaluation t",
+    "seconds": "wall time up to t, without compilation",
+    "regret": "regret: of evaluation t in a box; cumulative up to example t in a stream",
+    "y": "value observed at evaluation t",
+    "average_loss": "mean squared loss of the predictions up to example t",
+    "error_rate": "share of wrong signs up to example t",
+    "size": "features or points of the forecaster at example t",
+}
+
+
+class Run(NamedTuple):
+    """One run. `arrays` are as in the files of single runs: "t" [P], a curve [P] for each metric, final numbers []."""
+
+    config: Mapping[str, Any]  # "problem" and "algorithm" among it; numbers, words and flags become columns
+    seed: int
+    arrays: Mapping[str, np.ndarray]
+
+
+class Results(NamedTuple):
+    """What a folder holds."""
+
+    curves: pd.DataFrame
+    summary: pd.DataFrame
+    provenance: dict[str, Any]
+
+
+def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> None:
+    """Writes the two tables, each whole or not at all. Raises ValueError for no runs, or one that cannot be told apart."""
+    curves, summary = tables(runs)
+    known = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
+    for name, table in ((CURVES, curves), (SUMMARY, summary)):
+        table.attrs = dict(experiment=experiment, title=title, metrics=known)
+        files.write(folder / name, _parquet(table))
+
+
+def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(curves, summary) of the runs."""
+    if not runs:
+        raise ValueError("there are no runs to make a table of.")
+    configs = _categories(pd.DataFrame([_columns(run.config) | dict(seed=run.seed) for run in runs]))
+    if configs.duplicated().any():
+        twice = configs[configs.duplicated()].iloc[0].to_dict()
+        raise ValueError(f"two runs have the same configuration and seed: {twice}")
+    final = pd.DataFrame(
+        [{name: a.item() for name, a in run.arrays.items() if np.ndim(a) == 0} for run in runs]
+    )
+    pieces = [_points(row, run.arrays) for row, run in enumerate(runs)]
+    points = {name: np.concatenate([piece[name] for piece in pieces]) for name in ("row", *POINT)}
+    told = [name for name in configs if name in RUN or configs[name].nunique(dropna=False) > 1]
+    curves = configs[told].iloc[points.pop("row")].reset_index(drop=True).assign(**points)
+    return _categories(curves), pd.concat([configs, _categories(final)], axis=1)
+
+
+def load(folder: str | Path) -> Results:
+    """The tables and the provenance of a folder. Raises FileNotFoundError when it holds none, and ValueError for damaged
+    ones."""
+    folder = Path(folder)
+    for name in (CURVES, SUMMARY, PROVENANCE):
+        if not (folder / name).exists():
+            raise FileNotFoundError(f"{folder} holds no {name}: it is no folder of finished results.")
+    provenance = store.read_json(folder / PROVENANCE)
+    return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A parquet table. Raises ValueError, naming it, for one that is damaged."""
+    try:
+        return pd.read_parquet(path)
+    except Exception as error:  # bytes that are wrong lead anywhere in pyarrow
+        raise ValueError(f"{path} is damaged ({error}).") from error
+
+
+def load_all(root: str | Path) -> Results:
+    """The results of all folders under `root` in one: a column `folder` in the tables, and provenance by folder."""
+    folders = sorted(path.parent for path in Path(root).rglob(CURVES))
+    if not folders:
+        raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")
+    found = {folder.relative_to(root).as_posix(): load(folder) for folder in folders}
+    curves = pd.concat([r.curves.assign(folder=name) for name, r in found.items()], ignore_index=True)
+    summary = pd.concat([r.summary.assign(folder=name) for name, r in found.items()], ignore_index=True)
+    return Results(curves, summary, {name: r.provenance for name, r in found.items()})
+
+
+def lines(
+    curves: pd.DataFrame, metric: str, by: str = "algorithm"
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """A metric as `experiments.figures.plots` draws it: {algorithm: (t [P], values [S,P])}, in the order of the table."""
+    chosen = curves[curves["metric"] == metric]
+    found = {}
+    for name in chosen[by].unique():
+        table = chosen[chosen[by] == name].pivot(index="seed", columns="t", values="value")
+        found[str(name)] = (table.columns.to_numpy(), table.to_numpy())
+    return found
+
+
+def _columns(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration as columns: problem and algorithm first; lists and what is not set are left to the JSON."""
+    plain = {
+        name: value
+        for name, value in config.items()
+        if name != "seed" and isinstance(value, bool | int | float | str)
+    }
+    return {name: plain[name] for name in ("problem", "algorithm")} | plain
+
+
+def _points(row: int, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    t = arrays["t"]
+    metrics = [name for name, a in arrays.items() if name != "t" and np.ndim(a) == 1]
+    values = [np.asarray(arrays[name], float) for name in metrics]
+    return dict(
+        row=np.full(len(t) * len(metrics), row),
+        t=np.tile(t, len(metrics)),
+        metric=np.repeat(np.array(metrics, str), len(t)),
+        value=np.concatenate(values) if metrics else np.zeros(0),
+    )
+
+
+def _categories(table: pd.DataFrame) -> pd.DataFrame:
+    """Words as categories: a table has few, and repeats them."""
+    words = [name for name in table if isinstance(table[name].dtype, pd.StringDtype | np.dtypes.ObjectDType)]
+    return table.astype({name: "category" for name in words})
+
+
+def _parquet(table: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    # the bytes of floats compress better side by side than number by number
+    split = [name for name in table if name == "value"]
+    table.to_parquet(
+        buffer,
+        index=False,
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=[name for name in table if name not in split],
+        use_byte_stream_split=split,
+    )
+    return buffer.getvalue()

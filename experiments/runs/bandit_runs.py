@@ -1,0 +1,177 @@
+"""The runs of a bandit experiment: seeds side by side, resumed where they were interrupted, summarised and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from experiments import plan_line
+from experiments.figures import plots
+from experiments.results import store, summaries, tidy
+from jsketch import loops
+from jsketch.types import PRNGKey
+
+POINTS = 400  # points of a saved curve
+REPORTS = 50  # progress reports of a run
+SUMMARY_FIELDS = ("final_regret_ratio", "batches", "dictionary_size", "run_seconds", "compile_seconds")
+
+Config = dict[str, Any]
+Runs = dict[str, list[dict[str, np.ndarray]]]
+
+
+def grid(horizon: int) -> np.ndarray:
+    """The evaluations [P] at which curves are saved: evenly spaced, with more at the start for log axes."""
+    count = min(POINTS // 2, horizon)
+    even = np.linspace(1, horizon, count)
+    early = np.geomspace(1, horizon, count)
+    return np.unique(np.concatenate([even, early]).astype(int))
+
+
+def keys_of(root_seed: int, seeds: list[int]) -> PRNGKey:
+    """A key for each seed, [S], whatever the others are."""
+    return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(root_seed), seed))(jnp.asarray(seeds))
+
+
+def run_chunk(
+    bandit: Any,
+    problem: Any,
+    seeds: list[int],
+    config: Config,
+    folder: Path,
+    bar: tqdm,
+    states: Callable[[int], Any] | None = None,
+) -> None:
+    """Runs some seeds side by side, in one call, and saves each; `states` makes the state that a seed starts from."""
+    keys = keys_of(config["root_seed"], seeds)
+    times: list[tuple[float, float]] = []
+
+    def progress(evaluations: int, seconds: float) -> None:
+        times.append((evaluations / len(seeds), seconds))
+        bar.n = evaluations
+        bar.refresh()
+
+    result = loops.run_seeds(
+        bandit,
+        problem,
+        keys,
+        config["horizon"],
+        workers=config["seeds_side_by_side"],
+        on_progress=progress,
+        reports=REPORTS,
+        states=None if states is None else [states(seed) for seed in seeds],
+    )
+    time_at, time_seconds = np.array(times).T
+    for row, seed in enumerate(seeds):
+        arrays = recorded(jax.tree.map(lambda a, row=row: a[row], result.trace), problem.mean_reward)
+        arrays |= dict(
+            seconds=np.interp(arrays["t"], time_at, time_seconds).astype(np.float32),
+            run_seconds=np.asarray(result.run_seconds),
+            compile_seconds=np.asarray(result.compile_seconds if row == 0 else 0.0),
+        )
+        store.write_npz(store.run_path(folder, config["algorithm"], seed), arrays)
+
+
+def recorded(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.ndarray]:
+    """What is kept of one run, of its trace [T]: curves at the points of `grid`, and final numbers."""
+    t = grid(len(trace.regret))
+    at = t - 1
+    ratio = np.asarray(loops.regret_ratio(trace.regret, mean_reward))
+    simple = np.minimum.accumulate(np.asarray(trace.regret))
+    rounds, sizes = np.asarray(trace.round) + 1, np.asarray(trace.dictionary_size)
+    return dict(
+        t=t,
+        regret_ratio=ratio[at].astype(np.float32),
+        simple_regret=simple[at].astype(np.float32),
+        rounds=rounds[at].astype(np.int32),
+        batch_size=np.asarray(trace.batch_size)[at].astype(np.int32),
+        dictionary=sizes[at].astype(np.int32),
+        final_regret_ratio=ratio[-1],
+        batches=rounds[-1],
+        dictionary_size=sizes[-1],
+    )
+
+
+def run_algorithm(
+    name: str,
+    bandit: Any,
+    problem: Any,
+    config: Config,
+    folder: Path,
+    seeds: int,
+    states: Callable[[int], Any] | None = None,
+) -> list[dict[str, np.ndarray]]:
+    """All seeds of one algorithm, those already saved in the folder included."""
+    store.claim(folder, name, config)
+    missing = store.missing(folder, name, seeds)
+    if len(missing) < seeds:
+        print(f"{name}: {seeds - len(missing)} of {seeds} seeds are already done")
+    workers = config["seeds_side_by_side"]
+    plan_line.announce([bandit], problem, config["horizon"], len(missing), workers, workers=workers)
+    for begin in range(0, len(missing), workers):
+        chunk = missing[begin : begin + workers]
+        label = f"{name}, seeds {chunk[0] + 1}-{chunk[-1] + 1} of {seeds}"
+        with tqdm(total=len(chunk) * config["horizon"], desc=label, unit="eval", unit_scale=True) as bar:
+            run_chunk(bandit, problem, chunk, config, folder, bar, states)
+    return [store.read_run(folder, name, s) for s in range(seeds)]
+
+
+def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
+    """What summary.json says of one algorithm."""
+    column = {field: np.array([float(run[field]) for run in runs]) for field in SUMMARY_FIELDS}
+    return dict(
+        regret_ratio=summaries.describe(column["final_regret_ratio"], ci=True),
+        batches=summaries.describe(column["batches"]),
+        dictionary_size=summaries.describe(column["dictionary_size"]),
+        run_seconds=float(column["run_seconds"].mean()),
+        compile_seconds=float(column["compile_seconds"].sum()),
+    )
+
+
+def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy.Run]:
+    """All runs as `tidy.write` takes them."""
+    return [
+        tidy.Run(dict(problem=problem, **configs[name]), seed, row)
+        for name, rows in runs.items()
+        for seed, row in enumerate(rows)
+    ]
+
+
+def draw(folder: Path) -> None:
+    """regret_ratio.png, time.png, batch_size.png, and dictionary.png where sizes are in the tables in the folder."""
+    curves, summary, _ = tidy.load(folder)
+    title = curves.attrs["title"]
+    plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), title)
+    side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
+    plots.run_time(folder / "time.png", timed(curves), title, side_by_side)
+    plots.batch_size(folder / "batch_size.png", tidy.lines(curves, "batch_size"), title)
+    sizes = {
+        name: (t, values) for name, (t, values) in tidy.lines(curves, "dictionary").items() if values.any()
+    }
+    if sizes:
+        plots.dictionary_size(folder / "dictionary.png", sizes, title)
+
+
+def timed(curves: pd.DataFrame) -> plots.Curves:
+    """Seconds against t, without what lies before the first progress report, where nothing was measured."""
+    return tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
+
+
+def print_table(summary: dict[str, Any]) -> None:
+    """Final regret ratio, batches, dictionary size and seconds of every algorithm."""
+    print(
+        f"\n{'algorithm':18s} {'R_T / R_T^unif':>18s} {'batches':>9s} {'dictionary':>10s} {'run s':>8s} {'compile s':>9s}"
+    )
+    for name, row in summary.items():
+        ci = row["regret_ratio"]["ci95"]
+        interval = f"+- {ci:.4f}" if ci is not None else ""
+        print(
+            f"{name:18s} {row['regret_ratio']['mean']:8.4f} {interval:>9s} {row['batches']['mean']:9.1f} "
+            f"{row['dictionary_size']['mean']:10.1f} {row['run_seconds']:8.2f} {row['compile_seconds']:9.2f}"
+        )

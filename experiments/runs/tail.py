@@ -1,0 +1,55 @@
+"""How far below the maximum GP-EI ends, over many seeds: the tail tells more than the mean.
+
+python -m experiments.runs.tail                       with the prior and by maximum likelihood
+python -m experiments.runs.tail --seeds 80 --only prior
+
+Measured, 40 seeds: Hartmann's function of six inputs, 60 evaluations, by maximum likelihood 5 runs end more than 0.5 below
+the maximum (median 0.076), with the prior on lengthscales 1 (median 0.003); Branin's, 30 evaluations, none (medians 0.005
+and 0.006, means 0.008 and 0.011).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import cli
+from jsketch.box import GPBandit, prior
+from jsketch.loops.box import run_box
+from jsketch.problems import boxes
+
+PROBLEMS = {"hartmann6": (boxes.hartmann6, 60), "branin": (boxes.branin, 30)}
+PRIORS = {"prior": prior.Prior(), "likelihood": None, "noise": prior.Prior(noise=prior.NOISE)}
+
+
+def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -> np.ndarray:
+    """The maximum less the best value of each run, [seeds], under the keys `first`, first + 1, ..."""
+    make, horizon = PROBLEMS[name]
+    problem = make()
+    keys = jax.vmap(jax.random.key)(first + jnp.arange(seeds, dtype=jnp.int32))
+    optimizer = GPBandit(prior=PRIORS[chosen])
+    run = run_box(optimizer, problem, problem.box, keys, horizon, strategy="threads")
+    return np.asarray(problem.maximum - run.best[:, -1])
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(PRIORS), default=["likelihood", "prior"])
+    parser.add_argument("--seeds", type=cli.count, default=40)
+    parser.add_argument("--first", type=int, default=0, help="number of the first seed")
+    options = parser.parse_args()
+    cli.set_up_jax()
+    for name in PROBLEMS:
+        for chosen in options.only:
+            found = regrets(name, chosen, options.seeds, options.first)
+            print(
+                f"{name:10s} {chosen:10s} median {np.median(found):.4f}, mean {found.mean():.4f}, largest {found.max():.3f},"
+                f" above 0.5: {(found > 0.5).sum()} of {options.seeds}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

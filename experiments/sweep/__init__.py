@@ -1,0 +1,1 @@
+"""An algorithm with every combination of some of its numbers, and every seed."""

@@ -1,0 +1,172 @@
+"""The runs of a sweep: one compiled program for all configurations and seeds, and a file for each run as it is done."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from experiments.results import store
+from experiments.runs import bandit_runs
+from jsketch import loops
+from jsketch.loops.rollout import start
+
+REPORTS = 10  # progress reports of a run
+FINAL = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")
+
+
+class Task(NamedTuple):
+    """One run: a configuration, as a row of the sweep, under a seed."""
+
+    row: int
+    seed: int
+
+
+class Job(NamedTuple):
+    """What all runs of a sweep share."""
+
+    bandits: Sequence[Any]  # one for each row, alike but for their numbers
+    problem: Any
+    horizon: int
+    folder: Path
+    commit: str  # the code that makes the runs
+    bar: tqdm
+
+
+def path(folder: Path, task: Task) -> Path:
+    """The file of one run."""
+    return store.run_path(folder, f"row{task.row:04d}", task.seed)
+
+
+def key(seed: int | jax.Array) -> jax.Array:
+    """The key of a seed, the same in all rows: every configuration meets the same noise."""
+    return jax.random.fold_in(jax.random.key(0), seed)
+
+
+def save(job: Job, task: Task, trace: loops.Trace | None, seconds: float, compile_seconds: float) -> None:
+    """Writes one finished run; of one that was not finite (`trace` None) only that it failed."""
+    if trace is None:
+        arrays: dict[str, Any] = dict(t=np.zeros(0, int)) | dict.fromkeys(FINAL, np.asarray(np.nan))
+    else:
+        arrays = bandit_runs.recorded(trace, job.problem.mean_reward)
+        arrays |= dict(final_simple_regret=np.asarray(np.asarray(trace.regret).min()))
+    arrays |= dict(
+        failed=np.asarray(trace is None),
+        run_seconds=np.asarray(seconds),
+        compile_seconds=np.asarray(compile_seconds),
+        commit=np.asarray(job.commit),
+    )
+    store.write_npz(path(job.folder, task), arrays)
+
+
+def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
+    """A program of one run, on `workers` threads at a time."""
+    lock = threading.Lock()
+
+    def one(task: Task) -> None:
+        reported = 0
+
+        def progress(evaluations: int, _: float) -> None:
+            nonlocal reported
+            with lock:
+                job.bar.update(evaluations - reported)
+            reported = evaluations
+
+        try:
+            run = loops.run(
+                job.bandits[task.row],
+                job.problem,
+                key(task.seed),
+                job.horizon,
+                strategy="threads",
+                workers=1,
+                on_progress=progress,
+                reports=REPORTS,
+            )
+        except FloatingPointError:
+            save(job, task, None, 0.0, 0.0)
+            progress(job.horizon, 0.0)
+        else:
+            save(job, task, run.trace, run.run_seconds, run.compile_seconds)
+
+    one(tasks[0])  # alone: the others would wait for its compilation, and count that as running
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(one, tasks[1:]):
+            pass
+
+
+@partial(jax.jit, static_argnames="horizon", donate_argnames="progress")
+def _segment(
+    bandits: Any, problem: Any, keys: jax.Array, progress: Any, until: jax.Array, horizon: int
+) -> loops.Progress:
+    def one(bandit: Any, key: jax.Array, progress: loops.Progress) -> loops.Progress:
+        return loops.rollout(bandit, problem, key, horizon, progress, until)
+
+    return jax.vmap(one)(bandits, keys, progress)
+
+
+@partial(jax.jit, static_argnames="horizon")
+def _start(bandits: Any, problem: Any, keys: jax.Array, horizon: int) -> loops.Progress:
+    return jax.vmap(lambda bandit, key: start(bandit, problem, key, horizon))(bandits, keys)
+
+
+def compiled_programs() -> int:
+    """Programs that the runs of sweeps have compiled in this process."""
+    own = sum(f._cache_size() for f in (_segment, _start))  # type: ignore[attr-defined]
+    return loops.compiled_programs() + own
+
+
+def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> loops.Progress:
+    """The runs of the tasks side by side in one program, [R] of each; the capacity grows when one of them needs it."""
+    bandits = jax.tree.map(lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in tasks])
+    keys = jax.vmap(key)(jnp.asarray([task.seed for task in tasks]))
+    progress = _start(bandits, job.problem, keys, job.horizon)
+    until = 0
+    while True:
+        until = min(job.horizon, max(until, int(progress.t.min())) + max(1, job.horizon // REPORTS))
+        progress = _segment(bandits, job.problem, keys, progress, jnp.asarray(until), job.horizon)
+        if bool(progress.overflow.any()):
+            capacity = loops.next_capacity(_capacity(progress.state), job.problem.arms.count)
+            grow = partial(job.bandits[0].grow, capacity=capacity)
+            progress = progress.replace(
+                state=jax.vmap(grow)(progress.state), overflow=jnp.zeros_like(progress.overflow)
+            )
+            continue
+        # a run that is not finite has stopped for good
+        done = jnp.where(progress.nonfinite, job.horizon, jnp.minimum(progress.t, job.horizon))
+        report(int(done.sum()))
+        if bool((done == job.horizon).all()):
+            return progress
+
+
+def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
+    """`chunk` runs in one program; the last chunk is filled up with repetitions, which are not kept."""
+    chunk = min(chunk, len(tasks))
+    for begin in range(0, len(tasks), chunk):
+        kept = tasks[begin : begin + chunk]
+        filled = [*kept, *[kept[-1]] * (chunk - len(kept))]
+        started, before = time.perf_counter(), job.bar.n
+        share = len(kept) / chunk
+
+        def report(evaluations: int, before: int = before, share: float = share) -> None:
+            job.bar.n = before + round(evaluations * share)
+            job.bar.refresh()
+
+        progress = rollouts(job, filled, report)
+        seconds = (time.perf_counter() - started) / len(kept)
+        for index, task in enumerate(kept):
+            trace = jax.tree.map(lambda a, index=index: a[index], progress.trace)
+            save(job, task, None if bool(progress.nonfinite[index]) else trace, seconds, 0.0)
+
+
+def _capacity(state: Any) -> int:
+    return jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s), state).capacity

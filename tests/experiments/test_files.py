@@ -1,0 +1,222 @@
+"""Files that are whole or not at all: many writers, full disks, links, devices, and what is damaged."""
+
+import errno
+import io
+import os
+import threading
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.data import evaluations
+from experiments.figures import drawing
+from experiments.results import files, store, tidy
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def full(*arguments, **options):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
+    """One shared temporary name, and a writer would rename what another one writes, or find it gone."""
+    path, both = tmp_path / "a.json", threading.Barrier(2)
+    replace = Path.replace
+
+    def together(part, target):
+        both.wait(10)  # both temporary files are there
+        assert part.read_bytes() in (b"0" * 9, b"1" * 9)
+        return replace(part, target)
+
+    monkeypatch.setattr(Path, "replace", together)
+    failed = []
+
+    def one(content):
+        try:
+            files.write(path, content * 9)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=one, args=(content,)) for content in (b"0", b"1")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and names(tmp_path) == ["a.json"]
+    assert path.read_bytes() in (b"0" * 9, b"1" * 9)
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step, error):
+    path = tmp_path / "a.json"
+    store.write_json(path, 1)
+
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(step, fail)
+    with pytest.raises(type(error)) as caught:
+        store.write_json(path, 2)
+    monkeypatch.undo()
+    assert path.read_text() == "1\n" and names(tmp_path) == ["a.json"]
+    if isinstance(error, OSError):  # a write that fails does not know its file
+        assert caught.value.filename == str(path)
+
+
+def test_a_figure_of_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", full)
+    figure = drawing.plt.figure(figsize=(1, 1))
+    with pytest.raises(OSError, match="No space left on device"):
+        drawing.save(figure, tmp_path / "x.png")
+    drawing.plt.close(figure)
+    assert names(tmp_path) == []
+
+
+def test_links_stay_links_and_modes_stay(tmp_path):
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "a.csv", tmp_path / "a.csv"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    files.check(link)
+    files.write(link, b"new")
+    assert link.is_symlink() and target.read_text() == "new" and target.stat().st_mode & 0o777 == 0o640
+    assert names(tmp_path) == ["a.csv", "real"] and names(tmp_path / "real") == ["a.csv"]
+    files.write(tmp_path / "b", b"")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_devices_are_written_to_and_not_replaced():
+    files.check(Path("/dev/null"))
+    files.write(Path("/dev/null"), b"x")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        files.write(Path("/dev/full"), b"x")
+
+
+def test_long_names(tmp_path):
+    path = tmp_path / ("x" * 250 + ".json")
+    store.write_json(path, 1)
+    assert names(tmp_path) == [path.name]
+
+
+def test_what_cannot_be_written_is_said_before_the_work(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("kept")
+    for path in (tmp_path / "file", tmp_path / "file" / "a" / "b"):
+        with pytest.raises(ValueError, match=r"--out names a folder; .*/file is a file"):
+            files.check_folder(path)
+    for path in (tmp_path, tmp_path / "no" / "a.json"):
+        with pytest.raises(ValueError, match="--out names a file"):
+            files.check(path)
+    (tmp_path / "dangling").symlink_to(tmp_path / "no" / "a.json")
+    with pytest.raises(ValueError, match="--out names a file"):
+        files.check(tmp_path / "dangling")
+    files.check_new(None, False)
+    files.check_new(tmp_path / "new.json", False)
+    files.check_new(tmp_path / "file", True)
+    with pytest.raises(ValueError, match="file is there already: .* --overwrite"):
+        files.check_new(tmp_path / "file", False)
+    files.check_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []
+    monkeypatch.setattr(Path, "write_bytes", full)
+    for check in (files.check_folder, lambda folder: files.check(folder / "a.json")):
+        with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+            check(tmp_path)
+
+
+def test_a_process_that_ends_removes_what_it_was_writing(tmp_path, monkeypatch):
+    def killed(*arguments):
+        assert len(names(tmp_path)) == 1
+        files.remove_parts()
+        assert names(tmp_path) == []
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", killed)
+    with pytest.raises(KeyboardInterrupt):
+        files.write(tmp_path / "a.json", b"x")
+    with files.scratch() as folder:
+        (folder / "x").touch()
+        files.remove_parts()
+        assert not folder.exists()
+        folder.mkdir()  # what is left of the block finds its folder
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000 + b"]" * 100_000])
+def test_damaged_json_gets_a_sentence(tmp_path, content):
+    """Deep nesting ends in RecursionError, which is no ValueError."""
+    path = tmp_path / "runs" / "bkb.json"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="bkb.json is damaged"):
+        store.read_json(path)
+    with pytest.raises(ValueError, match="bkb.json is damaged .* how the runs of bkb were made"):
+        store.claim(tmp_path, "bkb", {})
+
+
+def test_damaged_runs_get_a_sentence(tmp_path):
+    """Every byte cut off, and bits that were turned: zipfile, zlib and numpy raise a dozen different errors."""
+    made = dict(t=np.arange(20), regret=np.linspace(0, 1, 20))
+    store.write_npz(store.run_path(tmp_path, "bkb", 0), made)
+    path = store.run_path(tmp_path, "bkb", 0)
+    whole = path.read_bytes()
+    np.testing.assert_array_equal(store.read_run(tmp_path, "bkb", 0)["regret"], made["regret"])
+    random = np.random.default_rng(0)
+    damaged = [whole[:size] for size in range(0, len(whole), 23)]
+    for place in random.integers(0, len(whole), 60):
+        damaged.append(whole[:place] + bytes([whole[place] ^ (1 << random.integers(8))]) + whole[place + 1 :])
+    said = 0
+    for content in damaged:
+        path.write_bytes(content)
+        try:
+            store.read_run(tmp_path, "bkb", 0)  # a bit of a date or of padding does no harm
+        except ValueError as error:
+            said += 1
+            assert "bkb-000.npz is damaged" in str(error) and "the same command makes that run again" in str(
+                error
+            )
+    assert said > 60
+    np.save(tmp_path / "other.npy", made["t"])
+    with pytest.raises(ValueError, match="is damaged"):
+        store.read_npz(tmp_path / "other.npy")
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as zipped:
+        zipped.writestr("t.npy", b"no array")
+    path.write_bytes(buffer.getvalue())
+    with pytest.raises(FileNotFoundError):
+        store.read_run(tmp_path, "bkb", 1)
+
+
+def test_damaged_tables_are_named(tmp_path):
+    made = dict(t=np.arange(3), regret=np.ones(3))
+    tidy.write(tmp_path, [tidy.Run(dict(problem="p", algorithm="a"), 0, made)], "x", "x")
+    store.write_json(tmp_path / tidy.PROVENANCE, {})
+    tidy.load(tmp_path)
+    whole = (tmp_path / tidy.CURVES).read_bytes()
+    for content in (b"", b"PAR1", whole[: len(whole) // 2], whole[:200] + whole[200:][::-1]):
+        (tmp_path / tidy.CURVES).write_bytes(content)
+        with pytest.raises(ValueError, match="curves.parquet is damaged"):
+            tidy.load(tmp_path)
+
+
+def test_a_full_disk_under_the_table_of_evaluations(tmp_path, monkeypatch):
+    table = tmp_path / "table.sqlite"
+    evaluations.once(table, dict(a=1), lambda: 0.5)
+    real = evaluations.sqlite3.connect
+
+    def small(*arguments, **options):
+        connection = real(*arguments, **options)
+        connection.execute("PRAGMA max_page_count = 2")
+        return connection
+
+    monkeypatch.setattr(evaluations.sqlite3, "connect", small)
+    with pytest.raises(ValueError, match="database or disk is full"):
+        evaluations.once(table, dict(a="x" * 100_000), lambda: 0.5)
+    assert evaluations.once(table, dict(a=1), pytest.fail).value == 0.5

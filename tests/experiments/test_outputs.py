@@ -1,0 +1,194 @@
+"""Folders of experiments: one writer, runs that go on, and finished tables that nothing replaces unasked."""
+
+import argparse
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from experiments import closed_loop, demo
+from experiments.results import environment, files, lock, outputs, store, tidy
+
+CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
+
+
+@pytest.fixture(autouse=True)
+def commit(monkeypatch):
+    """The commit that this process seems to run at."""
+    found = ["one"]
+    monkeypatch.setattr(environment, "code", lambda: found[-1])
+    return found
+
+
+def options(out, overwrite=False):
+    return argparse.Namespace(out=out, overwrite=overwrite)
+
+
+def session(out, config=CONFIG, seeds=2, overwrite=False, experiment="tiny", finish=True, value=0.0):
+    """What every experiment does: runs what is missing, then writes its tables."""
+    with outputs.opened(options(out, overwrite), experiment, config, seeds) as opened:
+        made = []
+        for name, own in config.items():
+            store.claim(out, name, own)
+            for seed in range(seeds):
+                path = store.run_path(out, name, seed)
+                if not path.exists():
+                    store.write_npz(path, dict(t=np.arange(3), regret=np.full(3, value)))
+                made.append(
+                    tidy.Run(dict(problem="p", algorithm=name), seed, store.read_run(out, name, seed))
+                )
+        if finish:
+            opened.finish(dict(seeds=seeds), made, "a title")
+
+
+def first_value(out):
+    return tidy.load(out).curves["value"].iloc[0]
+
+
+def test_a_run_goes_on_and_more_of_it_may_be_added(tmp_path, capsys):
+    session(tmp_path, seeds=1, finish=False, value=1.0)
+    assert not (tmp_path / tidy.CURVES).exists()
+    session(tmp_path, value=2.0)  # the seed that was done is kept
+    assert set(tidy.load(tmp_path).curves["value"]) == {1.0, 2.0}
+    session(tmp_path)
+    assert "are written anew" in capsys.readouterr().out
+    session(tmp_path, CONFIG | dict(uniform=dict(horizon=10)), seeds=3)
+    found = tidy.load(tmp_path)
+    assert len(found.summary) == 6 and found.provenance["commits_of_runs"] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(config=dict(bkb=dict(horizon=20, chosen=["x"]))), "bkb horizon was 10, is now 20"),
+        (dict(config=dict(bkb=dict(horizon=10, chosen=[]))), r"bkb chosen was \['x'\], is now \[\]"),
+        (dict(config=dict(uniform=dict(horizon=10))), "bkb was there, is now not there"),
+        (dict(seeds=1), "seeds was 2, is now 1"),
+        (dict(experiment="other"), "holds runs of tiny"),
+    ],
+)
+def test_finished_tables_are_not_replaced_unasked(tmp_path, changes, words):
+    session(tmp_path, value=1.0)
+    (tmp_path / "old.png").touch()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=words) as caught:
+        session(tmp_path, **changes)
+    assert "another --out, or --overwrite" in str(caught.value)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    session(tmp_path, **changes, overwrite=True, finish=False, value=2.0)
+    assert first_value(tmp_path) == 1.0  # until the new ones are there
+    name = changes.get("experiment", "tiny")
+    with pytest.raises(ValueError, match="was there, is now not there"):  # nor by what nobody asked for
+        session(tmp_path, dict(third=dict(horizon=10)), experiment=name)
+    session(tmp_path, **changes, value=3.0)  # an interrupted replacement goes on without being asked again
+    assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
+    assert tidy.load(tmp_path).curves.attrs["experiment"] == name
+
+
+def test_another_commit_is_another_result(tmp_path, commit):
+    session(tmp_path, value=1.0)
+    (tmp_path / "old.png").touch()
+    commit.append("two")
+    with pytest.raises(ValueError, match=r"commit was one, is now two\): use another --out, or --overwrite"):
+        session(tmp_path)
+    session(tmp_path, overwrite=True, value=2.0)
+    assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
+    assert tidy.load(tmp_path).provenance["commits_of_runs"] == ["two"]
+    session(tmp_path, overwrite=True, value=3.0)  # of this very run: nothing to replace
+    assert first_value(tmp_path) == 2.0
+
+
+def test_an_unfinished_run_may_go_on_at_another_commit_and_says_so(tmp_path, commit):
+    session(tmp_path, seeds=1, finish=False)
+    commit.append("two")
+    session(tmp_path)
+    assert tidy.load(tmp_path).provenance["commits_of_runs"] == ["one", "two"]
+
+
+def test_results_of_a_clone_have_no_runs_and_are_kept(tmp_path):
+    (tmp_path / tidy.CURVES).touch()
+    with pytest.raises(ValueError, match=r"finished results \(curves.parquet\) without the runs behind them"):
+        session(tmp_path)
+    session(tmp_path, overwrite=True)
+    assert len(tidy.load(tmp_path).summary) == 2
+
+
+def test_a_process_that_ends_while_it_writes_its_tables(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(tidy, "write", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            session(tmp_path)
+    with pytest.raises(ValueError, match="bkb horizon was 10"):
+        session(tmp_path, dict(bkb=dict(horizon=20)))
+    session(tmp_path)
+
+
+def test_folders_of_sweeps_are_not_taken(tmp_path):
+    store.write_json(tmp_path / "runs" / outputs.SWEEP, {})
+    with pytest.raises(ValueError, match="holds a sweep"):
+        session(tmp_path)
+
+
+def test_a_damaged_record_gets_a_sentence(tmp_path):
+    session(tmp_path)
+    for content in ("[" * 100_000, '{"begun": 1}'):
+        outputs.record_path(tmp_path).write_text(content)
+        with pytest.raises(ValueError, match=r"experiment.json is damaged"):
+            session(tmp_path)
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    """A folder that holds no results has nothing that --overwrite replaces."""
+    (tmp_path / "runs").mkdir()
+    for path in (tmp_path / "mine.png", tmp_path / "runs" / "mine.json"):
+        path.write_text("mine")
+    session(tmp_path, overwrite=True)
+    assert (tmp_path / "mine.png").exists() and (tmp_path / "runs" / "mine.json").exists()
+
+
+def test_one_writer_at_a_time(tmp_path):
+    holder = (
+        "import sys; from pathlib import Path; from experiments.results import lock\n"
+        "with lock.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", holder, str(tmp_path)],
+        cwd=environment.ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(ValueError, match=f"is being written by process {process.pid}"):
+            session(tmp_path)
+        process.kill()
+    with lock.held(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("main", [demo.main, closed_loop.main])
+def test_the_folder_is_looked_at_before_the_work(tmp_path, monkeypatch, main):
+    """Both used to find out at the end, and the run was lost."""
+    for made in ("generate", "run_seeds"):
+        monkeypatch.setattr(demo, made, pytest.fail, raising=False)
+    monkeypatch.setattr(closed_loop, "play", pytest.fail)
+    small = demo.datasets.Dataset("abalone", np.eye(3), np.arange(3.0), "made up")
+    monkeypatch.setattr(demo.datasets, "load", lambda *arguments: small)
+    (tmp_path / "file").touch()
+    rest = ["--rounds", "1", "--batch", "1"] if main is closed_loop.main else []
+    monkeypatch.setattr(sys, "argv", ["x", "--out", str(tmp_path / "file"), *rest])
+    with pytest.raises(SystemExit, match=r"error: --out names a folder; .*file is a file"):
+        main()
+    (tmp_path / tidy.CURVES).touch()
+    monkeypatch.setattr(sys, "argv", ["x", "--out", str(tmp_path), *rest])
+    with pytest.raises(SystemExit, match=r"error: .* holds finished results \(curves.parquet\)"):
+        main()
+
+
+def test_the_record_says_what_the_tables_were_made_with(tmp_path):
+    session(tmp_path)
+    record = json.loads(outputs.record_path(tmp_path).read_text())
+    assert record["tables"] == dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
+    files.check_folder(tmp_path)

@@ -1,0 +1,146 @@
+"""Figures: both formats, the same bytes every time, fitted slopes, heat maps of sweeps, and no plotting in the library."""
+
+import ast
+import re
+
+import numpy as np
+import pytest
+
+from experiments import redraw
+from experiments.figures import drawing, plots
+from experiments.figures.styles import METHOD_STYLES, label
+from experiments.results import environment, store, summaries, tidy
+from experiments.sweep import heat_maps
+
+
+def curves(power=1.5, seeds=3):
+    t = np.unique(np.geomspace(1, 1000, 50).astype(int))
+    scale = np.linspace(0.9, 1.1, seeds)[:, None]
+    return {"bkb": (t, scale * 0.01 * t**power), "gp_ucb": (t, scale * 0.001 * t**2.0)}
+
+
+def words(path):
+    """The texts in an SVG, which matplotlib writes as comments beside their outlines."""
+    return re.findall(r"<!-- (.*?) -->", path.with_suffix(".svg").read_text(), re.DOTALL)
+
+
+def test_slopes():
+    t = np.arange(1, 101)
+    assert summaries.log_slope(t, 3.0 * t**0.7) == pytest.approx(0.7, abs=1e-12)
+    bent = np.where(t < 10, 1.0, (t / 10.0) ** 2)
+    assert summaries.log_slope(t, bent) == pytest.approx(2, abs=1e-12)  # the last decade counts
+    order = np.random.default_rng(0).permutation(100)
+    assert summaries.log_slope(t[order], bent[order]) == pytest.approx(2, abs=1e-12)
+    assert summaries.log_slope(t, bent, decades=2) < 1.9
+    assert np.isnan(summaries.log_slope(t, np.zeros(100)))
+
+
+def test_fitted_slopes_are_in_the_legend(tmp_path):
+    plots.run_time(tmp_path / "time.png", curves(), "a title", 1)
+    assert {"BKB, 1.50", "GP-UCB, 2.00", "a title"} <= set(words(tmp_path / "time.png"))
+    plots.regret(tmp_path / "regret.png", curves(), "a title")
+    assert {"BKB", "GP-UCB"} <= set(words(tmp_path / "regret.png"))
+
+
+@pytest.mark.parametrize("name", ["regret", "regret_ratio", "simple_regret", "batch_size", "dictionary_size"])
+def test_every_figure_is_a_png_and_an_svg_and_always_the_same(tmp_path, name):
+    files = [tmp_path / "one" / "x.png", tmp_path / "two" / "x.png"]
+    for file in files:
+        getattr(plots, name)(file, curves(0.5), "a title")
+    assert sorted(path.name for path in files[0].parent.iterdir()) == ["x.png", "x.svg"]
+    one, two = (path.with_suffix(".svg").read_bytes() for path in files)
+    assert one == two and b"<dc:date>" not in one
+
+
+def test_looks_can_be_told_apart():
+    assert len(set(METHOD_STYLES.values())) == len(METHOD_STYLES)
+    assert label("bkb") == "BKB" and label("unknown") == "unknown"
+
+
+def test_posterior_marks_the_dictionary(tmp_path):
+    x = np.linspace(0, 1, 20)
+    for count in (3, 7):
+        plots.posterior(tmp_path / f"{count}.png", x, np.sin(x), x, "a title", (x, np.cos(x)), x[:count], x)
+    marks = [(tmp_path / f"{count}.svg").read_text().count("<use") for count in (3, 7)]
+    assert marks[1] - marks[0] == 4
+
+
+def test_a_heat_map_says_every_number_and_leaves_out_what_is_missing(tmp_path):
+    table = np.array([[0.11, 0.22], [np.nan, 0.44]])
+    plots.heat_map(tmp_path / "map.png", table, [0.1, 1], [3, 5], ("lambda", "l"), "a title", table / 10)
+    found = " ".join(words(tmp_path / "map.png"))
+    assert all(text in found for text in ("0.11", "0.22", "0.44", "0.044", "lambda")) and "nan" not in found
+
+
+def swept(path, config, **numbers):
+    """A sweep over a grid: the regret ratio is lengthscale + regularization + seed / 100, qbar 1 adds 10."""
+    names = list(numbers)
+    grid = np.stack(np.meshgrid(*numbers.values()), -1).reshape(-1, len(names))
+    runs = [
+        tidy.Run(
+            dict(
+                problem="tiny",
+                algorithm="bbkb_global",
+                horizon=5,
+                **dict(zip(names, map(float, row), strict=True)),
+            ),
+            seed,
+            dict(
+                t=np.arange(2),
+                regret_ratio=np.ones(2),
+                final_regret_ratio=np.asarray(row.sum() + seed / 100 + 9 * (row[-1] == 1)),
+                failed=np.asarray(bool(row[0] == 7)),
+            ),
+        )
+        for row in grid
+        for seed in range(3)
+    ]
+    tidy.write(path, runs, "sweep", "a title")
+    store.write_json(path / tidy.PROVENANCE, dict(config=config))
+    return path
+
+
+def test_heat_maps_of_a_sweep(tmp_path):
+    numbers = dict(lengthscale=[2.0, 4.0, 7.0], regularization=[0.1, 0.5], qbar=[1.0, 2.0])
+    folder = swept(tmp_path, {f"grid.{name}": values for name, values in numbers.items()}, **numbers)
+    assert redraw.redraw(folder)
+    assert {path.name for path in folder.glob("*.png")} == {
+        "heat_map_regularization_lengthscale.png",
+        "heat_map_regularization_qbar.png",
+        "heat_map_qbar_lengthscale.png",
+    }
+    best = heat_maps.best_of_pairs(tidy.load(folder).summary, "regularization", "lengthscale", ["qbar"])
+    found = best.set_index(["regularization", "lengthscale"])["mean"]
+    assert found[0.1, 2.0] == pytest.approx(2.0 + 0.1 + 2.0 + 0.01)  # qbar = 2, not 1
+    assert found[0.5, 4.0] == pytest.approx(4.0 + 0.5 + 2.0 + 0.01) and found[:, 7.0].isna().all()
+
+
+def test_a_sweep_of_one_number_and_a_random_one(tmp_path):
+    numbers = dict(lengthscale=[2.0, 4.0])
+    assert heat_maps.draw(swept(tmp_path / "one", {"grid.lengthscale": [2.0, 4.0]}, **numbers)) == [
+        "regret_ratio_lengthscale.png"
+    ]
+    random = swept(tmp_path / "random", {"random.lengthscale": [1.0, 9.0]}, **numbers)
+    assert heat_maps.draw(random) == [] and not list(random.glob("*.png"))
+
+
+def test_figures_that_fail_leave_the_old_ones(tmp_path, monkeypatch):
+    plots.regret(tmp_path / "x.png", curves(), "before")
+    before = (tmp_path / "x.png").read_bytes()
+    monkeypatch.setattr(drawing.plt.Figure, "savefig", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        plots.regret(tmp_path / "x.png", curves(2.0), "after")
+    assert (tmp_path / "x.png").read_bytes() == before
+
+
+def test_the_library_imports_neither_pandas_nor_matplotlib():
+    for file in (environment.ROOT / "jsketch").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.split(".")[0] for name in names} & {
+                "matplotlib",
+                "pandas",
+                "seaborn",
+                "plotly",
+            }, file

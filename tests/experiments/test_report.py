@@ -1,0 +1,304 @@
+"""The report: verdicts follow from numbers, what is missing or broken is said, and a browser shows the page as it should."""
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from experiments import claims
+from experiments.go_ucb_2023 import synthetic, tuning, tuning_runs
+from experiments.report import main as report
+from experiments.report.papers import PAPERS
+from experiments.results import environment, store
+
+EXPERIMENTS = [part for paper in PAPERS for part in paper.experiments]
+OWN = environment.ROOT / "results"
+ABALONE = "bbkb_2020/abalone"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+browser = pytest.mark.skipif(
+    CHROMIUM is None,
+    reason="NO BROWSER: chromium is not installed, so nobody looked at the page of the report",
+)
+# put into a copy of the page by the tests alone: the page itself has no script
+LOOK = """<script>addEventListener("load", () => {
+  const images = [...document.images], root = document.documentElement;
+  parent.postMessage(JSON.stringify({
+    loaded: images.filter(i => i.complete && i.naturalWidth > 0).length,
+    broken: images.filter(i => !i.complete || i.naturalWidth === 0).map(i => i.getAttribute("src")),
+    window: innerWidth, page: root.scrollWidth,
+  }), "*");
+});</script></body>"""
+# a window is never narrower than 500 pixels, a frame may be
+FRAME = """<!DOCTYPE html><body><iframe src="looked_at.html" width="{width}" height="900" style="border: 0"></iframe><script>
+addEventListener("message", e => {{ document.body.innerHTML = "<pre>" + e.data + "</pre>"; }});</script></body>"""
+
+
+def numbers(value, half=0.01, seconds=1.0):
+    return dict(
+        regret_ratio=dict(mean=value, ci95=half, values=[value]),
+        batches=dict(mean=10.0, values=[10.0]),
+        run_seconds=seconds,
+    )
+
+
+def made_results(root, **changes):
+    """A folder with one experiment of which BBKB has the least regret."""
+    algorithms = dict(
+        uniform=numbers(1.0), gp_ucb=numbers(0.3, seconds=4.0), bkb=numbers(0.2, seconds=9.0)
+    ) | dict(bbkb_global=numbers(0.1), bbkb_global_local=numbers(0.15, seconds=2.0))
+    made = dict(hash="0123abcd", dirty=True)
+    summary = dict(seeds=1, data="made <up>", commit=made, algorithms=algorithms | changes)
+    store.write_json(root / ABALONE / "summary.json", summary)
+    matplotlib.image.imsave(root / ABALONE / "regret_ratio.png", np.zeros((4, 6, 3)))
+    return root
+
+
+def outcomes(root, folder=ABALONE):
+    part = next(part for part in EXPERIMENTS if part.folder == folder)
+    return {claim.statement: claims.judge(claim, root / folder) for claim in part.claims}
+
+
+class Page(HTMLParser):
+    """Ids, links and images of a page; raises AssertionError for tags that do not close in order."""
+
+    VOID = ("meta", "link", "img", "br")
+
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.links, self.images, self.open = [], [], [], []
+        self.feed(path.read_text())
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.open += [tag] * (tag not in self.VOID)
+        self.ids += [attrs["id"]] if "id" in attrs else []
+        self.links += [attrs["href"]] if tag == "a" else []
+        self.images += [attrs] if tag == "img" else []
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def check_page(out):
+    """What must hold of any page; its images."""
+    page = Page(out / "index.html")
+    assert len(set(page.ids)) == len(page.ids)
+    for link in page.links:
+        assert link[1:] in page.ids if link.startswith("#") else (out / link).is_file(), link
+    for image in page.images:
+        assert (out / image["src"]).is_file() and len(image["alt"]) > 20
+    return page.images
+
+
+def test_verdicts_follow_from_the_numbers(tmp_path):
+    def verdict(statement, **changes):
+        return outcomes(made_results(tmp_path, **changes))[statement].verdict
+
+    least, fast = "BBKB has the smallest regret.", "BBKB takes a fraction of BKB's time."
+    assert verdict(least) == "confirmed"
+    assert verdict(least, gp_ucb=numbers(0.05)) == "differs"
+    assert verdict(fast) == "confirmed"
+    assert verdict(fast, bkb=numbers(0.2, seconds=1.5)) == "differs"
+    found = outcomes(tmp_path)[least]
+    assert "BKB: 0.2000 ± 0.0100" in found.number and "GP-UCB: 0.3000" in found.number
+
+
+def test_page_of_a_tiny_folder(tmp_path):
+    report.build(made_results(tmp_path / "results"), tmp_path / "out")
+    assert len(check_page(tmp_path / "out")) == 1
+    html = (tmp_path / "out" / "index.html").read_text()
+    assert "made &lt;up&gt;" in html and "0123abcd (with changes that were not committed)" in html
+    assert "<script" not in html and "http" not in html
+
+
+def test_page_of_the_repositorys_results(tmp_path):
+    sections = report.build(OWN, tmp_path)
+    assert {image["src"] for image in check_page(tmp_path)} == {
+        f"figures/{part.folder.replace('/', '-')}-{figure.file}"
+        for part in EXPERIMENTS
+        for figure in part.figures
+        if (OWN / part.folder / figure.file).exists()
+    }
+    found = [outcome for parts in sections.values() for part in parts for outcome in part.outcomes]
+    assert not [outcome for outcome in found if outcome.verdict == "unreadable"]
+    for word in ("confirmed", "differs"):
+        assert sum(outcome.verdict == word for outcome in found) >= 10
+    html = (tmp_path / "index.html").read_text()
+    for parts in sections.values():
+        for part, judged in parts:
+            section = html.split(f'<section id="{part.folder.replace("/", "-").replace("_", "-")}">')[1]
+            section = section.split("</section>")[0]
+            assert section.count('class="verdict') == len(judged)
+            assert part.command.replace("'", "&#x27;") in section
+
+
+def test_what_is_missing_is_said(tmp_path):
+    root = made_results(tmp_path)
+    missing = outcomes(root)["BBKB takes a fraction of GP-BUCB's time."]
+    assert missing.verdict == "not run" and missing.number == "The summary holds no algorithms / gp_bucb."
+    for outcome in outcomes(root, "go_ucb_2023/synthetic").values():
+        assert outcome.verdict == "not run" and "There is no summary.json in go_ucb_2023" in outcome.number
+    assert outcomes(root)["Batch sizes grow linearly with t under both rules."].verdict == "not run"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "", '{"algorithms": {"bkb": {"run_seconds": "fast"}}}'])
+def test_what_is_broken_is_said(tmp_path, content):
+    root = made_results(tmp_path / "results")
+    (root / ABALONE / "summary.json").write_text(content)
+    (root / ABALONE / "regret_ratio.png").write_bytes(b"no picture")
+    (root / ABALONE / "time.png").unlink(missing_ok=True)
+    (root / ABALONE / "time.png").mkdir()
+    assert {outcome.verdict for outcome in outcomes(root).values()} <= {"unreadable", "not run"}
+    report.build(root, tmp_path / "out")
+    assert check_page(tmp_path / "out") == []
+    assert "regret_ratio.png is no PNG picture" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_no_path_of_this_machine_is_on_the_page(tmp_path):
+    root = made_results(tmp_path / "results")
+    (root / ABALONE / "curves.parquet").write_bytes(b"no table")
+    assert "unreadable" in {outcome.verdict for outcome in outcomes(root).values()}
+    report.build(root, tmp_path / "out")
+    assert str(tmp_path) not in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_a_number_that_is_none_is_unreadable(tmp_path):
+    wrong = numbers(0.2) | dict(run_seconds="fast")
+    found = outcomes(made_results(tmp_path, bkb=wrong))["BBKB takes a fraction of BKB's time."]
+    assert found.verdict == "unreadable" and "is 'fast', not a finite number" in found.number
+
+
+def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
+    names, random = ("go_ucb", "gp_ei", "gp_pi", "gp_ucb", "turbo"), np.random.default_rng(0)
+    functions = {}
+    for function, (_, n, t) in synthetic.FUNCTIONS.items():
+        # GO-UCB: no regret after phase I; the others: the same at every step
+        late = {name: 0.0 if name == "go_ucb" else 1.0 for name in names}
+        runs = {
+            name: [
+                dict(regret=np.r_[np.ones(n), np.full(t, late[name]) + 1e-3 * seed], seconds=1.0)
+                for seed in range(3)
+            ]
+            for name in names
+        }
+        functions[function] = synthetic.summarise(function, runs, 1.0)
+    store.write_json(tmp_path / "go_ucb_2023/synthetic/summary.json", dict(functions=functions))
+    problems = {}
+    for model, data in ((m, d) for m in tuning.MODELS for d in tuning.SOURCES):
+        quality = {name: 0.9 if name == "go_ucb" else 0.5 for name in names}
+        runs = {
+            name: [
+                dict(
+                    accuracy=quality[name] + 0.01 * random.uniform(size=tuning_runs.N + tuning_runs.T),
+                    x=random.uniform(size=(tuning_runs.N + tuning_runs.T, 2)),
+                )
+                for _ in range(3)
+            ]
+            for name in names
+        }
+        problems[f"{model}-{data}"] = tuning.summarise(runs)[0]
+    store.write_json(tmp_path / "go_ucb_2023/tuning/summary.json", dict(problems=problems))
+    found = outcomes(tmp_path, "go_ucb_2023/synthetic")
+    assert {outcome.verdict for outcome in found.values()} == {"confirmed", "differs"}
+    assert found["GO-UCB has the least regret on f2."].verdict == "confirmed"
+    assert found["GO-UCB's regret on f1 stays the same from t = 22 on."].verdict == "confirmed"
+    assert found["TuRBO's regret on f1 stays the same from t = 22 on."].verdict == "differs"
+    assert found["All methods have linear regret on f3."].verdict == "differs"
+    found = outcomes(tmp_path, "go_ucb_2023/tuning")
+    assert {outcome.verdict for outcome in found.values()} == {"confirmed", "differs"}
+    assert found["GO-UCB is much better for the network."].verdict == "confirmed"
+    assert found["All methods are similar for the random forest on breast cancer."].verdict == "differs"
+
+
+@pytest.mark.parametrize("error, verdict", [(0.11, "confirmed"), (0.2, "differs")])
+def test_claims_of_streams_of_signs(tmp_path, error, verdict):
+    def saw(error_rate, seconds, examples=100):
+        return dict(error_rate=error_rate, seconds=seconds, examples=examples)
+
+    # what was stopped on the way is not compared with
+    methods = dict(
+        taylor_2=saw(error, 1.0), nystrom=saw(0.11, 4.0), nystrom_theory=saw(0.01, 9.0, examples=50)
+    )
+    store.write_json(tmp_path / "pkawv_2019/susy/summary.json", dict(methods=methods))
+    found = outcomes(tmp_path, "pkawv_2019/susy")["They are close to the best of all forecasters."]
+    assert found.verdict == verdict and "PKAWV, Nyström (KORS): 0.1100" in found.number
+
+
+def test_no_results_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match="run an experiment first"):
+        report.build(tmp_path / "nothing", tmp_path / "out")
+
+
+def test_claims_name_what_exists():
+    folders = [part.folder for part in EXPERIMENTS]
+    assert len(set(folders)) == len(folders)
+    for part in EXPERIMENTS:
+        assert part.claims and part.figures
+        assert part.command.endswith(f" --out results/{part.folder}")
+        assert importlib.util.find_spec(re.match(r"python -m (\S+)", part.command)[1])
+        texts = [claim.statement for claim in part.claims]
+        assert len(set(texts)) == len(texts)
+
+
+def chromium(page: Path, *options):
+    """Standard output, and what the page logged."""
+    ran = subprocess.run(
+        [
+            CHROMIUM,
+            *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+            *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"),
+            f"--user-data-dir={page.parent / 'profile'}",
+            *options,
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    return ran.stdout, [line for line in ran.stderr.splitlines() if "CONSOLE" in line or "ERR_" in line]
+
+
+def looked_at(page: Path, width: int):
+    """What a browser of that width sees of the page, and what is logged."""
+    page.with_name("looked_at.html").write_text(page.read_text().replace("</body>", LOOK))
+    frame = page.with_name("frame.html")
+    frame.write_text(FRAME.format(width=width))
+    dom, logged = chromium(frame, "--window-size=1600,900", "--dump-dom")
+    return json.loads(re.search(r"<pre>(.*)</pre>", dom)[1]), logged
+
+
+@browser
+@pytest.mark.parametrize("width", [1280, 375])
+def test_a_browser_shows_the_page(tmp_path, width):
+    report.build(OWN, tmp_path)
+    seen, logged = looked_at(tmp_path / "index.html", width)
+    assert seen["broken"] == [] and seen["loaded"] == len(check_page(tmp_path)) > 20
+    assert seen["window"] == width and seen["page"] <= width  # nothing to scroll sideways
+    picture = tmp_path / "screen.png"
+    logged += chromium(tmp_path / "index.html", f"--window-size={width},900", f"--screenshot={picture}")[1]
+    assert logged == []
+    pixels = matplotlib.image.imread(picture)
+    assert pixels.shape[1] == width and 0.01 < (pixels[..., :3].mean(-1) < 0.5).mean() < 0.5
+
+
+@browser
+def test_the_browser_would_notice(tmp_path):
+    report.build(made_results(tmp_path / "results"), tmp_path)
+    page = tmp_path / "index.html"
+    [picture] = (tmp_path / "figures").glob("*.png")
+    picture.unlink()
+    page.write_text(page.read_text().replace("<h1>", '<div style="width: 900px">wide</div><h1>'))
+    page.write_text(page.read_text().replace("</main>", "</main><script>nobody.knows()</script>"))
+    seen, logged = looked_at(page, 375)
+    assert seen["broken"] == [f"figures/{picture.name}"] and seen["loaded"] == 0 and seen["page"] > 375
+    assert any("nobody is not defined" in line for line in logged)

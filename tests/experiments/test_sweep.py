@@ -1,0 +1,347 @@
+"""Sweeps: one program for all numbers, both ways of running them alike, and nothing lost or overwritten by a kill."""
+
+import dataclasses
+import inspect
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+import tyro
+
+from experiments.bbkb_2020 import regret
+from experiments.bkb_2019 import linear
+from experiments.results import files, lock, outputs, tidy
+from experiments.sweep import configurations, execution, settings
+from experiments.sweep import main as sweep
+from experiments.sweep.options import Grid, Ranges, Sweep
+
+ROOT = Path(__file__).parents[2]
+TINY = dict(problem="generated", arms=60, horizon=30, seeds=2, workers=2)
+GRID = Grid(lengthscale=(2.0, 6.0), ratio=(1.5, 3.0))
+SMALL = 16  # inducing points, too few
+TIMES = ["run_seconds", "compile_seconds"]
+
+
+def rows_of(folder):
+    """The tables of a folder without what a clock wrote."""
+    found = tidy.load(folder)
+    return found.curves, found.summary.drop(columns=TIMES)
+
+
+def assert_same_rows(one, other):
+    for a, b in zip(rows_of(one), rows_of(other), strict=True):
+        pd.testing.assert_frame_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A sweep run in one go."""
+    out = tmp_path_factory.mktemp("sweep") / "whole"
+    return Sweep(out=out, grid=GRID, **TINY), sweep.run(Sweep(out=out, grid=GRID, **TINY))
+
+
+def test_every_configuration_and_seed_is_in_the_tables(finished):
+    options, table = finished
+    found = tidy.load(options.out)
+    assert len(found.summary) == 4 * 2 and found.summary["regularization"].nunique() == 1
+    assert {tuple(pair) for pair in found.summary[["lengthscale", "ratio"]].to_numpy()} == {
+        (a, b) for a in GRID.lengthscale for b in GRID.ratio
+    }
+    for _, row in table.iterrows():
+        part = found.summary[found.summary["configuration"] == row["configuration"]]
+        assert row["regret_ratio"] == part["final_regret_ratio"].mean()
+        assert row["ci95"] == pytest.approx(1.96 * part["final_regret_ratio"].std() / np.sqrt(2))
+    assert table["regret_ratio"].is_monotonic_increasing
+    assert found.provenance["config"]["grid.ratio"] == [1.5, 3.0]
+    assert {"commit", "versions", "hardware", "dtype", "seeds", "last_session"} <= found.provenance.keys()
+
+
+def test_a_vmapped_sweep_makes_the_same_picks(finished, tmp_path):
+    options, _ = finished
+    # 3 does not divide the 8 runs: the last chunk is filled up
+    sweep.run(dataclasses.replace(options, out=tmp_path, strategy="vmap", chunk=3))
+    for one, other in zip(rows_of(options.out), rows_of(tmp_path), strict=True):
+        pd.testing.assert_frame_equal(one, other, check_exact=False, rtol=1e-12)
+
+
+def test_vmapped_runs_pick_the_arms_of_separate_ones(finished):
+    options, _ = finished
+    setting = settings.load(options)
+    bandit = settings.make(options, setting)
+    rows = configurations.rows(options, bandit, 4)
+    bandits = [configurations.with_numbers(bandit, row) for row in rows]
+    small = [bandit.replace(capacity=SMALL) for bandit in bandits]
+    tasks = [execution.Task(0, 0), execution.Task(1, 1), execution.Task(3, 0)]
+    job = execution.Job(small, setting.problem, 30, options.out, "", None)
+    together = execution.rollouts(job, tasks, lambda evaluations: None)
+    assert execution._capacity(together.state) > SMALL  # it had to grow
+    for task, arms in zip(tasks, together.trace.arm, strict=True):
+        alone = execution.loops.run(bandits[task.row], setting.problem, execution.key(task.seed), 30)
+        np.testing.assert_array_equal(arms, alone.trace.arm)
+
+
+@pytest.mark.parametrize("strategy", ["threads", "vmap"])
+def test_other_numbers_compile_nothing(finished, tmp_path, strategy):
+    options, _ = finished
+    options = dataclasses.replace(options, strategy=strategy, chunk=3, seeds=1)
+    sweep.run(dataclasses.replace(options, out=tmp_path / "first"))
+    before = execution.compiled_programs()
+    grid = Grid(lengthscale=(1.0, 3.0), regularization=(0.1, 0.2), delta=(0.2,), noise_std=(0.1,))
+    sweep.run(dataclasses.replace(options, out=tmp_path / "second", grid=grid))
+    assert execution.compiled_programs() == before > 0
+
+
+# a sweep that gets a signal between the writing of its fourth run and the moment when the file gets its name
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
+replace = Path.replace
+
+def replace_or_die(path, target):
+    if target.name.startswith("row") and len(list(target.parent.glob("row*.npz"))) == 3:
+        os.kill(os.getpid(), signal.{name})
+    return replace(path, target)
+
+Path.replace = replace_or_die
+from experiments.sweep import main as sweep
+sweep.main()
+"""
+
+
+def signalled(tmp_path, name):
+    """A sweep like the finished one that gets the signal of that name."""
+    tiny = [f"--{name}={value}" for name, value in (TINY | dict(out=tmp_path)).items()]
+    grid = ["--grid.lengthscale", "2", "6", "--grid.batch-threshold", "1.5", "3"]
+    caches = dict(XDG_CACHE_HOME=str(ROOT / ".pytest_cache"))
+    command = [sys.executable, "-c", KILLED.format(name=name), *tiny, *grid]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_an_interrupted_sweep_goes_on(finished, tmp_path):
+    options, _ = finished
+    ended = signalled(tmp_path, "SIGINT")
+    assert ended.returncode == 130 and ended.stderr.endswith(b"\ninterrupted\n"), ended.stderr
+    assert b"Traceback" not in ended.stderr and not (tmp_path / tidy.CURVES).exists()
+    assert not list(tmp_path.rglob("*.tmp")) and 3 <= len(list(tmp_path.glob("runs/row*.npz"))) < 8
+    sweep.run(dataclasses.replace(options, out=tmp_path))
+    assert_same_rows(options.out, tmp_path)
+
+
+def test_a_killed_sweep_ends_with_the_rows_of_an_uninterrupted_one(finished, tmp_path):
+    options, _ = finished
+    ended = signalled(tmp_path, "SIGKILL")
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
+    assert len(done) == 3 and not (tmp_path / tidy.CURVES).exists()
+    sweep.run(dataclasses.replace(options, out=tmp_path))  # what the killed process held is free
+    assert all(path.stat().st_mtime_ns == made for path, made in done.items())
+    assert_same_rows(options.out, tmp_path)
+
+
+def test_more_seeds_only_add_rows(finished, tmp_path):
+    options, _ = finished
+    sweep.run(dataclasses.replace(options, out=tmp_path, seeds=1))
+    sweep.run(dataclasses.replace(options, out=tmp_path))
+    assert_same_rows(options.out, tmp_path)
+
+
+def test_a_finished_sweep_is_not_run_again(finished):
+    options, table = finished
+    before = (options.out / tidy.PROVENANCE).stat().st_mtime_ns
+    pd.testing.assert_frame_equal(sweep.run(options), table)
+    assert (options.out / tidy.PROVENANCE).stat().st_mtime_ns == before
+
+
+def test_another_sweep_in_the_same_folder_is_refused(finished):
+    options, _ = finished
+    for other, words in [
+        (
+            dict(grid=Grid(lengthscale=(2.0, 4.0), ratio=(1.5, 3.0))),
+            r"grid.lengthscale was \[2.0, 6.0\], is now",
+        ),
+        (dict(horizon=31), "horizon was 30, is now 31"),
+        (dict(algorithm="bbkb_global_local"), "algorithm was bbkb_global, is now bbkb_global_local"),
+        (dict(arms=61), "arms was 60, is now 61"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            sweep.run(dataclasses.replace(options, **other))
+
+
+def test_results_of_something_else_are_not_replaced(finished, tmp_path):
+    options, _ = finished
+    (tmp_path / tidy.PROVENANCE).write_text("{}")  # of an experiment, or of a sweep whose runs were not kept
+    with pytest.raises(ValueError, match=r"holds summary.json but no runs of a sweep"):
+        sweep.run(dataclasses.replace(options, out=tmp_path))
+    outputs.record_path(tmp_path).write_text("{}")
+    with pytest.raises(ValueError, match="holds runs of an experiment"):
+        sweep.run(dataclasses.replace(options, out=tmp_path))
+
+
+def test_a_sweep_without_runs_does_not_hold_its_folder(finished, tmp_path):
+    """One that did not fit the memory, or was stopped at once, and is tried again with other numbers."""
+    options = dataclasses.replace(finished[0], out=tmp_path)
+    for horizon in (1000, 10):
+        sweep.claim(options, dict(horizon=horizon))
+    (tmp_path / "runs" / "row0000-000.npz").touch()
+    with pytest.raises(ValueError, match="horizon was 10, is now 20"):
+        sweep.claim(options, dict(horizon=20))
+    (tmp_path / "runs" / "sweep.json").write_text("{")
+    with pytest.raises(ValueError, match=r"sweep.json is damaged .* how the runs of sweep were made"):
+        sweep.claim(options, dict(horizon=10))
+
+
+def test_damaged_folders_are_mended_or_explained(finished, tmp_path):
+    options = dataclasses.replace(finished[0], out=tmp_path / "copy")
+    shutil.copytree(finished[0].out, options.out)
+    (options.out / tidy.CURVES).write_bytes(b"PAR1")
+    sweep.run(options)
+    assert_same_rows(finished[0].out, options.out)
+    (options.out / tidy.CURVES).unlink()
+    run = execution.path(options.out, execution.Task(1, 0))
+    run.write_bytes(run.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"row0001-000.npz is damaged .* Remove it, and the same command"):
+        sweep.run(options)
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(finished, tmp_path, monkeypatch):
+    options, _ = finished
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(ValueError, match=r"--out names a folder; .*file is a file"):
+            sweep.run(dataclasses.replace(options, out=out))
+    monkeypatch.setattr(files, "_probe", lambda folder: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(sweep, "execute", pytest.fail)
+    with pytest.raises(OSError, match="No space left"):
+        sweep.run(dataclasses.replace(options, out=tmp_path / "out"))
+
+
+def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):
+    options, _ = finished
+    holder = (
+        "import sys; from pathlib import Path; from experiments.results import lock\n"
+        "with lock.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", holder, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(ValueError, match=f"is being written by process {process.pid}: wait"):
+            sweep.run(dataclasses.replace(options, out=tmp_path))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+    with lock.held(tmp_path):  # a killed holder leaves nothing behind
+        pass
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (dict(grid=Grid()), "nothing is swept: give values, such as --grid.lengthscale 1 2 3"),
+        (dict(grid=Grid(ratio=())), "--grid.ratio has no values"),
+        (dict(grid=Grid(ratio=(2.0, 2.0))), "--grid.ratio has a value twice"),
+        (
+            dict(grid=Grid(epsilon=(0.1,))),
+            "BBKB has no number called 'epsilon'; its numbers are: lengthscale, reg",
+        ),
+        (dict(grid=Grid(ratio=(0.5,))), r"\{'ratio': 0.5\} cannot be run: ratio must be at least 1; 0.5"),
+        (dict(grid=Grid(lengthscale=(1.0, -1.0))), "a lengthscale must be above 0"),
+        (dict(grid=Grid(noise_std=(float("nan"),))), "every number finite"),
+        (dict(grid=Grid(), random=Ranges(qbar=(2.0, 1.0))), "--random.qbar needs 0 < lowest < highest"),
+        (dict(random=Ranges(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),
+        (dict(grid=Grid(), random=Ranges(qbar=(1.0, 2.0)), samples=0), "--samples must be at least 1"),
+        (dict(algorithm="bbkb_globl"), r"did you mean bbkb_global\?"),
+        (dict(algorithm="soful"), "no algorithm called 'soful' is run on generated"),
+        (dict(seeds=0), "--seeds must be at least 1; 0"),
+    ],
+)
+def test_mistakes_get_a_sentence(tmp_path, other, words):
+    with pytest.raises(ValueError, match=words):
+        sweep.run(dataclasses.replace(Sweep(out=tmp_path, grid=GRID, **TINY), **other))
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_unknown_numbers_are_explained():
+    options = Sweep(out=Path("nowhere"), **TINY)
+    bandit = settings.make(options, settings.load(options))
+    for name, words in [
+        ("lenghtscale", "did you mean lengthscale"),
+        ("oversampling", "it is called qbar"),
+        ("batch_threshold", "it is called ratio"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            configurations.with_numbers(bandit, {name: 1.0})
+
+
+def test_the_command_line_says_what_was_meant(capsys):
+    with pytest.raises(SystemExit):
+        tyro.cli(Sweep, args=["--out", "nowhere", "--grid.lenghtscale", "1"])
+    error = capsys.readouterr().err
+    assert "Unrecognized options: --grid.lenghtscale" in error and "--grid.lengthscale VALUE" in error
+    typed = ["--out", "nowhere", "--grid.oversampling", "2", "4", "--random.ratio", "1", "3"]
+    assert tyro.cli(Sweep, args=typed) == Sweep(
+        out=Path("nowhere"), grid=Grid(qbar=(2.0, 4.0)), random=Ranges(ratio=(1.0, 3.0))
+    )
+
+
+def test_random_ranges():
+    options = Sweep(out=Path("nowhere"), **TINY, random=Ranges(qbar=(1.0, 4.0)), samples=20)
+    options = dataclasses.replace(options, grid=Grid(ratio=(1.0, 2.0)))
+    bandit = settings.make(options, settings.load(options))
+    rows = configurations.rows(options, bandit, 4)
+    assert len(rows) == 40 and all(1 < row["qbar"] < 4 for row in rows)
+    assert len({row["qbar"] for row in rows}) == 20
+    fewer = configurations.rows(dataclasses.replace(options, samples=5), bandit, 4)
+    assert rows[:10] == fewer
+
+
+@pytest.mark.parametrize("problem", ["generated", "linear_fast"])
+def test_numbers_of_all_algorithms(problem):
+    """Every algorithm of the experiments can be swept, by the names on the command line."""
+    options = Sweep(out=Path("nowhere"), problem=problem, arms=60)
+    setting = settings.load(options)
+    assert setting.algorithms is (linear if problem.startswith("linear") else regret).ALGORITHMS
+    named = inspect.getsource(Sweep)  # the comments are the help of the command line
+    assert all(re.search(rf"\b{name}\b", named) for name in setting.algorithms)
+    fields = {field.name for field in dataclasses.fields(Grid)}
+    for name in setting.algorithms:
+        bandit = settings.make(dataclasses.replace(options, algorithm=name), setting)
+        assert configurations.numbers(bandit).keys() <= fields, name
+        changed = configurations.with_numbers(bandit, dict.fromkeys(configurations.numbers(bandit), 0.5))
+        assert jax.tree.structure(changed) == jax.tree.structure(bandit)
+        assert set(configurations.numbers(changed).values()) <= {0.5}
+
+
+def test_a_run_that_is_not_finite_is_counted_and_not_hidden(finished, tmp_path, monkeypatch, capsys):
+    options, _ = finished
+    real = execution.loops.run
+
+    def run(bandit, problem, key, horizon, **rest):
+        if bandit.ratio == 3.0:
+            raise FloatingPointError("the run stopped")
+        return real(bandit, problem, key, horizon, **rest)
+
+    monkeypatch.setattr(execution.loops, "run", run)
+    table = sweep.run(dataclasses.replace(options, out=tmp_path, seeds=1))
+    assert table["failed"].tolist() == [0, 0, 1, 1] and table["regret_ratio"].isna().sum() == 2
+    sweep.print_table(table)
+    assert "2 runs FAILED" in capsys.readouterr().out
+    assert json.loads((tmp_path / tidy.PROVENANCE).read_text())["best"][3]["regret_ratio"] is None
+    grid = Grid(ratio=(3.0,), lengthscale=(2.0, 6.0))
+    table = sweep.run(dataclasses.replace(options, out=tmp_path / "none", seeds=1, grid=grid))
+    assert table["failed"].tolist() == [1, 1] and not list((tmp_path / "none").glob("*.png"))
