@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from jax import Array
 
 from jsketch import memory
 from jsketch.types import Arms, Box, is_traced
+from jsketch.warn import warn
 
 MOST = 2**31 - 1  # of what is counted in 32 bits
 SAMPLED = 32  # arms whose Gram matrix is looked at
@@ -140,17 +140,15 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
         return
     constant = np.flatnonzero(np.ptp(table, axis=0) == 0)
     if constant.size and table.shape[1] > 1:
-        warnings.warn(
+        warn(
             f"features {constant.tolist()} have the same value for every arm and carry no information.",
-            stacklevel=5,
         )
     # equal rows have equal projections; unequal ones practically never do
     projection = table @ np.random.default_rng(0).standard_normal(table.shape[1])
     repeated = table.shape[0] - np.unique(projection).size
     if repeated:
-        warnings.warn(
+        warn(
             f"{repeated} of the {table.shape[0]} arms repeat the features of another: to a kernel they are the same arm.",
-            stacklevel=5,
         )
 
 
@@ -252,10 +250,9 @@ def _check_values(domain: Arms, kernel: Any) -> None:
         )
     eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
     if eigenvalues[0] < -INDEFINITE * max(eigenvalues[-1], 0):
-        warnings.warn(
+        warn(
             f"the kernel is not positive semi-definite on these arms: of the Gram matrix of {SAMPLED} of them the least"
             f" eigenvalue is {eigenvalues[0]:.3g}, the largest {eigenvalues[-1]:.3g}. Variances then mean nothing.",
-            stacklevel=5,
         )
 
 
@@ -264,11 +261,10 @@ def _warn_of_precision(domain: Arms, kernel: Any, regularization: Any) -> None:
         return
     scale = float(jnp.max(kernel.diag(domain.features[:1])))
     if float(np.min(_numbers(regularization))) < 1e-3 * scale:
-        warnings.warn(
+        warn(
             f"regularization {regularization} is too small to be meaningful in float32: residuals carry an error of about"
             f" 1e-5 k(x,x), which is divided by it. Use arms in float64 (jax_enable_x64) or a regularization of at"
             f" least {1e-3 * scale:g}.",
-            stacklevel=5,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +16,10 @@ from jsketch.bandits import sketched
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import Roots, split_roots
+from jsketch.loops.run import warn_of_imprecision
 from jsketch.loops.unfinished import attach
 from jsketch.types import Arms, PRNGKey, Query
+from jsketch.warn import warn
 
 
 @struct.dataclass
@@ -32,6 +33,8 @@ class Driven:
     untold: int = struct.field(pytree_node=False, default=0)
     # the algorithm asked for nothing more: no arm is left that it would evaluate
     exhausted: bool = struct.field(pytree_node=False, default=False)
+    # rounding may have decided on variances, as `Info.imprecise` says of a round
+    imprecise: bool = struct.field(pytree_node=False, default=False)
 
     @property
     def t(self) -> int:
@@ -65,10 +68,11 @@ def drive(
     sketched.check_whole(driven.state)
     driven = _rounds(bandit, objective, roots, horizon, driven.replace(exhausted=False))
     if driven.exhausted:
-        warnings.warn(
+        warn(
             f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the algorithm would evaluate.",
-            stacklevel=2,
         )
+    if driven.imprecise:
+        warn_of_imprecision()
     return driven
 
 
@@ -107,8 +111,8 @@ def _rounds(
             y[np.asarray(query.mask)] = driven.reward[known:]
             rewards = jnp.asarray(y, dtype)
             tell_key = jax.random.fold_in(roots.tell, known)
-            after = _tell_growing(bandit, driven.state, query, rewards, tell_key)
-            driven = driven.replace(state=after, untold=0)
+            after, imprecise = _tell_growing(bandit, driven.state, query, rewards, tell_key)
+            driven = driven.replace(state=after, untold=0, imprecise=driven.imprecise or imprecise)
     except BaseException as error:
         attach(error, driven, "drive")
         raise
@@ -140,8 +144,8 @@ def _infinite(rewards: np.ndarray, dtype: Any) -> np.ndarray:
         return np.isinf(rewards.astype(dtype))
 
 
-def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> Any:
-    """The state after `tell`, at a capacity that holds it."""
+def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, bool]:
+    """(the state after `tell`, at a capacity that holds it; whether it is imprecise)."""
     while True:
         new, info = _tell(bandit, state, query, y, key)
         if not bool(info.overflow):
@@ -149,5 +153,5 @@ def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey)
                 raise FloatingPointError(
                     "the posterior is not finite: try float64, smaller rewards or a larger regularization."
                 )
-            return new
+            return new, bool(info.imprecise)
         state = bandit.grow(state, larger_capacity(state.capacity, state.domain.count))
