@@ -309,13 +309,6 @@ def choice(choices: tuple[str, ...], **values: Any) -> None:
             raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
 
 
-def no_complex(**values: Any) -> None:
-    """Raises ValueError for complex numbers, which would lose their imaginary part without a word."""
-    for name, value in values.items():
-        if np.iscomplexobj(value):
-            raise ValueError(f"{name} must be real numbers; complex ones were given.")
-
-
 def real(name: str, value: Any) -> Any:
     """The named value as an array of real numbers: NumPy's, or JAX's where it was one. Raises ValueError for complex ones
     and for what is no number."""

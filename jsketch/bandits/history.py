@@ -31,8 +31,7 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
     Raises ValueError for arms outside the set, rewards of another length or infinite ones.
     """
     checks.arm_numbers(domain, arms=arms)
-    checks.no_complex(rewards=rewards)
-    arms, rewards = np.asarray(arms), np.asarray(rewards, float)
+    arms, rewards = np.asarray(arms), np.asarray(checks.real("rewards", rewards), float)
     if rewards.shape != arms.shape:
         raise ValueError(
             f"there are {arms.size} arms and rewards of shape {rewards.shape}: one reward an evaluation."

@@ -51,8 +51,8 @@ def prequential(
     prediction, up to rounding.
 
     Warns of experts of a mixture that diverge, and of examples too large for the regularization (`online.rounding`).
-    Raises ValueError for shapes that do not fit, inputs that are not finite real numbers and an empty stream,
-    FloatingPointError for an infinite label, and where a prediction or the state is no longer finite.
+    Raises ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream and the state of
+    another forecaster, FloatingPointError for an infinite label, and where a prediction or the state is no longer finite.
     """
     xs, ys = check_stream(xs, ys, None if state is None else dtype_of(state))
     checks.inputs_of(forecaster, xs)
@@ -66,8 +66,10 @@ def prequential(
     if state is None:
         forecaster.init(largest, init_key)  # static mistakes are said outside of jit, and what rounding does
         state = _start(forecaster, xs[0], init_key)
-    elif hasattr(forecaster, "check_rounding"):
-        forecaster.check_rounding(largest)
+    else:
+        _check_state(forecaster, state, xs[0], init_key)
+        if hasattr(forecaster, "check_rounding"):
+            forecaster.check_rounding(largest)
     if segments is None:
         segments = _segments_that_pay(forecaster, len(ys))
     if segments > 1 and hasattr(forecaster, "learn"):
@@ -90,6 +92,16 @@ def prequential(
             " regularization."
         )
     return run.forecasts, run.state
+
+
+def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
+    """Raises ValueError for a state with other fields than those that the forecaster begins with for x [d]."""
+    wanted = jax.eval_shape(_start, forecaster, x, key)
+    if jax.tree.structure(state) != jax.tree.structure(wanted):
+        raise ValueError(
+            f"state is of another forecaster: {type(forecaster).__name__} goes on from a {type(wanted).__name__}, such as"
+            f" this loop returned; {type(state).__name__} was given."
+        )
 
 
 def _largest(xs: Array) -> Array:
