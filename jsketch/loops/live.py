@@ -213,7 +213,8 @@ class Live:
 
     def _check_rounding(self, x: np.ndarray) -> None:
         """Warns once of what rounding does to examples as large as x [d]; only one twice as long is looked at again."""
-        square = float(x @ x)
+        with np.errstate(over="ignore"):
+            square = float(x @ x)
         if square > 4 * self._looked_at:
             warned = hasattr(self.forecaster, "check_rounding") and self.forecaster.check_rounding(x)
             self._looked_at = np.inf if warned else square

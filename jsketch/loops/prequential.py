@@ -97,7 +97,8 @@ def prequential(
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
     """Raises ValueError for a state with other fields than those that the forecaster begins with for x [d]."""
     wanted = jax.eval_shape(_start, forecaster, x, key)
-    if jax.tree.structure(state) != jax.tree.structure(wanted):
+    # in words: structures of two classes with as many fields may pass for equal
+    if str(jax.tree.structure(state)) != str(jax.tree.structure(wanted)):
         raise ValueError(
             f"state is of another forecaster: {type(forecaster).__name__} goes on from a {type(wanted).__name__}, such as"
             f" this loop returned; {type(state).__name__} was given."

@@ -33,7 +33,8 @@ def check(square: ArrayLike, regularization: Any, dtype: Any) -> bool:
     single = dtype == jnp.float32
     step = LARGEST_STEP_FLOAT32 if single else LARGEST_STEP
     least = float(jnp.finfo(dtype).eps) * largest / step
-    if least <= smallest:
+    # numbers that are too large for the dtype end in an error of their own
+    if least <= smallest or not np.isfinite(largest):
         return False
     warn(
         f"regularization {smallest:g} is too small for features with |z|^2 = {largest:.3g} in {np.dtype(dtype).name}:"

@@ -175,7 +175,7 @@ def in_spans(p, joined, predict, feature_error, report):
         return truths, 0.0
     others = [predict(spans(p.grams[0], joined, **cuts)[0]) for cuts in ({}, dict(least=LEAST_RESIDUAL))]
     apart = max(float(np.abs(other - truths[0]).max()) for other in others)
-    allowance = 2 * apart + 32 * EPS**0.5 * feature_error
+    allowance = 2 * apart + 4 * EPS**0.5 * feature_error
     if tolerance(truths) + allowance > 0.1 * np.nanmax(np.abs(p.ys), initial=0.0):
         report.skipped["predictions that rounding decides"] += 1
         return None
