@@ -78,7 +78,8 @@ def drive(
     sketched.check_whole(driven.state)
     file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
     with locked([] if file is None else [file.path]):
-        driven = driven if file is None else file.load(bandit, driven)
+        if file is not None:
+            driven = file.load(bandit, driven)
         driven = _rounds(bandit, objective, roots, horizon, driven.replace(exhausted=False), file)
     if driven.exhausted:
         warn(

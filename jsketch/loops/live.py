@@ -237,7 +237,7 @@ def _warned_of(forecaster: Any, x: Array) -> bool:
     """Whether `init` has warned of the rounding of an example x [d]."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return hasattr(forecaster, "check_rounding") and forecaster.check_rounding(x)
+        return hasattr(forecaster, "check_rounding") and bool(forecaster.check_rounding(x))
 
 
 def _floating(dtype: Any) -> np.dtype:
