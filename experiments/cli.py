@@ -40,9 +40,13 @@ def count(text: str) -> int:
 
 
 def add_out_folder(parser: argparse.ArgumentParser) -> None:
-    """--out and --overwrite of an experiment (`results.outputs`)."""
+    """--out, --overwrite and --keep of an experiment (`results.outputs`)."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
+    finished = parser.add_mutually_exclusive_group()
+    finished.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
+    finished.add_argument(
+        "--keep", action="store_true", help="go on with runs of another commit, where nothing else differs"
+    )
 
 
 def add_out_file(parser: argparse.ArgumentParser) -> None:

@@ -84,6 +84,7 @@ def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
 
 
 def _scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False) -> Array:
+    _check_shape(lengthscale, x)
     if jnp.ndim(lengthscale) == 0:
         return squared_distances(x, y, direct=direct) * (1 / jnp.square(lengthscale)).astype(x.dtype)
     return squared_distances(x / lengthscale, y / lengthscale, direct=direct)
@@ -91,6 +92,11 @@ def _scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike, direct
 
 def _check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:
     checks.all_positive(lengthscale=lengthscale)
+    _check_shape(lengthscale, x)
+
+
+def _check_shape(lengthscale: ArrayLike, x: Any) -> None:
+    """Raises ValueError unless there is a lengthscale for all inputs of x [n,d], or for each: [k] and [n,1] broadcast."""
     shape, inputs = jnp.shape(lengthscale), jnp.shape(x)[1]
     if shape not in ((), (1,), (inputs,)):
         raise ValueError(
@@ -202,9 +208,11 @@ class Linear:
     lengthscale: ArrayLike = 1.0
 
     def gram(self, x: Array, y: Array) -> Array:
+        _check_shape(self.lengthscale, x)
         return matmul(x / self.lengthscale, (y / self.lengthscale).T)
 
     def diag(self, x: Array) -> Array:
+        _check_shape(self.lengthscale, x)
         return jnp.square(x / self.lengthscale).sum(1)
 
     def check(self, x: Any) -> None:

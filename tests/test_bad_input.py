@@ -64,8 +64,9 @@ def test_arms(name):
 
 def test_degenerate_arms_are_warned_of():
     x = features()
-    with pytest.warns(UserWarning, match="1 of the 61 arms repeat"):
+    with pytest.warns(UserWarning, match="1 of the 61 arms repeat") as warned:
         start(BKB(KERNEL), jnp.concatenate([x, x[:1]]))
+    assert warned[0].filename == __file__  # and not a file of ours
     with pytest.warns(UserWarning, match=r"features \[2\] have the same value"):
         start(BKB(KERNEL), jnp.concatenate([x, jnp.ones((60, 1))], 1))
 

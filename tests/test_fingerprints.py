@@ -1,7 +1,9 @@
 """What a file says that it belongs to: every leaf and every static field of the user's own classes, or a refusal."""
 
 import functools
+import importlib
 import json
+import sys
 import threading
 import types
 from typing import NamedTuple
@@ -161,6 +163,36 @@ def test_two_different_things_have_different_words(name, within):
         json.loads(json.dumps(one)), describe(BBKB(**(dict(kernel=0.0) | {within: TWO[name][0]})))
     )
     assert "0x" not in json.dumps(one)
+
+
+HELPERS = {
+    "attribute": "import mine\ndef f(x):\n    return mine.helper(x)",
+    "attribute_of_a_part": "import mine.part\ndef f(x):\n    return mine.part.helper(x)",
+    "imported_within": "def f(x):\n    import mine.part as other\n    return [other.helper(v) for v in x]",
+    "from_within": "def f(x):\n    from mine.part import helper\n    return helper(x)",
+    "module_from_within": "def f(x):\n    from mine import part\n    return (lambda: part.helper(x))()",
+    "method": "import mine\nclass Own:\n    def g(self, x):\n        return mine.helper(x)\nf = Own()",
+    "module": "import mine.part\nf = {'held': mine.part}",
+}
+
+
+@pytest.mark.parametrize("form", HELPERS)
+def test_helpers_in_own_modules_are_described(form, tmp_path, monkeypatch):
+    """A helper that changed let a run go on from its checkpoint, unless it was a global of the function's own module."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine").mkdir()
+    words = []
+    for factor in (2, 2, 3):
+        helper = f"def helper(x):\n    return np.sin({factor} * x)\n"
+        (tmp_path / "mine" / "part.py").write_text("import numpy as np\n" + helper)
+        (tmp_path / "mine" / "__init__.py").write_text("from mine.part import helper\n")
+        (tmp_path / "user.py").write_text(HELPERS[form])
+        for name in ("user", "mine", "mine.part"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        words.append(describe(importlib.import_module("user").f))
+    assert not differences(words[0], words[1])
+    assert differences(words[0], words[2])
 
 
 def test_differences_name_the_number():

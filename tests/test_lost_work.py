@@ -55,6 +55,40 @@ def test_drive_loses_nothing(error):
     assert [len(batch) for batch in calls] == [4, 4, 4, 4, 2]
 
 
+def test_drive_goes_on_from_its_file(tmp_path):
+    """What a killed process had evaluated is not evaluated again; the file is of this run only."""
+    path, asked = tmp_path / "run", []
+    whole = loops.drive(PLATES, np.sin, ARMS, KEY, 14)
+
+    def objective(arms):
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        asked.append(arms)
+        return np.sin(arms)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        loops.drive(PLATES, objective, ARMS, KEY, 14, checkpoint=path)
+    assert f"they are in {path}" in caught.value.__notes__[-1]
+    for _ in range(2):  # of a finished run nothing is evaluated
+        done = loops.drive(
+            PLATES, lambda arms: asked.append(arms) or np.sin(arms), ARMS, KEY, 14, checkpoint=path
+        )
+        np.testing.assert_array_equal(np.concatenate(asked), whole.arm)
+        for one, other in zip(jax.tree.leaves(done), jax.tree.leaves(whole), strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(done.arm, whole.arm)
+    for change, words in (
+        (dict(key=jax.random.key(1)), "holds another run: key was"),
+        (dict(state=whole), "holds a run already, and a state was given too"),
+        (dict(bandit=PLATES.replace(qbar=3.0)), "holds another run: bandit.qbar was"),
+    ):
+        arguments = dict(
+            bandit=PLATES, objective=pytest.fail, domain=ARMS, key=KEY, horizon=14, checkpoint=path
+        )
+        with pytest.raises(ValueError, match=words):
+            loops.drive(**arguments | change)
+
+
 def test_drive_keeps_a_batch_that_the_algorithm_was_not_told(monkeypatch):
     """Ctrl-C while the algorithm learns: the batch was evaluated, and is not evaluated again."""
     whole = loops.drive(PLATES, np.sin, ARMS, KEY, 12)

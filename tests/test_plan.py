@@ -134,6 +134,15 @@ def test_the_pilot_sees_what_the_run_will_do(name):
     assert plan.dictionary_size == pytest.approx(size, rel=1 / 3)
 
 
+def test_a_stretch_of_ties_makes_an_evaluation():
+    """Scores that lie a rounding above those that it computes itself: it made none, and the pilot went on for ever."""
+    arms = Arms(1e3 * jnp.arange(300.0)[:, None])
+    one = pilot._Pilot(ALL["gp_ucb"], arms.features, np.zeros(300), 0.1, 0)
+    one.evaluate(0, 1)
+    pool = one.read(np.zeros(0, int))
+    assert one.stretch(pool, (pool.mean + np.sqrt(pool.variance)) * (1 + 1e-12), 1.0, 3) >= 1
+
+
 def test_a_long_run_is_extrapolated(monkeypatch):
     """The pilot stops when it has done its share; what it then says of the rest is near what it would have seen."""
     whole = planned(ALL["bbkb"], horizon=2000)

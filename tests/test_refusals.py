@@ -22,12 +22,14 @@ from jsketch.bandits import (
     partition,
 )
 from jsketch.box import GPBandit, UniformBox
+from jsketch.box import history as box_history
 from jsketch.box.radius import Table
 from jsketch.planning import machine
 from jsketch.posterior import exact
 from jsketch.sketch import bless
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.sketch.taylor import Taylor
+from jsketch.types import BoxQuery
 
 KEY = jax.random.key(0)
 KERNEL = kernels.Gaussian(0.5)
@@ -83,6 +85,31 @@ class Indefinite:
 
     def diag(self, x):
         return jnp.zeros(len(x), x.dtype)
+
+
+@pytest.mark.parametrize("kind", [kernels.Gaussian, kernels.Matern, kernels.Linear])
+def test_lengthscales_do_not_broadcast_over_one_input(kind):
+    """Three lengthscales made three inputs of one; a traced kernel is never checked otherwise."""
+    for method in ("gram", "diag")[: 1 + (kind is kernels.Linear)]:
+        arguments = [np.ones((4, 1))] * (2 if method == "gram" else 1)
+        with pytest.raises(ValueError, match=r"lengthscale has shape \(3,\). An ARD kernel needs one"):
+            jax.eval_shape(lambda each, m=method, a=arguments: getattr(kind(each), m)(*a), np.ones(3))
+
+
+def test_a_stream_does_not_go_on_from_the_state_of_another_forecaster():
+    one, other = online.KernelAWV(KERNEL, capacity=2), online.NOGD(KERNEL, 0.1, count=2)
+    state = other.init(jnp.asarray(X[0]), KEY)
+    with pytest.raises(ValueError, match="KernelAWV goes on from a KernelState.*; NOGDState was given"):
+        loops.prequential(one, X, X[:, 0], KEY, state=state)
+
+
+def test_a_history_over_a_box_takes_no_more_than_its_horizon():
+    empty = box_history.empty(Box(jnp.zeros(1), jnp.ones(1)), 2)
+    query = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
+    full = box_history.add(empty, query, np.ones(3))
+    assert int(full.count) == 2
+    with pytest.raises(ValueError, match="horizon is 2 evaluations: 2 were told, and 2 more are too many"):
+        box_history.add(full, query, np.ones(3))
 
 
 @pytest.mark.filterwarnings("error")

@@ -167,3 +167,21 @@ def test_a_regularization_below_rounding_is_warned_of():
         online.NystromAWV(kernels.Linear(1e-6), 1e-3).init(jnp.ones(2, jnp.zeros(()).dtype), KEY)
     # what is traced is left to the caller
     jax.eval_shape(lambda lam: makers[1](lam).init(x, KEY), 1e-6)
+
+
+def test_the_rounding_of_the_examples_that_come_is_warned_of():
+    """Once a stream, at the user's line. `Live` begins with zeros, `prequential` looked at its first example only."""
+    forecaster = online.KernelAWV(kernels.Linear(1e-6), 1e-3, capacity=2)
+    xs, ys = np.array([[0.0, 0.0], [1.0, 1.0]]), np.ones(2)
+    live = loops.Live(forecaster, 2, KEY)
+    live.learn(xs[0], 1.0)
+    with pytest.warns(UserWarning, match="too small for features") as warned:
+        live.learn(xs[1], 1.0)
+        live.predict(10 * xs[1])
+    assert [warning.filename for warning in warned] == [__file__]
+    mixture = online.Mixture(forecaster, {"regularization": jnp.asarray([1e-3, 1e9])}, 1.0)
+    for one in (forecaster, mixture):
+        for state in (None, one.init(jnp.zeros(2), KEY)):
+            with pytest.warns(UserWarning, match="too small for features") as warned:
+                loops.prequential(one, xs, ys, KEY, state=state)
+            assert [warning.filename for warning in warned] == [__file__]

@@ -9,7 +9,8 @@ import pytest
 from flax import struct
 
 from jsketch import Query, kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, FixedBKB, Uniform
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, MiniGP, Uniform
+from jsketch.bandits.linear_sketches import SOFUL
 from jsketch.box import UniformBox
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollout import start
@@ -84,6 +85,33 @@ def test_a_failure_under_way_elsewhere_is_tried():
 
 
 @struct.dataclass
+class Blurred:
+    """Uniform arms, of whose variances rounding is said to decide."""
+
+    def init(self, domain, key):
+        return Uniform().init(domain, key)
+
+    def ask(self, state, key, limit=None):
+        return Uniform().ask(state, key, limit)
+
+    def tell(self, state, query, y, key):
+        state, info = Uniform().tell(state, query, y, key)
+        return state, info.replace(imprecise=state.count > 1)
+
+
+@pytest.mark.parametrize("loop", ["threads", "vmap", "drive"])
+def test_imprecise_variances_are_warned_of_once(loop):
+    """At the user's line."""
+    with pytest.warns(UserWarning, match="rounding may have changed variances") as warned:
+        if loop == "drive":
+            assert loops.drive(Blurred(), np.sin, PROBLEM.arms, KEY, 4).imprecise
+        else:
+            keys = jax.random.split(KEY, 2)
+            assert loops.run_seeds(Blurred(), PROBLEM, keys, 4, strategy=loop).imprecise.all()
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+@struct.dataclass
 class Sulking:
     """Uniform arms, of which the batch is empty after a while."""
 
@@ -139,6 +167,30 @@ def test_growing_ends_where_every_arm_has_room():
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
 WARM = {"bkb": BKB(**SMALL), "bbkb": BBKB(**SMALL, max_batch=4), "plates": FixedBKB(**SMALL, batch=4)}
+
+
+FAILING = {
+    "bkb": WARM["bkb"],
+    "initial": BBKB(**SMALL, max_batch=4, initial=jnp.asarray([3, 5])),
+    "gp_ucb": GPUCB(**SMALL),
+    "mini_gp": MiniGP(**SMALL, max_batch=4),
+    "soful": SOFUL(regularization=0.01, size=1),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_first_arm_that_fails_is_left(name):
+    """It was asked for in every round of a run; a first arm that does not fail stays."""
+    bandit, asked = FAILING[name], []
+    state = first = bandit.init(PROBLEM.arms, KEY)
+    for _ in range(3):
+        query = ASK(bandit, state, KEY)
+        asked.append(np.unique(np.asarray(query.index)[np.asarray(query.mask)]).tolist())
+        state, _ = TELL(bandit, state, query, jnp.full(query.index.shape, jnp.nan))
+    assert asked[0] == ([3, 5] if name == "initial" else [int(first.first_arm)])
+    assert asked[1] != asked[0] and asked[2] != asked[1] and len(asked[1]) == 1
+    told, _ = TELL(bandit, first, query, jnp.ones(query.index.shape))
+    assert int(told.first_arm) == int(first.first_arm)
 
 
 @pytest.mark.parametrize("name", WARM)

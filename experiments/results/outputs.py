@@ -2,7 +2,8 @@
 
 runs/experiment.json says to which experiment the folder belongs and what its tables were made with. The same command goes on
 with an unfinished run, and more seeds or more methods may be added at the same commit. Anything that would lose what the
-tables hold (another experiment, configuration or commit, fewer methods or seeds) is refused without --overwrite.
+tables hold (another experiment or configuration, fewer methods or seeds) is refused without --overwrite, which runs all of
+it again. Where nothing but the commit differs, --keep goes on with the runs, and the tables name all their commits.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def opened(
             clear(out)
             record = dict(tables=None, commits=[], replaces=True)
         else:
-            check(out, record, made)
+            check(out, record, made, options.keep)
         commits = set(record.get("commits", [])) if any((out / "runs").rglob("*.npz")) else set()
         tables = record.get("tables")
         folder = Folder(out, made, sorted(commits | {made["commit"]}), record.get("replaces", False))
@@ -93,8 +94,9 @@ def read_record(out: Path) -> dict[str, Any]:
     return record
 
 
-def check(out: Path, record: dict[str, Any], made: dict[str, Any]) -> None:
-    """Raises ValueError if a run would lose what the tables in the folder hold, or mix with runs of something else."""
+def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = False) -> None:
+    """Raises ValueError if a run would lose what the tables in the folder hold, or mix with runs of something else; with
+    `keep` those of another commit are none."""
     remedy = "use another --out, or --overwrite to replace them."
     if (out / "runs" / SWEEP).exists():
         raise ValueError(f"{out} holds a sweep: {remedy}")
@@ -106,8 +108,18 @@ def check(out: Path, record: dict[str, Any], made: dict[str, Any]) -> None:
         raise ValueError(
             f"{out} holds finished results ({', '.join(found)}) without the runs behind them: {remedy}"
         )
+    if not found:
+        return
     # a replacement that was interrupted goes on as what it was
-    words = lost(record["tables"] or record["begun"], made) if found else []
+    before = record["tables"] or record["begun"]
+    words = lost(before, made)
+    if words and not lost(before, made | dict(commit=before["commit"])):
+        if keep:
+            return
+        raise ValueError(
+            f"{out} holds finished results of this configuration ({words[0]}): --keep goes on with their runs and says which"
+            " commits they are of; --overwrite runs all of it again; another --out leaves them alone."
+        )
     more = f"; and {len(words) - SHOWN} more differences" if len(words) > SHOWN else ""
     if words:
         raise ValueError(f"{out} holds other finished results ({'; '.join(words[:SHOWN])}{more}): {remedy}")

@@ -19,6 +19,7 @@ from experiments.results import store
 from experiments.runs import bandit_runs
 from jsketch import loops
 from jsketch.loops.rollout import start
+from jsketch.loops.run import warn_of_imprecision
 
 REPORTS = 10  # progress reports of a run
 FINAL = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")
@@ -151,6 +152,7 @@ def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> 
 def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
     """`chunk` runs in one program; the last chunk is filled up with repetitions, which are not kept."""
     chunk = min(chunk, len(tasks))
+    imprecise = False
     for begin in range(0, len(tasks), chunk):
         kept = tasks[begin : begin + chunk]
         filled = [*kept, *[kept[-1]] * (chunk - len(kept))]
@@ -162,10 +164,13 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
             job.bar.refresh()
 
         progress = rollouts(job, filled, report)
+        imprecise = imprecise or bool(progress.imprecise.any())
         seconds = (time.perf_counter() - started) / len(kept)
         for index, task in enumerate(kept):
             trace = jax.tree.map(lambda a, index=index: a[index], progress.trace)
             save(job, task, None if bool(progress.nonfinite[index]) else trace, seconds, 0.0)
+    if imprecise:
+        warn_of_imprecision()
 
 
 def _capacity(state: Any) -> int:

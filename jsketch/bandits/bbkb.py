@@ -82,7 +82,10 @@ class BBKB:
         sketched.check_room(domain, self.capacity)
         checks.room(4 * self.max_batch, domain.features.dtype, max_batch=self.max_batch)
         known = past(self, domain, key, pull_counts, reward_sums, dictionary)
-        return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
+        state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
+        if self.initial is None:
+            return state
+        return state.replace(first_arm=jnp.asarray(self.initial, jnp.int32)[0])
 
     def confidence_width(self, state: SketchState) -> Array:
         """alpha~_fb, []."""
@@ -117,7 +120,8 @@ class BBKB:
         truncated = (size >= self.max_batch) & (batch.bound <= self.ratio) & (limit > self.max_batch)
         if self.initial is not None:
             first = jnp.asarray(self.initial, jnp.int32)
-            begins = state.evidence.count == 0
+            # another first arm says that the design failed as a whole: single arms follow
+            begins = (state.evidence.count == 0) & (state.first_arm == first[0])
             arms = jnp.where(begins, jnp.pad(first, (0, self.max_batch - first.shape[0])), arms)
             size = jnp.where(begins, jnp.clip(limit, 1, first.shape[0]), size)
             truncated = truncated & ~begins

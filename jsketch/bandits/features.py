@@ -24,7 +24,7 @@ class FeatureState:
     """Ridge posterior in a feature space R^M, updated after every evaluation."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
     whitened: Array  # [A, M], z(x)/sqrt(lam); never changes
     posterior: FeaturePosterior
     count: Array  # [], observations so far
@@ -75,7 +75,9 @@ def best(state: FeatureState, scores: Array) -> Query:
     return single(jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32)))
 
 
-def learn(bandit: Any, state: FeatureState, query: Query, y: Array) -> tuple[FeatureState, Info]:
+def learn(
+    bandit: Any, state: FeatureState, query: Query, y: Array, key: PRNGKey
+) -> tuple[FeatureState, Info]:
     """The state after the rewards y [B] of a query, and its info."""
     query, y = told.feedback(state.domain, query, y)
     observed = history.usable(query, y)
@@ -86,9 +88,15 @@ def learn(bandit: Any, state: FeatureState, query: Query, y: Array) -> tuple[Fea
     posterior = over_slots(one, state.posterior, query)
     width = confidence_width(bandit, state)
     info = describe(query, y, width, jnp.asarray(state.whitened.shape[1], jnp.int32), posterior.mean)
-    return state.replace(
-        posterior=posterior, count=state.count + info.observed.astype(state.count.dtype)
-    ), info
+    return after(state, query, info.observed, key).replace(posterior=posterior), info
+
+
+def after(state: Any, query: Query, observed: Array, key: PRNGKey) -> Any:
+    """The state with `observed` [] more rewards counted, and another first arm where none ever was."""
+    count = state.count + observed.astype(state.count.dtype)
+    failed = query.mask.any() & (count == 0)
+    first_arm = history.next_first_arm(state.first_arm, failed, state.domain.count, key)
+    return state.replace(count=count, first_arm=first_arm)
 
 
 def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> Info:

@@ -72,7 +72,7 @@ class FourierUCB:
         return features.best(state, self.scores(state))
 
     def tell(self, state: FeatureState, query: Query, y: Array, key: PRNGKey) -> tuple[FeatureState, Info]:
-        return features.learn(self, state, query, y)
+        return features.learn(self, state, query, y, key)
 
 
 @struct.dataclass
@@ -111,4 +111,4 @@ class FourierTS:
         return features.best(state, self.sample(state, key))
 
     def tell(self, state: FeatureState, query: Query, y: Array, key: PRNGKey) -> tuple[FeatureState, Info]:
-        return features.learn(self, state, query, y)
+        return features.learn(self, state, query, y, key)

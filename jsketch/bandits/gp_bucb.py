@@ -107,7 +107,7 @@ class GPBUCB:
         return Query(index=batch.arms, mask=mask, truncated=(full | missing) & (batch.bound <= self.ratio))
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
-        new, info = learn(self, state, query, y, self.confidence_width(state))
+        new, info = learn(self, state, query, y, self.confidence_width(state), key)
         return new, info.replace(truncated=told.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:

@@ -26,7 +26,7 @@ class ExactState:
     """Exact posterior over the arms, updated after every evaluation."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
     posterior: Exact
     count: Array  # [], observations so far
     prior_variance: Array  # [], max_x k(x,x)
@@ -57,7 +57,7 @@ def _single(arm: Array) -> Query:
     return Query(index=arm[None], mask=jnp.ones(1, bool))
 
 
-def learn(bandit: Any, state: Any, query: Query, y: Array, width: Array) -> tuple[Any, Info]:
+def learn(bandit: Any, state: Any, query: Query, y: Array, width: Array, key: PRNGKey) -> tuple[Any, Info]:
     """The exact posterior after the rewards y [B] of a query; on overflow nothing is applied. For any batch size, and any
     state with the fields of `ExactState`."""
     query, y = told.feedback(state.domain, query, y)
@@ -85,7 +85,15 @@ def learn(bandit: Any, state: Any, query: Query, y: Array, width: Array) -> tupl
         posterior = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior)
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
     info = exact_info(query, y, posterior, count, overflow, width)
-    return state.replace(posterior=posterior, count=state.count + count.astype(state.count.dtype)), info
+    applied = query.mask.any() & ~overflow
+    return after(state, posterior, count, applied, key), info
+
+
+def after(state: Any, posterior: Exact, observed: Array, applied: Array, key: PRNGKey) -> Any:
+    """The state with a posterior that `observed` [] more rewards entered; `applied` []: a query was told, and it fit."""
+    count = state.count + observed.astype(state.count.dtype)
+    first_arm = history.next_first_arm(state.first_arm, applied & (count == 0), state.domain.count, key)
+    return state.replace(posterior=posterior, count=count, first_arm=first_arm)
 
 
 def exact_info(
@@ -143,7 +151,7 @@ class GPUCB:
         )
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
-        return learn(self, state, query, y, self.confidence_width(state))
+        return learn(self, state, query, y, self.confidence_width(state), key)
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
@@ -176,7 +184,7 @@ class EpsGreedy:
         return _single(jnp.where(explore | (state.count == 0), uniform, best))
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
-        return learn(self, state, query, y, jnp.zeros_like(state.count))
+        return learn(self, state, query, y, jnp.zeros_like(state.count), key)
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from jsketch import checks
 from jsketch.linalg import put
-from jsketch.types import Arms, Query
+from jsketch.types import Arms, PRNGKey, Query
 
 
 class Feedback(NamedTuple):
@@ -30,8 +31,7 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
     Raises ValueError for arms outside the set, rewards of another length or infinite ones.
     """
     checks.arm_numbers(domain, arms=arms)
-    checks.no_complex(rewards=rewards)
-    arms, rewards = np.asarray(arms), np.asarray(rewards, float)
+    arms, rewards = np.asarray(arms), np.asarray(checks.real("rewards", rewards), float)
     if rewards.shape != arms.shape:
         raise ValueError(
             f"there are {arms.size} arms and rewards of shape {rewards.shape}: one reward an evaluation."
@@ -44,6 +44,18 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
     arms, rewards = arms[~np.isnan(rewards)].astype(int), rewards[~np.isnan(rewards)]
     counts = np.bincount(arms, minlength=domain.count).astype(float)
     return counts, np.bincount(arms, rewards, minlength=domain.count)
+
+
+def next_first_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
+    """The arm to evaluate while nothing is known, [] int32: where a query left it so (`failed` []: nothing was observed)
+    another one, uniform. The same one would be asked for in every round to come.
+
+    Only the last failure is remembered, and so no state holds more: whoever meets another arm that fails leaves it again.
+    `key` is the one of `tell`.
+    """
+    # by 1 to A - 1, so that it is another one; the key itself may be drawn with elsewhere
+    step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
+    return jnp.where(failed, (first_arm + step) % arms, first_arm)
 
 
 def usable(query: Query, y: Array) -> Array:

@@ -30,7 +30,7 @@ class SOFULState:
     """Frequent directions of the pulled arms, and the moment of their rewards; memory O(m d)."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
     sketch: FrequentDirections  # m directions
     moment: Array  # [d], sum_i y_i x_i, not sketched
     count: Array  # [], observations so far
@@ -127,8 +127,8 @@ class SOFUL:
         sketch, moment = features.over_slots(one, (state.sketch, state.moment), query)
         size = (sketch.energies > 0).sum(dtype=jnp.int32)
         info = features.describe(query, y, self.confidence_width(state), size, moment)
-        count = state.count + info.observed.astype(state.count.dtype)
-        return state.replace(sketch=sketch, moment=moment, count=count), info
+        new = features.after(state, query, info.observed, key)
+        return new.replace(sketch=sketch, moment=moment), info
 
 
 @struct.dataclass
@@ -173,4 +173,4 @@ class CBRAP:
         return features.best(state, self.scores(state))
 
     def tell(self, state: FeatureState, query: Query, y: Array, key: PRNGKey) -> tuple[FeatureState, Info]:
-        return features.learn(self, state, query, y)
+        return features.learn(self, state, query, y, key)

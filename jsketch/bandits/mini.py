@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, told
 from jsketch.bandits import history, widths
-from jsketch.bandits.gp_ucb import ExactState, exact_evidence, exact_info, start
+from jsketch.bandits.gp_ucb import ExactState, after, exact_evidence, exact_info, start
 from jsketch.posterior import exact
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
@@ -107,7 +107,7 @@ class MiniGP:
         )
         count = jnp.where(overflow, 0, count)
         info = exact_info(query, y, posterior, count, overflow, self.confidence_width(state))
-        new = state.replace(posterior=posterior, count=state.count + count.astype(state.count.dtype))
+        new = after(state, posterior, count, query.mask.any() & ~overflow, key)
         return new, info.replace(truncated=told.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:

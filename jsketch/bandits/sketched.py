@@ -16,7 +16,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits.history import Feedback
+from jsketch.bandits.history import Feedback, next_first_arm
 from jsketch.bandits.widths import Evidence
 from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
 from jsketch.posterior import ridge
@@ -38,7 +38,8 @@ class SketchState:
     """History, dictionary and posterior at the start of a batch; everything but the history follows from it."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known (BKB Fig. 1: all scores tie)
+    # [] int32, uniform; pulled while nothing is known (BKB Fig. 1: all scores tie), another one after it failed
+    first_arm: Array
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
     dictionary: Dictionary  # M slots
@@ -211,7 +212,9 @@ def apply_feedback(
         information=state.evidence.information + feedback.information,
         information_sketched=state.evidence.information_sketched + feedback.information_sketched,
     )
+    failed = query.mask.any() & (feedback.pull_counts.sum() == 0)
     told = state.replace(
+        first_arm=next_first_arm(state.first_arm, failed, state.domain.count, key),
         pull_counts=feedback.pull_counts,
         reward_sums=feedback.reward_sums,
         dictionary=dictionary,

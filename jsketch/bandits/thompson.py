@@ -53,7 +53,7 @@ class ThompsonState:
     """`ExactState`, and what the Gram matrix of the arms needs to have a root."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
     posterior: Exact
     count: Array  # [], observations so far
     prior_variance: Array  # [], max_x k(x,x)
@@ -147,7 +147,7 @@ class TS:
         return _batch(self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch)
 
     def tell(self, state: ThompsonState, query: Query, y: Array, key: PRNGKey) -> tuple[ThompsonState, Info]:
-        new, info = learn(self, state, query, y, self.confidence_width(state))
+        new, info = learn(self, state, query, y, self.confidence_width(state), key)
         return new, info.replace(nonfinite=info.nonfinite | state.indefinite)
 
     def grow(self, state: ThompsonState, capacity: int) -> ThompsonState:

@@ -18,7 +18,7 @@ from flax import struct
 from jax import Array, lax
 
 from jsketch import checks
-from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey
+from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
 
 
 @struct.dataclass
@@ -83,7 +83,7 @@ def empty(box: Box, capacity: int) -> History:
 
 
 def write(old: Array, new: Array, start: Array, size: Array) -> Array:
-    """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows past N are dropped."""
+    """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows past N are dropped, see `add`."""
     source = jnp.arange(old.shape[0], dtype=jnp.int32) - start
     fresh = ((source >= 0) & (source < size)).reshape(-1, *[1] * (old.ndim - 1))
     return jnp.where(fresh, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
@@ -101,13 +101,23 @@ def values(query: PointQuery, y: Any) -> Array:
 
 
 def add(history: History, query: PointQuery, y: Any) -> History:
-    """The history after the values y [B] of a query; what is not finite counts as failed."""
+    """The history after the values y [B] of a query; what is not finite counts as failed.
+
+    Raises ValueError for more evaluations than the horizon. Where that is traced, those beyond are not kept: `info` counts
+    them as failed, and nothing more is asked for.
+    """
     y = values(query, y)
+    count = history.count + query.size
+    if not is_traced(count) and int(count) > history.capacity:
+        raise ValueError(
+            f"the horizon is {history.capacity} evaluations: {int(history.count)} were told, and {int(query.size)} more are"
+            " too many. Give `init` a larger horizon."
+        )
     ok = jnp.isfinite(y)
     rows = (query.x, jnp.where(ok, y, 0), ok)
     slots = (history.x, history.y, history.ok)
     x, y, ok = (write(old, new, history.count, query.size) for old, new in zip(slots, rows, strict=True))
-    return History(x, y, ok, history.count + query.size)
+    return History(x, y, ok, count)
 
 
 def best(history: History) -> tuple[Array, Array]:

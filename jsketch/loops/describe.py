@@ -101,7 +101,7 @@ def _leaf(value: Any) -> Any:
     if value is None or (isinstance(value, bool | str | int | float) and not isinstance(value, np.generic)):
         return value
     if isinstance(value, types.ModuleType):
-        return value.__name__
+        return code.module_word(value)
     if value is Ellipsis or isinstance(value, complex | np.dtype):
         return str(value)
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):

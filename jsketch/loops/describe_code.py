@@ -1,8 +1,9 @@
 """Functions and classes for `describe`: a name, and for the user's own their code and the values that it reads.
 
 Code of an installed package, and of jsketch, is told by its name: versions say the rest. A user's function is told by its
-instructions, its defaults, the variables that it closes over and the globals that it reads; a class by its methods and
-attributes. Instructions are the same in every process of one version of Python.
+instructions, its defaults, the variables that it closes over, the globals that it reads, and what it may reach through
+the user's own modules; a class by its methods and attributes. Instructions are the same in every process of one version
+of Python.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import dataclasses
 import dis
 import functools
 import hashlib
+import importlib
+import importlib.util
 import re
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -34,6 +38,10 @@ def is_installed(module: str | None) -> bool:
         return True
     found = sys.modules[top]
     places = [found.__file__] if getattr(found, "__file__", None) else list(getattr(found, "__path__", []))
+    return _are_installed(places)
+
+
+def _are_installed(places: Iterable[Any]) -> bool:
     return all(str(place).startswith(INSTALLED) or PACKAGES.search(str(place)) for place in places)
 
 
@@ -74,11 +82,18 @@ def _function_parts(function: types.FunctionType) -> list[tuple[str, Any]]:
     defaults |= function.__kwdefaults__ or {}
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     closure = {name: cell.cell_contents for name, cell in cells if cell != types.CellType()}
-    values = (
+    named = (
         {} if installed else {n: function.__globals__[n] for n in _reads(code) if n in function.__globals__}
     )
-    parts: dict[str, Any] = dict(defaults=defaults, closure=closure)
-    parts["globals"] = {name: held for name, held in values.items() if not isinstance(held, types.ModuleType)}
+    parts: dict[str, Any] = dict(defaults=defaults)
+    parts["closure"] = {
+        name: held for name, held in closure.items() if not isinstance(held, types.ModuleType)
+    }
+    parts["globals"] = {name: held for name, held in named.items() if not isinstance(held, types.ModuleType)}
+    if not installed:
+        modules = [held for held in (named | closure).values() if isinstance(held, types.ModuleType)]
+        modules += _imported(code, function.__globals__.get("__package__"))
+        parts["modules"] = _reached(modules, _names(code))
     digest = hashlib.sha256(_instructions(code).encode()).hexdigest()[:16]
     return [("code", digest), *((name, held) for name, held in parts.items() if held)]
 
@@ -86,7 +101,80 @@ def _function_parts(function: types.FunctionType) -> list[tuple[str, Any]]:
 def _reads(code: types.CodeType) -> set[str]:
     """Names of the globals that a function, or one within it, reads."""
     own = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return own.union(*(_reads(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
+    return own.union(*map(_reads, _inner(code)))
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Names of all attributes, and whatever else, that a function, or one within it, reads."""
+    return set(code.co_names).union(*map(_names, _inner(code)))
+
+
+def _inner(code: types.CodeType) -> list[types.CodeType]:
+    return [value for value in code.co_consts if isinstance(value, types.CodeType)]
+
+
+def _imported(code: types.CodeType, package: str | None) -> list[types.ModuleType]:
+    """The user's own modules that a function, or one within it, imports; a module that is not there is left out."""
+    found: list[types.ModuleType | None] = []
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for at, step in enumerate(steps):
+        if step.opname != "IMPORT_NAME":
+            continue
+        # the two values before are the level of a relative import and the names after `from ... import`
+        level, wanted = steps[at - 2].argval, steps[at - 1].argval or ()
+        name = step.argval if not level else importlib.util.resolve_name("." * level + step.argval, package)
+        parts = name.split(".")
+        every = [".".join(parts[: end + 1]) for end in range(len(parts))]
+        found += [_own_module(each) for each in [*every, *(f"{name}.{part}" for part in wanted)]]
+    modules = [module for module in found if module is not None]
+    return modules + [module for inner in _inner(code) for module in _imported(inner, package)]
+
+
+def _own_module(name: str) -> types.ModuleType | None:
+    """A module of the user's by its name, imported if it has to be: the function that names it would do the same."""
+    top = name.partition(".")[0]
+    if top not in sys.modules:
+        spec = importlib.util.find_spec(top)
+        places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]
+        if _are_installed([place for place in places if place is not None]):
+            return None
+    elif is_installed(name):
+        return None
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _reached(modules: list[types.ModuleType], names: Iterable[str]) -> dict[str, Any]:
+    """What of the user's own modules has one of the names of a function's attributes: {"mine.helper": helper}. Some of it
+    may have that name by chance; nothing that `mine.helper` or `mine.part.helper` means is missed."""
+    found: dict[str, Any] = {}
+    waiting, done = list(modules), set()
+    while waiting:
+        module = waiting.pop()
+        if module.__name__ in done or is_installed(module.__name__):
+            continue
+        done.add(module.__name__)
+        held = {name: vars(module)[name] for name in names if name in vars(module)}
+        waiting += [value for value in held.values() if isinstance(value, types.ModuleType)]
+        values = {name: value for name, value in held.items() if not isinstance(value, types.ModuleType)}
+        found |= {f"{module.__name__}.{name}": value for name, value in values.items()}
+    return found
+
+
+def module_word(module: types.ModuleType) -> str:
+    """A module as a value: its name, and for the user's own what its file says. Raises ValueError where there is no file."""
+    if is_installed(module.__name__):
+        return module.__name__
+    try:
+        source = Path(module.__file__ or "").read_bytes()
+    except OSError as error:
+        raise ValueError(
+            f"the module {module.__name__} cannot be described in a file: it is nobody's package, and its source cannot be"
+            f" read ({error}). Keep functions instead of modules."
+        ) from error
+    return f"{module.__name__} {hashlib.sha256(source).hexdigest()[:16]}"
 
 
 def _instructions(code: types.CodeType) -> str:

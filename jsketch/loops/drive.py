@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +15,14 @@ from jax import Array
 from jsketch import checks, told
 from jsketch.bandits import sketched
 from jsketch.loops.advance import larger_capacity
+from jsketch.loops.checkpoint import locked
+from jsketch.loops.drive_file import File, open_file
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import Roots, split_roots
+from jsketch.loops.run import warn_of_imprecision
 from jsketch.loops.unfinished import attach
 from jsketch.types import Arms, PRNGKey, Query
+from jsketch.warn import warn
 
 
 @struct.dataclass
@@ -32,6 +36,8 @@ class Driven:
     untold: int = struct.field(pytree_node=False, default=0)
     # the algorithm asked for nothing more: no arm is left that it would evaluate
     exhausted: bool = struct.field(pytree_node=False, default=False)
+    # rounding may have decided on variances, as `Info.imprecise` says of a round
+    imprecise: bool = struct.field(pytree_node=False, default=False)
 
     @property
     def t(self) -> int:
@@ -49,6 +55,7 @@ def drive(
     key: PRNGKey,
     horizon: int,
     state: Driven | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Driven:
     """The rounds of `run` for a host objective, up to `horizon` evaluations in all; `state` goes on from an earlier call.
 
@@ -56,19 +63,30 @@ def drive(
     rewards are the same. An algorithm that repeats no arm may have none left before the horizon: then the run so far comes
     back with `exhausted` set, and a warning says so.
 
-    Raises ValueError on a wrong number of rewards or an infinite one. Whatever ends the run, an error of the objective or
-    Ctrl-C, has the finished evaluations in its attribute `driven`: with state=error.driven they are gone on from.
+    checkpoint: a file that the run is written to after every call of the objective, and goes on from when it is called again
+    with the same algorithm, arms and key: a killed run makes the same picks. A larger horizon adds evaluations to it.
+
+    Raises ValueError on a wrong number of rewards or an infinite one, and for a checkpoint that is damaged, of another run
+    or version of jsketch (it says what differs), being written by another process, or given beside a `state`. Whatever ends
+    the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute `driven`: with
+    state=error.driven they are gone on from.
     """
     check_horizon(horizon)
-    roots = split_roots(check_keys(key, 0, "drive takes one key, such as jax.random.key(0)"))
+    key = check_keys(key, 0, "drive takes one key, such as jax.random.key(0)")
+    roots = split_roots(key)
     driven = state or Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
     sketched.check_whole(driven.state)
-    driven = _rounds(bandit, objective, roots, horizon, driven.replace(exhausted=False))
+    file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
+    with locked([] if file is None else [file.path]):
+        if file is not None:
+            driven = file.load(bandit, driven)
+        driven = _rounds(bandit, objective, roots, horizon, driven.replace(exhausted=False), file)
     if driven.exhausted:
-        warnings.warn(
+        warn(
             f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the algorithm would evaluate.",
-            stacklevel=2,
         )
+    if driven.imprecise:
+        warn_of_imprecision()
     return driven
 
 
@@ -78,8 +96,10 @@ def _rounds(
     roots: Roots,
     horizon: int,
     driven: Driven,
+    file: File | None,
 ) -> Driven:
     """The rounds from `driven` to the horizon, or until the algorithm asks for nothing."""
+    kept = driven.t if file is not None and file.path.exists() else 0  # evaluations in the file
     try:
         while driven.t < horizon or driven.untold:
             known = driven.t - driven.untold
@@ -103,14 +123,19 @@ def _rounds(
                     reward=np.append(driven.reward, observed),
                     untold=driven.untold + new.size,
                 )
+                if file is not None:
+                    file.save(driven)
+                    kept = driven.t
             y = np.full(query.index.shape, np.nan)
             y[np.asarray(query.mask)] = driven.reward[known:]
             rewards = jnp.asarray(y, dtype)
             tell_key = jax.random.fold_in(roots.tell, known)
-            after = _tell_growing(bandit, driven.state, query, rewards, tell_key)
-            driven = driven.replace(state=after, untold=0)
+            after, imprecise = _tell_growing(bandit, driven.state, query, rewards, tell_key)
+            driven = driven.replace(state=after, untold=0, imprecise=driven.imprecise or imprecise)
+        if file is not None:
+            file.save(driven)
     except BaseException as error:
-        attach(error, driven, "drive")
+        attach(error, driven, "drive", file.path if file is not None and kept == driven.t else None)
         raise
     return driven
 
@@ -119,8 +144,7 @@ def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray, dtype: 
     """The rewards [n] of arms [n]. Raises ValueError, with what the objective returned in its attribute `returned`, unless
     each is NaN or a number that is finite in the dtype of the arms."""
     returned, wrong = objective(arms), None
-    checks.no_complex(rewards=returned)
-    rewards = np.asarray(returned, dtype=float)
+    rewards = np.asarray(checks.real("rewards", returned), dtype=float)
     if rewards.shape != arms.shape:
         wrong = f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."
     elif (infinite := _infinite(rewards, dtype)).any():
@@ -140,8 +164,8 @@ def _infinite(rewards: np.ndarray, dtype: Any) -> np.ndarray:
         return np.isinf(rewards.astype(dtype))
 
 
-def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> Any:
-    """The state after `tell`, at a capacity that holds it."""
+def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, bool]:
+    """(the state after `tell`, at a capacity that holds it; whether it is imprecise)."""
     while True:
         new, info = _tell(bandit, state, query, y, key)
         if not bool(info.overflow):
@@ -149,5 +173,5 @@ def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey)
                 raise FloatingPointError(
                     "the posterior is not finite: try float64, smaller rewards or a larger regularization."
                 )
-            return new
+            return new, bool(info.imprecise)
         state = bandit.grow(state, larger_capacity(state.capacity, state.domain.count))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import serialization
+from jax import Array
 
 from jsketch import checks
 from jsketch.loops import saved
@@ -65,6 +67,8 @@ class Live:
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
         forecaster.init(example, init_key)  # static mistakes are said outside of jit
+        # the square of the longest example of which the rounding was looked at; infinite when it was warned of
+        self._looked_at = np.inf if _warned_of(forecaster, example) else 0.0
         self.state = _start(self._typed, example, init_key)
 
     def predict(self, x: Any) -> float:
@@ -204,7 +208,16 @@ class Live:
                 f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not: {x!r}."
             )
         checks.inputs_of(self.forecaster, numbers[None])
+        self._check_rounding(numbers)
         return numbers
+
+    def _check_rounding(self, x: np.ndarray) -> None:
+        """Warns once of what rounding does to examples as large as x [d]; only one twice as long is looked at again."""
+        with np.errstate(over="ignore"):
+            square = float(x @ x)
+        if square > 4 * self._looked_at:
+            warned = hasattr(self.forecaster, "check_rounding") and self.forecaster.check_rounding(x)
+            self._looked_at = np.inf if warned else square
 
     def _label(self, y: Any) -> np.ndarray:
         label = self._number(y, "labels")
@@ -218,6 +231,13 @@ class Live:
             return array
         with np.errstate(over="ignore"):  # becomes infinite, which is refused
             return np.asarray(checks.real(name, array)).astype(self.dtype)
+
+
+def _warned_of(forecaster: Any, x: Array) -> bool:
+    """Whether `init` has warned of the rounding of an example x [d]."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return hasattr(forecaster, "check_rounding") and bool(forecaster.check_rounding(x))
 
 
 def _floating(dtype: Any) -> np.dtype:

@@ -6,10 +6,11 @@ import os
 import socket
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from jsketch.warn import warn
 
 if sys.platform != "win32":  # there calls of one process are kept apart, processes are not
     import fcntl
@@ -61,9 +62,8 @@ def _locked(path: str, what: object, advice: str) -> int:
             os.close(descriptor)
             raise ValueError(_words(what, owner, advice)) from None
         except OSError as error:
-            warnings.warn(
+            warn(
                 f"{path} cannot be locked ({error}): nothing keeps a second process from {what}.",
-                stacklevel=5,
             )
         if _is_at(descriptor, path):
             break

@@ -9,7 +9,6 @@ Keys are folded in by the number of the example, so a stream cut anywhere gives 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,6 +24,7 @@ from jsketch.loops.inputs import check_keys, check_stream
 from jsketch.loops.stream import BLOCK, Forecasts, Pass, stream
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
+from jsketch.warn import warn
 
 LEAST_SEGMENT = 32_768  # examples; a shorter segment does not pay for the program that starts it
 
@@ -50,9 +50,9 @@ def prequential(
     together and `segments` parts of the stream at once, one a core, where the forecaster knows how to; neither changes a
     prediction, up to rounding.
 
-    Warns of experts of a mixture that diverge. Raises ValueError for shapes that do not fit, inputs that are not finite real
-    numbers and an empty stream, FloatingPointError for an infinite label, and where a prediction or the state is no longer
-    finite.
+    Warns of experts of a mixture that diverge, and of examples too large for the regularization (`online.rounding`).
+    Raises ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream and the state of
+    another forecaster, FloatingPointError for an infinite label, and where a prediction or the state is no longer finite.
     """
     xs, ys = check_stream(xs, ys, None if state is None else dtype_of(state))
     checks.inputs_of(forecaster, xs)
@@ -62,9 +62,14 @@ def prequential(
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)
     had_diverged = getattr(state, "diverged", False)
+    largest = _largest(xs)
     if state is None:
-        forecaster.init(xs[0], init_key)  # static mistakes are said outside of jit
+        forecaster.init(largest, init_key)  # static mistakes are said outside of jit, and what rounding does
         state = _start(forecaster, xs[0], init_key)
+    else:
+        _check_state(forecaster, state, xs[0], init_key)
+        if hasattr(forecaster, "check_rounding"):
+            forecaster.check_rounding(largest)
     if segments is None:
         segments = _segments_that_pay(forecaster, len(ys))
     if segments > 1 and hasattr(forecaster, "learn"):
@@ -89,13 +94,30 @@ def prequential(
     return run.forecasts, run.state
 
 
+def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
+    """Raises ValueError for a state with other fields than those that the forecaster begins with for x [d]."""
+    wanted = jax.eval_shape(_start, forecaster, x, key)
+    # in words: structures of two classes with as many fields may pass for equal
+    if str(jax.tree.structure(state)) != str(jax.tree.structure(wanted)):
+        raise ValueError(
+            f"state is of another forecaster: {type(forecaster).__name__} goes on from a {type(wanted).__name__}, such as"
+            f" this loop returned; {type(state).__name__} was given."
+        )
+
+
+def _largest(xs: Array) -> Array:
+    """The longest example [d] of xs [n,d], on the host: where features grow with their inputs, rounding is worst there."""
+    values = np.asarray(xs)
+    with np.errstate(over="ignore"):
+        return xs[int(np.argmax(np.einsum("nd,nd->n", values, values)))]
+
+
 def warn_of_diverged(experts: Any) -> None:
     """Warns of those experts [G] bool of a mixture that have just diverged."""
     if np.any(experts):
-        warnings.warn(
+        warn(
             f"experts {np.flatnonzero(experts).tolist()} of the mixture's {np.size(experts)} diverged (their numbers are no"
             " longer finite): they have lost their weight for good, and the others go on.",
-            stacklevel=3,
         )
 
 

@@ -42,6 +42,7 @@ class Progress:
     truncated: Array  # [] bool, some batch was ended by its capacity
     nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
     exhausted: Array  # [] bool, the algorithm asked for nothing: no arm is left that it would evaluate
+    imprecise: Array  # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
 
     @property
     def stopped(self) -> Array:
@@ -69,7 +70,7 @@ def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Progress(state, trace, zero, zero, false, false, false, false)
+    return Progress(state, trace, zero, zero, false, false, false, false, false)
 
 
 def _sample(problem: Any, key: PRNGKey, t: Array, query: Query) -> Array:
@@ -133,6 +134,7 @@ def rollout(
             truncated=p.truncated | info.truncated,
             nonfinite=p.nonfinite | info.nonfinite,
             exhausted=nothing,
+            imprecise=p.imprecise | info.imprecise,
         )
 
     return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,6 +21,7 @@ from jsketch.loops.checkpoint import locked, numbered, open_checkpoint
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.rollout import Progress, Trace
 from jsketch.types import PRNGKey
+from jsketch.warn import warn
 
 
 @struct.dataclass
@@ -31,6 +31,7 @@ class Run:
     trace: Trace
     state: Any
     truncated: Array  # [] or [S] bool
+    imprecise: Array  # [] or [S] bool, as in `Progress`
     capacity: int = struct.field(pytree_node=False)  # largest capacity that was needed
     run_seconds: float = struct.field(pytree_node=False)  # wall time without compilation
     compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
@@ -48,10 +49,19 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
             " (tell NaN for a failed evaluation); otherwise try float64 or a larger regularization."
         )
     if bool(np.any(progress.truncated)):
-        warnings.warn(
+        warn(
             "a batch filled its capacity `max_batch` and was ended there; a larger one may need fewer rounds.",
-            stacklevel=3,
         )
+    if bool(np.any(progress.imprecise)):
+        warn_of_imprecision()
+
+
+def warn_of_imprecision() -> None:
+    """What `Info.imprecise` means, once for a whole run."""
+    warn(
+        "rounding may have changed variances by more than 0.1% of the largest (`info.imprecise`): near-duplicates are among"
+        " the inducing points, or the regularization is small. Use float64, a larger regularization, or arms without them."
+    )
 
 
 def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
@@ -148,6 +158,7 @@ def run_seeds(
         trace=progress.trace,
         state=progress.state.replace(domain=problem.arms),
         truncated=progress.truncated,
+        imprecise=progress.imprecise,
         capacity=capacity_of(progress.state, True),
         run_seconds=seconds,
         compile_seconds=clock.compile_seconds,

@@ -8,12 +8,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-STREAM, RUN, BOX_RUN = "jsketch live stream", "jsketch run", "jsketch run over a box"
+STREAM, RUN = "jsketch live stream", "jsketch run"
+ARM_RUN, BOX_RUN = "jsketch run over arms on the host", "jsketch run over a box"
 VERSION = 1
 
 
 def write(path: str | os.PathLike[str], kind: str, header: dict[str, Any], body: bytes) -> None:
-    """Writes a file of a kind, STREAM, RUN or BOX_RUN, whole or not at all."""
+    """Writes a file of a kind, STREAM, RUN, ARM_RUN or BOX_RUN, whole or not at all."""
     header = dict(format=kind, version=VERSION, sha256=hashlib.sha256(body).hexdigest()) | header
     # another process that writes to the same path has a part of its own: the last one to finish is the file
     part = Path(f"{os.fspath(path)}.{os.getpid()}.part")

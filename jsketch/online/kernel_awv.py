@@ -49,13 +49,17 @@ class KernelAWV:
         x = checks.example(x)
         checks.kernel_on(self.kernel, x[None])
         checks.room(self.capacity * (self.capacity + len(x)), x.dtype, capacity=self.capacity)
-        rounding.check_kernel(self.kernel, x, self.regularization)
+        self.check_rounding(x)
         return KernelState(
             points=jnp.zeros((self.capacity, *x.shape), x.dtype),
             inverse=jnp.eye(self.capacity, dtype=x.dtype),
             solved=jnp.zeros(self.capacity, x.dtype),
             used=jnp.zeros((), jnp.int32),
         )
+
+    def check_rounding(self, x: Array) -> bool:
+        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: KernelState, x: Array) -> Array:
         """y^ [] for x [d], before its label is known."""

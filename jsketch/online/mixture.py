@@ -100,6 +100,11 @@ class Mixture:
         experts = jax.vmap(lambda values: self.forecaster.replace(**values).init(x, key))(self._grid(x.dtype))
         return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
 
+    def check_rounding(self, x: Array) -> bool:
+        """Warns of each expert for which rounding is too much for an example x [d] (`rounding`); says whether it did."""
+        experts = [self._expert(g, x.dtype) for g in range(self._count())]
+        return any([expert.check_rounding(x) for expert in experts if hasattr(expert, "check_rounding")])
+
     def predict(self, state: MixtureState, x: Array) -> Array:
         """y^ [] for x [d]."""
         predictions = self._each(lambda expert, own: expert.predict(own, x), state, x.dtype)

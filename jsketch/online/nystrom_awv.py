@@ -76,7 +76,7 @@ class NystromAWV:
         checks.kernel_on(self.kernel, x[None])
         floats = self.capacity * (3 * self.capacity + len(x)) + self.memory * (len(x) + 1) * self.remember
         checks.room(floats, x.dtype, capacity=self.capacity, memory=self.memory)
-        rounding.check_kernel(self.kernel, x, self.regularization)
+        self.check_rounding(x)
         kors.check(self.sampling, x.dtype)
         rows = _whole_chunks(self.memory) if self.remember else 0
         return NystromState(
@@ -89,6 +89,10 @@ class NystromAWV:
             received=jnp.zeros((), jnp.int32),
             key=jax.random.key_data(key),
         )
+
+    def check_rounding(self, x: Array) -> bool:
+        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: NystromState, x: Array) -> Array:
         """y^ [] for x [d], with x in the dictionary if KORS draws it and there is room (`update` says if there is none)."""

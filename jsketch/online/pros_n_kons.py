@@ -59,7 +59,7 @@ class ProsNKONS:
         x = checks.example(x)
         checks.kernel_on(self.kernel, x[None])
         checks.room(self.capacity * (3 * self.capacity + len(x)), x.dtype, capacity=self.capacity)
-        rounding.check_kernel(self.kernel, x, self.regularization)
+        self.check_rounding(x)
         kors.check(self.sampling, x.dtype)
         return NewtonState(
             dictionary=kors.empty(x, self.capacity),
@@ -69,6 +69,10 @@ class ProsNKONS:
             received=jnp.zeros((), jnp.int32),
             key=jax.random.key_data(key),
         )
+
+    def check_rounding(self, x: Array) -> bool:
+        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: NewtonState, x: Array) -> Array:
         """y^ [] for x [d], before its label is known; zero for a point that joins the dictionary."""

@@ -89,6 +89,11 @@ class PKAWV:
         identity = jnp.eye(size, dtype=x.dtype)
         return RidgeState(identity / self.regularization, jnp.zeros(size, x.dtype))
 
+    def check_rounding(self, x: Array) -> bool:
+        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        z = self.features.features(x[None])[0]
+        return rounding.check(jnp.square(z).sum(), self.regularization, x.dtype)
+
     def predict(self, state: RidgeState, x: Array) -> Array:
         """y^ [] for x [d], before its label is known."""
         z = self.features.features(x[None])[0]

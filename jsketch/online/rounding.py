@@ -9,7 +9,6 @@ streams of 130 examples with 12 features and labels of size 1, predictions were 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax
@@ -19,33 +18,35 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch.types import is_traced
+from jsketch.warn import warn
 
 # of eps |z|^2 / lam: predictions are then off by up to 1e-3 of the labels in float64; float32 never promised more than that
 LARGEST_STEP, LARGEST_STEP_FLOAT32 = 1e-6, 1e-4
 
 
-def check(square: ArrayLike, regularization: Any, dtype: Any) -> None:
-    """Warns when examples with |z|^2 = square [] (k(x,x) for a kernel) and this regularization are too much for the dtype.
-    Values that are traced are not looked at."""
+def check(square: ArrayLike, regularization: Any, dtype: Any) -> bool:
+    """Warns when examples with |z|^2 = square [] (k(x,x) for a kernel) and this regularization are too much for the dtype;
+    says whether it did. Values that are traced are not looked at."""
     if is_traced(square, regularization):
-        return
+        return False
     largest, smallest = float(np.max(square)), float(np.min(regularization))
     single = dtype == jnp.float32
     step = LARGEST_STEP_FLOAT32 if single else LARGEST_STEP
     least = float(jnp.finfo(dtype).eps) * largest / step
-    if least <= smallest:
-        return
-    warnings.warn(
+    # numbers that are too large for the dtype end in an error of their own
+    if least <= smallest or not np.isfinite(largest):
+        return False
+    warn(
         f"regularization {smallest:g} is too small for features with |z|^2 = {largest:.3g} in {np.dtype(dtype).name}:"
         " predictions carry a rounding error of 2 to 2,000 eps |z|^2 / lam of the labels. Use"
         f" {'float64 (jax_enable_x64), ' if single else ''}smaller features or a regularization of at least {least:.2g}.",
-        stacklevel=3,
     )
+    return True
 
 
-def check_kernel(kernel: Any, x: Array, regularization: Any) -> None:
+def check_kernel(kernel: Any, x: Array, regularization: Any) -> bool:
     """`check` for features of a kernel, by k(x,x) of one example x [d]."""
     if is_traced(kernel, x, regularization):
-        return
+        return False
     with jax.ensure_compile_time_eval():
-        check(kernel.diag(x[None])[0], regularization, x.dtype)
+        return check(kernel.diag(x[None])[0], regularization, x.dtype)

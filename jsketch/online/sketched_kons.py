@@ -60,7 +60,7 @@ class SketchedKONS:
         x = checks.example(x)
         checks.kernel_on(self.kernel, x[None])
         checks.room(2 * self.capacity * (self.capacity + len(x)), x.dtype, capacity=self.capacity)
-        rounding.check_kernel(self.kernel, x, self.regularization)
+        self.check_rounding(x)
         zeros = jnp.zeros(self.capacity, x.dtype)
         return SketchedState(
             points=jnp.zeros((self.capacity, *x.shape), x.dtype),
@@ -71,6 +71,10 @@ class SketchedKONS:
             sketch_coefficients=zeros,
             key=jax.random.key_data(key),
         )
+
+    def check_rounding(self, x: Array) -> bool:
+        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: SketchedState, x: Array) -> Array:
         """y^ [] for x [d], before its label is known."""

@@ -117,7 +117,7 @@ class _Pilot:
         return width * (self.ratio**0.5 if product else 1.0)
 
     def stretch(self, pool: _Pool, scores: np.ndarray, width: float, length: int) -> int:
-        """Makes up to `length` evaluations with frozen means; how many were made."""
+        """Makes up to `length` evaluations with frozen means, at least one; how many were made."""
         order = (
             np.argsort(-scores)[:CANDIDATES]
             if self.counts.any()
@@ -135,7 +135,7 @@ class _Pilot:
         while made < length:
             upper = mean + width * np.sqrt(np.maximum(now.diagonal(), 0))
             i, count = int(np.argmax(upper)), min(times, length - made)
-            if upper[i] < floor:
+            if made and upper[i] < floor:  # at first only by rounding, among arms that tie
                 break  # an arm that is no candidate is the best now
             made += count
             stale = stored >= upper[i]  # a lazy batch refreshes those, its best arm among them

@@ -13,7 +13,6 @@ the point itself counts with weight one, which turns r into r / (1 + r / mu). Th
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import jax
@@ -26,6 +25,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.types import is_traced
+from jsketch.warn import warn
 
 WEIGHTS = ("theory", "code")
 LEAST_MU_EPS = 1000  # mu below so many rounding errors of k(x,x) is not served
@@ -64,10 +64,9 @@ def check(sampling: Sampling, dtype: Any) -> None:
         return
     smallest, least = np.min(sampling.mu), LEAST_MU_EPS * float(jnp.finfo(dtype).eps)
     if smallest < least:
-        warnings.warn(
+        warn(
             f"mu = {smallest:g} is too small for {np.dtype(dtype).name}: below {least:.0e} rounding hides what the sketch"
             " misses, and points that it needs are not drawn. Use float64 or a larger mu.",
-            stacklevel=3,
         )
 
 

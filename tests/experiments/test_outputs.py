@@ -22,13 +22,15 @@ def commit(monkeypatch):
     return found
 
 
-def options(out, overwrite=False):
-    return argparse.Namespace(out=out, overwrite=overwrite)
+def options(out, overwrite=False, keep=False):
+    return argparse.Namespace(out=out, overwrite=overwrite, keep=keep)
 
 
-def session(out, config=CONFIG, seeds=2, overwrite=False, experiment="tiny", finish=True, value=0.0):
+def session(
+    out, config=CONFIG, seeds=2, overwrite=False, experiment="tiny", finish=True, value=0.0, keep=False
+):
     """What every experiment does: runs what is missing, then writes its tables."""
-    with outputs.opened(options(out, overwrite), experiment, config, seeds) as opened:
+    with outputs.opened(options(out, overwrite, keep), experiment, config, seeds) as opened:
         made = []
         for name, own in config.items():
             store.claim(out, name, own)
@@ -91,13 +93,26 @@ def test_another_commit_is_another_result(tmp_path, commit):
     session(tmp_path, value=1.0)
     (tmp_path / "old.png").touch()
     commit.append("two")
-    with pytest.raises(ValueError, match=r"commit was one, is now two\): use another --out, or --overwrite"):
+    with pytest.raises(
+        ValueError, match=r"of this configuration \(commit was one, is now two\): --keep goes on"
+    ):
         session(tmp_path)
     session(tmp_path, overwrite=True, value=2.0)
     assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
     assert tidy.load(tmp_path).provenance["commits_of_runs"] == ["two"]
     session(tmp_path, overwrite=True, value=3.0)  # of this very run: nothing to replace
     assert first_value(tmp_path) == 2.0
+
+
+def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
+    """--overwrite was the only way on, and threw them away; what else differs is not kept."""
+    session(tmp_path, seeds=1, value=1.0)
+    commit.append("two")
+    with pytest.raises(ValueError, match="commit was one, is now two; bkb horizon was 10, is now 20"):
+        session(tmp_path, dict(bkb=dict(horizon=20, chosen=["x"])), keep=True)
+    session(tmp_path, value=2.0, keep=True)
+    found = tidy.load(tmp_path)
+    assert set(found.curves["value"]) == {1.0, 2.0} and found.provenance["commits_of_runs"] == ["one", "two"]
 
 
 def test_an_unfinished_run_may_go_on_at_another_commit_and_says_so(tmp_path, commit):

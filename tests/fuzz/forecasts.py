@@ -26,33 +26,38 @@ def ridge(gram, ys, lam, awv):
     return np.array([regression(gram, ys, t, lam, awv) for t in range(len(ys))])
 
 
-def on_a_dictionary(gram, ys, joined, lam, awv):
-    """The same in the span of the points that have joined by then (numbers of examples, in order)."""
-    out = np.zeros(len(ys), LD)
-    for t in range(len(ys)):
-        inside = joined[joined <= t]
-        if t == 0 or t in inside:
-            z = pivoted(gram, inside, 1e-18 * np.max(np.diag(gram)))[0]
-            projected = z @ z.T
-        out[t] = regression(projected, ys, t, lam, awv)
-    return out
-
-
-def newton(gram, joined):
-    """Newton coordinates [n,m] of all examples, and the residuals [m] that the points had when they joined."""
-    z, residuals = np.zeros((len(gram), 0), LD), []
+def spans(gram, joined, least=0.0, cut=1e-18):
+    """Orthonormal coordinates [n,r] of all examples in the span of the points that have joined: before the first, after the
+    first, and so on; and the residuals [m], relative to k(x,x), that the points had when they joined. Pivoted, so that
+    points nearly dependent on the others do no harm: directions below `cut` of the largest k(x,x) are left out, and so are
+    points whose residual is below `least`."""
+    out, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
     for j in joined:
-        residual = gram[j, j] - z[j] @ z[j]
-        residuals.append(float(residual / gram[j, j]))
-        z = np.column_stack([z, (gram[:, j] - z @ z[j]) / np.sqrt(max(residual, LD(1e-300)))])
-    return z, np.array(residuals)
+        residuals.append(float((gram[j, j] - out[-1][j] @ out[-1][j]) / gram[j, j]))
+        inside += [j] * (residuals[-1] > least)
+        out.append(pivoted(gram, inside, cut * np.max(np.diag(gram)))[0])
+    return out, np.array(residuals)
 
 
-def forgetting(gram, ys, joined, lam, awv):
-    """Ridge regression in Newton coordinates of which an example has those of its own time only."""
-    z, _ = newton(gram, joined)
-    own = z * (np.asarray(joined) <= np.arange(len(ys))[:, None])
-    return ridge(own @ own.T, ys, lam, awv)
+def have_joined(joined, count):
+    """How many of the points in `joined` have joined by the time of each of `count` examples."""
+    return np.searchsorted(joined, np.arange(count), side="right")
+
+
+def on_a_dictionary(features, ys, joined, lam, awv):
+    """The same in the span of the points that have joined by then; features as `spans` has them."""
+    projected = [z @ z.T for z in features]
+    joins = have_joined(joined, len(ys))
+    return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
+
+
+def forgetting(features, ys, joined, lam, awv):
+    """Ridge regression on examples that are each projected on the span of their own time: the inner product of two of them
+    is the kernel's in the smaller span."""
+    own = np.zeros((len(ys), len(ys)), LD)
+    for t, m in enumerate(have_joined(joined, len(ys))):
+        own[t, t:] = own[t:, t] = features[m][t:] @ features[m][t]
+    return ridge(own, ys, lam, awv)
 
 
 def kors_probabilities(gram, joined, mu, beta, eps, code):
@@ -71,16 +76,14 @@ def kors_probabilities(gram, joined, mu, beta, eps, code):
     return np.array(probabilities)
 
 
-def pros_n_kons(gram, ys, joined, alpha, bound):
-    """Newton steps in Newton coordinates, begun anew whenever a point joins."""
-    z, _ = newton(gram, joined)
+def pros_n_kons(features, ys, joined, alpha, bound):
+    """Newton steps in the span of the points that have joined, begun anew whenever one does."""
     out, curvature = np.zeros(len(ys), LD), 1 / (8 * LD(bound) ** 2)
-    inverse, u, size = np.zeros((0, 0), LD), np.zeros(0, LD), 0
-    for t in range(len(ys)):
-        if t in joined:
-            size += 1
-            inverse, u = np.eye(size, dtype=LD) / LD(alpha), np.zeros(size, LD)
-        out[t], u, inverse = _newton_step(z[t, :size], ys[t], u, inverse, bound, curvature)
+    for t, m in enumerate(have_joined(joined, len(ys))):
+        z = features[m]
+        if t == 0 or t in joined:
+            inverse, u = np.eye(z.shape[1], dtype=LD) / LD(alpha), np.zeros(z.shape[1], LD)
+        out[t], u, inverse = _newton_step(z[t], ys[t], u, inverse, bound, curvature)
     return out
 
 
@@ -113,12 +116,11 @@ def _newton_step(z, y, u, inverse, bound, curvature):
     return prediction, w - slope * (inverse @ z), inverse
 
 
-def gradient(gram, ys, step, spans):
+def gradient(features, ys, step):
     """Gradient steps of the squared loss in the kernel's space: the step for example t is taken along the projection of its
-    representer onto the span of the examples spans[t]."""
+    representer onto a span, in which all examples have the coordinates features[t] [n,r]."""
     out, function = np.zeros(len(ys), LD), np.zeros(len(ys), LD)  # the values of the function at all examples
-    for t in range(len(ys)):
-        z = pivoted(gram, spans[t], 1e-18 * np.max(np.diag(gram)))[0]
+    for t, z in enumerate(features):
         out[t] = function[t]
         if np.isfinite(ys[t]):
             function = function - 2 * LD(step) * (function[t] - ys[t]) * (z @ z[t])

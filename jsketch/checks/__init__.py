@@ -1,0 +1,63 @@
+"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are left to the caller."""
+
+from jsketch.checks.domains import (
+    arm_numbers,
+    arms,
+    box,
+    candidates,
+    example,
+    table,
+)
+from jsketch.checks.models import (
+    a_kernel,
+    features_of,
+    inputs_of,
+    kernel_on,
+    model,
+)
+from jsketch.checks.numbers import (
+    MOST,
+    all_nonnegative,
+    all_positive,
+    at_least_one,
+    capacity,
+    choice,
+    confidence,
+    count,
+    fraction,
+    larger,
+    nonnegative,
+    positive,
+    probability,
+    real,
+    room,
+)
+
+__all__ = [
+    "MOST",
+    "a_kernel",
+    "all_nonnegative",
+    "all_positive",
+    "arm_numbers",
+    "arms",
+    "at_least_one",
+    "box",
+    "candidates",
+    "capacity",
+    "choice",
+    "confidence",
+    "count",
+    "example",
+    "features_of",
+    "fraction",
+    "inputs_of",
+    "kernel_on",
+    "larger",
+    "model",
+    "nonnegative",
+    "positive",
+    "probability",
+    "real",
+    "room",
+    "table",
+]
