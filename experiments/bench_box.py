@@ -22,8 +22,8 @@ import numpy as np
 from experiments import command, files, results
 from experiments.arguments import add_out_file, count
 from jsketch.box import GOUCB, GPBandit, Turbo
-from jsketch.box.fit import Bounds
-from jsketch.loops.box import run_box
+from jsketch.box.gp.fit import Bounds
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import BoxQuery
 

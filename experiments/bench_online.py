@@ -23,7 +23,7 @@ from experiments import command, files, reference_online, results, streams
 from experiments.arguments import add_out_file, count
 from experiments.bench import gemm_flops_per_second
 from jsketch import kernels, loops, online
-from jsketch.loops.stream import BLOCK
+from jsketch.loops.streams.stream import BLOCK
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 

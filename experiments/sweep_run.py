@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from experiments import bandit_runs, results
 from jsketch import loops
-from jsketch.loops.rollout import start
+from jsketch.loops.arms.rollout import start
 
 REPORTS = 10  # progress reports of a run
 FINAL = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")

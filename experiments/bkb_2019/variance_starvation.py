@@ -30,7 +30,7 @@ from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
-from jsketch.bandits.sketched import SketchState
+from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import matmul
 from jsketch.posterior import bayes_std, exact, ridge
 from jsketch.sketch import fourier

@@ -20,8 +20,8 @@ from experiments import command, outputs, results
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import GOUCB
-from jsketch.box.radius import OFUL
-from jsketch.loops.box import run_box
+from jsketch.box.go_ucb.radius import OFUL
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import Box
 

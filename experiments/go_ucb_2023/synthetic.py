@@ -25,7 +25,7 @@ from experiments import command, outputs, plots, results, tidy
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
-from jsketch.loops.box import run_box
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 
 Config = dict[str, Any]

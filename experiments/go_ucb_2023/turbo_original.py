@@ -26,7 +26,7 @@ from experiments import command, outputs, reference_turbo, results, tidy
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
 from jsketch.box import Turbo
-from jsketch.loops.box import run_box
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import Box
 

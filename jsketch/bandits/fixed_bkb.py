@@ -16,10 +16,10 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, told
-from jsketch.bandits import history, sketched, widths
-from jsketch.bandits.bkb import past
-from jsketch.bandits.sketched import SketchState
+from jsketch import checks
+from jsketch.bandits.core import counts, sketched, warm_start, widths
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.checks import queries
 from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
@@ -120,12 +120,12 @@ class FixedBKB:
         slots = self.batch + self.max_pending
         floats = 2 * slots * (slots + 2 * self.capacity)
         checks.room(floats, domain.features.dtype, batch=self.batch, max_pending=self.max_pending)
-        known = past(self, domain, key, pull_counts, reward_sums, dictionary)
+        known = warm_start.checked(self, domain, key, pull_counts, reward_sums, dictionary)
         state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
         tried = state.pull_counts > 0
         if failed is not None:
             checks.arm_numbers(domain, failed=failed)
-            tried = tried.at[told.or_none(domain, failed)].set(True, mode="drop")
+            tried = tried.at[queries.or_none(domain, failed)].set(True, mode="drop")
         return PlateState(domain, state.replace(domain=None), jnp.zeros_like(state.pull_counts), tried)
 
     def remaining(self, state: PlateState) -> Array | None:
@@ -141,7 +141,7 @@ class FixedBKB:
         Raises ValueError when more than max_pending distinct arms would be under way, and for an arm that is not there
         (where arms are traced it is left out, and flagged when it is told).
         """
-        query = told.on_arms(state.domain, query)
+        query = queries.on_arms(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
         pending = state.pending.at[query.index].add(ones)
         if not is_traced(pending) and int((pending > 0).sum()) > self.max_pending:
@@ -193,7 +193,7 @@ class FixedBKB:
     def ask(self, state: PlateState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         sketch, features = state.sketch, state.domain.features
         width = self.confidence_width(state)
-        limit = jnp.clip(told.limited(limit), 1, self.batch)
+        limit = jnp.clip(queries.limited(limit), 1, self.batch)
         nothing = (sketch.evidence.count == 0) & (state.pending.sum() == 0)
         begin = (state.pending > 0).sum(dtype=jnp.int32)
         scores = sketch.mean + width * jnp.sqrt(sketch.variance)
@@ -227,9 +227,9 @@ class FixedBKB:
 
     def tell(self, state: PlateState, query: Query, y: Array, key: PRNGKey) -> tuple[PlateState, Info]:
         """Any part of what was asked for, in any order: slots with a false mask stay under way, a NaN is a failure."""
-        query, y = told.feedback(state.domain, query, y)
+        query, y = queries.feedback(state.domain, query, y)
         sketch = state.sketch.replace(domain=state.domain)
-        feedback = history.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
+        feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
         new, info = sketched.apply_feedback(sketch, feedback, query, self.confidence_width(state), key, self)
         left = state.pending.at[query.index].add(-query.mask.astype(state.pending.dtype))
         pending = jnp.where(info.overflow, state.pending, jnp.maximum(left, 0))

@@ -15,9 +15,10 @@ from jax import Array
 from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
-from jsketch import checks, told
-from jsketch.bandits import history, widths
-from jsketch.bandits.gp_ucb import ExactState, exact_evidence, exact_info, start
+from jsketch import checks
+from jsketch.bandits.core import counts, exact_state, widths
+from jsketch.bandits.core.exact_state import ExactState
+from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
@@ -49,14 +50,14 @@ class MiniGP:
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch)
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
-        state = start(self, domain, key)
+        state = exact_state.start(self, domain, key)
         checks.room(2 * self.max_batch, state.count.dtype, max_batch=self.max_batch)
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
         """C beta_t, []: within a batch the standard deviation shrinks by C (Lemma 3.2 of the paper)."""
         confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return jnp.asarray(self.ratio * self.width(exact_evidence(state), confidence))
+        return jnp.asarray(self.ratio * self.width(exact_state.evidence(state), confidence))
 
     def scores(self, state: ExactState) -> Array:
         """The acquisition at all arms, [A]: upper confidence bounds, or expected improvement over the best posterior mean
@@ -73,7 +74,7 @@ class MiniGP:
         return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limited = told.limited(limit)
+        limited = queries.limited(limit)
         limit = jnp.clip(limited, 1, self.max_batch)
         nothing = state.count == 0
         arm = jnp.where(nothing, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32))
@@ -90,9 +91,9 @@ class MiniGP:
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
         """The batch is one arm, so its rewards enter as one observation of their mean."""
-        query, y = told.feedback(state.domain, query, y)
-        arm, y = told.one_arm(query, y)
-        observed = history.usable(query, y)
+        query, y = queries.feedback(state.domain, query, y)
+        arm, y = queries.one_arm(query, y)
+        observed = counts.usable(query, y)
         count = observed.sum(dtype=jnp.int32)
         repeats = jnp.maximum(count, 1).astype(y.dtype)
         posterior, overflow = exact.observe(
@@ -106,9 +107,9 @@ class MiniGP:
             repeats,
         )
         count = jnp.where(overflow, 0, count)
-        info = exact_info(query, y, posterior, count, overflow, self.confidence_width(state))
+        info = exact_state.describe(query, y, posterior, count, overflow, self.confidence_width(state))
         new = state.replace(posterior=posterior, count=state.count + count.astype(state.count.dtype))
-        return new, info.replace(truncated=told.truncated(query))
+        return new, info.replace(truncated=queries.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""

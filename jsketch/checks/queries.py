@@ -69,6 +69,11 @@ def rewards(query: Query, y: Any, dtype: Any) -> Array:
     return jnp.asarray(checks.real("y", y)).astype(dtype)
 
 
+def single(arm: Array) -> Query:
+    """The query of one arm []."""
+    return Query(index=arm[None], mask=jnp.ones(1, bool))
+
+
 def present(domain: Arms, query: Query) -> None:
     """Raises ValueError when a query asks for an arm that is not there; traced values are left alone."""
     if is_traced(query.index, query.mask):

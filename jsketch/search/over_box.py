@@ -35,7 +35,7 @@ def forward_slope(score: Score) -> Score:
     return slope
 
 
-def maximise(
+def maximise_over_box(
     score: Score,
     key: PRNGKey,
     box: Box,

@@ -22,7 +22,7 @@ class Maximum(NamedTuple):
     starts: Array  # [K], values at the starts; none is above `value`
 
 
-def maximise(
+def maximise_over_pairs(
     value: Callable[[Array, Any], Array],
     uphill: Callable[[Any], Any],
     project: Callable[[Array, Any], Pair],

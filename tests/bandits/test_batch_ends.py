@@ -9,7 +9,7 @@ import oracles
 import pytest
 from small_problems import ARMS, ASK, Problem, near
 
-from jsketch.bandits import batches, widths
+from jsketch.bandits.core import adaptive_batch, widths
 from jsketch.linalg import matmul
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
@@ -20,12 +20,12 @@ READ = jax.jit(lambda kernel, state, x: matmul(kernel.gram(x, state.nystrom.poin
 @functools.partial(jax.jit, static_argnums=5)
 def LOCAL(state, kernel, lam, arms, size, guaranteed):
     """Local bounds [A] of a batch whose global bound says nothing about any arm."""
-    rule = batches.Rule(2.0, True, True, guaranteed, True)
+    rule = adaptive_batch.Rule(2.0, True, True, guaranteed, True)
     unknown = jnp.full_like(state.mean, jnp.inf)
-    batch = batches.Batch(
+    batch = adaptive_batch.Batch(
         arms, size, state.mean, state.whitened_root, state.mean, unknown, state.mean[0], size > 0
     )
-    return batches._local_bounds(state, kernel, lam, rule, batch)
+    return adaptive_batch._local_bounds(state, kernel, lam, rule, batch)
 
 
 OF_ARMS = jax.jit(dictionaries.of_arms, static_argnums=1)

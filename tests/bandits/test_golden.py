@@ -18,7 +18,7 @@ from jsketch.bandits import BBKB, BKB, widths
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 ASKED = os.environ.get("JSKETCH_GOLDEN")
 KEY = jax.random.key(0)
 

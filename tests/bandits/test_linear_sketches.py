@@ -9,10 +9,11 @@ import pytest
 from cases import problem
 
 from jsketch import Arms, Query, kernels, loops, problems
-from jsketch.bandits import GPUCB, features
+from jsketch.bandits import GPUCB
+from jsketch.bandits.core import features
 from jsketch.bandits.linear_sketches import CBRAP, SOFUL
 from jsketch.linalg import matmul
-from jsketch.loops.rollout import start
+from jsketch.loops.arms.rollout import start
 from jsketch.posterior import features as posteriors
 from jsketch.posterior import ridge
 from jsketch.sketch import projection

@@ -7,7 +7,8 @@ import oracles
 import pytest
 
 from jsketch import Arms, Query, kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, GPUCB, TS, SketchedTS, sketched, widths
+from jsketch.bandits import BBKB, BKB, GPUCB, TS, SketchedTS, widths
+from jsketch.bandits.core import sketched
 from jsketch.posterior import exact
 from jsketch.sketch.dictionary import qbar_theory
 

@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from jsketch.box import GPBandit, acquisition, history
 from jsketch.problems import boxes
+from jsketch.search import over_cube
 
 LEFT = -np.array([1e-3, 0.1, 0.9, 2.0, 4.999, 5.001, 8.0, 20.0, 38.0, 40.0, 300.0, 1e4, 1e8])
 RIGHT = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
@@ -114,7 +115,7 @@ def bumps(u):
 
 def test_ascent_stays_in_the_cube_and_never_ends_below_its_starts():
     starts = jnp.asarray(np.random.default_rng(0).uniform(size=(30, 2)))
-    points, values = jax.jit(lambda s: acquisition.ascend(bumps, s, 60))(starts)
+    points, values = jax.jit(lambda s: over_cube.ascend(bumps, s, 60))(starts)
     assert (points >= 0).all() and (points <= 1).all()
     assert (values >= bumps(starts)).all()
     np.testing.assert_allclose(values, bumps(points), rtol=1e-12)
@@ -125,7 +126,7 @@ def test_a_score_that_is_not_a_number_is_never_chosen():
     def score(u):
         return jnp.where(u[:, 0] > 0.5, jnp.nan, u[:, 0])
 
-    u, value = acquisition.maximise(score, jnp.array([0.9, 0.9]), jax.random.key(0), 64, 4, 20)
+    u, value = over_cube.maximise_over_cube(score, jnp.array([0.9, 0.9]), jax.random.key(0), 64, 4, 20)
     assert float(u[0]) <= 0.5 and np.isfinite(value)
 
 

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
 from jsketch import kernels
 from jsketch.box import fit, gp
-from jsketch.box.gp import Hyperparameters
+from jsketch.box.gp.regression import Hyperparameters
 
 KERNELS = {"matern": (kernels.Matern(), SklearnMatern), "gaussian": (kernels.Gaussian(), RBF)}
 BOUNDS = fit.Bounds(lengthscale=(1e-2, 1e2), outputscale=(1e-3, 1e3), noise=(1e-6, 1e1))

@@ -9,12 +9,14 @@ import optax
 import pytest
 from flax import linen as nn
 
-from jsketch.box import ascent, ellipsoid, go_ucb, optimism, oracle, radius, scaling, search
-from jsketch.box.go_ucb import GOUCB
-from jsketch.box.network import Network
-from jsketch.loops import box as loops
-from jsketch.loops.drive_box import drive_box
+from jsketch import loops
+from jsketch.box import go_ucb, oracle, radius, scaling
+from jsketch.box.go_ucb import ellipsoid, forms, optimism
+from jsketch.box.go_ucb.go_ucb import GOUCB
+from jsketch.box.go_ucb.network import Network
+from jsketch.loops import drive_box
 from jsketch.problems import boxes
+from jsketch.search.over_pairs import maximise_over_pairs
 from jsketch.sketch.tangent import Parametric, flatten
 from jsketch.types import Box
 
@@ -312,20 +314,20 @@ def test_the_way_uphill_is_a_step_in_whitened_coordinates():
     model = flatten(optimizer.model, PROBLEM.box.lower)
     state, _, _ = rounds(optimizer)[0][-1]
     ball = optimizer.ball(state)
-    form = search.whitened(model, ball)
+    form = forms.whitened(model, ball)
     gradients = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
     for gradient in [*gradients, *state.gradients[:2]]:
         u = ball.sigma.half_transposed(gradient)
         u = u / jnp.linalg.norm(u)
-        step = form.uphill(search.Move(gradient, jnp.zeros(len(state.gradients))))
+        step = form.uphill(forms.Move(gradient, jnp.zeros(len(state.gradients))))
         np.testing.assert_allclose(step.w, ball.move(u), rtol=1e-8, atol=1e-10 * float(abs(step.w).max()))
         np.testing.assert_allclose(
             step.image, ball.sigma.rows @ step.w, rtol=1e-8, atol=1e-10 * float(abs(step.image).max())
         )
         for length in (0.5, 3.0):
-            p = form.project(search.Move(length * step.w, length * step.image))
+            p = form.project(forms.Move(length * step.w, length * step.image))
             np.testing.assert_allclose(p.w, min(length, 1) * step.w, rtol=1e-9)
-    still = form.uphill(search.Move(jnp.zeros(model.size), jnp.zeros(len(state.gradients))))
+    still = form.uphill(forms.Move(jnp.zeros(model.size), jnp.zeros(len(state.gradients))))
     assert not np.asarray(still.w).any() and not np.asarray(still.image).any()
     # where the squares of a gradient underflow the step is short, and never leaves the ball
     for size in (1e-150, 1e-155, 1e-160, 1e-170, 1e-300):
@@ -338,7 +340,7 @@ def test_the_ascent_beats_random_search(name):
     """At every step of a run, against the best of 1000 points of the same region, each with its best first-order w."""
     optimizer = OPTIMIZERS[name]
     model = flatten(optimizer.model, PROBLEM.box.lower)
-    form = search.linearized if name == "first_order" else search.whitened
+    form = forms.linearized if name == "first_order" else forms.whitened
 
     @jax.jit
     def random_search(state, key):
@@ -363,10 +365,12 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
     def best_of_many(state, x):
         """(the largest f_w(x), f_x(w_t))."""
         ball, z = optimizer.ball(state), state.scaling.inputs(x)
-        form = search.whitened(model, ball)
+        form = forms.whitened(model, ball)
         p = jax.vmap(form.start)(jax.random.normal(KEY, (48, model.size)))
         x = jnp.broadcast_to(z, (48, *z.shape))
-        found = ascent.maximise(form.value, form.uphill, lambda x, p: (x, form.project(p)), x, p, rule, 200)
+        found = maximise_over_pairs(
+            form.value, form.uphill, lambda x, p: (x, form.project(p)), x, p, rule, 200
+        )
         return state.scaling.rewards(jnp.stack([found.value, model.value(ball.centre, z)]))
 
     for state, query, _ in rounds(optimizer)[0][1:]:
@@ -383,7 +387,7 @@ def test_the_ascent_is_no_worse_than_the_linearization_allows():
     @jax.jit
     def bound(state):
         ball, z = optimizer.ball(state), state.scaling.inputs(state.history.x[:3])
-        values, u = jax.vmap(partial(search.first_order, model, ball))(z)
+        values, u = jax.vmap(partial(forms.first_order, model, ball))(z)
         best = values.argmax()
 
         def along(s):
@@ -425,7 +429,7 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
     for state, query, _ in rounds(optimizer, problem, LINE)[0][1:]:
         ball = optimizer.ball(state)
         assert float(ball.sigma.squared_norm(ball.centre - TRUTH)) <= float(ball.beta) * (1 + 1e-9)
-        closed = jax.vmap(partial(search.first_order, model, ball))(grid)[0].max()
+        closed = jax.vmap(partial(forms.first_order, model, ball))(grid)[0].max()
         assert float(query.proposal.acquisition) == pytest.approx(float(closed), abs=1e-4)
         u = jnp.sqrt(ball.sigma.inverse_squared_norm(_waves(query.x[0])))
         assert float(problem.maximum - truth(query.x[0])) <= float(2 * jnp.sqrt(ball.beta) * u) + 1e-5
@@ -562,5 +566,5 @@ def test_maximise_ignores_values_that_are_not_finite():
         return jnp.clip(x, 0, 1), p
 
     starts = jnp.zeros((2, 1))
-    found = ascent.maximise(value, lambda g: g, project, starts, starts, optax.sgd(0.05), 40)
+    found = maximise_over_pairs(value, lambda g: g, project, starts, starts, optax.sgd(0.05), 40)
     assert 0.4 < float(found.value) <= 0.5 and float(found.value) >= float(found.starts.max())

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from jsketch import loops
-from jsketch.box import GOUCB, history, oracle, parametric, scaling
-from jsketch.box.network import Network
+from jsketch.box import GOUCB, history, oracle, scaling
+from jsketch.box.go_ucb import parametric
+from jsketch.box.go_ucb.network import Network
 from jsketch.problems import boxes
 
 KEY = jax.random.key(0)

@@ -10,8 +10,8 @@ from scipy.stats import lognorm
 from experiments.tail import regrets
 from jsketch import Box, kernels
 from jsketch.box import GPBandit, fit, gp, prior
-from jsketch.box.gp import Hyperparameters
-from jsketch.box.prior import LogNormal, Prior
+from jsketch.box.gp.prior import LogNormal, Prior
+from jsketch.box.gp.regression import Hyperparameters
 
 NUMBERS = Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0.02))
 ALL = Prior(outputscale=LogNormal(0.5, 0.8), noise=prior.NOISE)

@@ -9,9 +9,10 @@ from scipy.stats import qmc
 
 from experiments.bench_box import NOISELESS
 from jsketch import Box, loops
-from jsketch.box import Turbo, fit, gp, history, local_gp, trust_regions
-from jsketch.box.gp import Hyperparameters
-from jsketch.box.sobol import sobol
+from jsketch.box import Turbo, fit, gp, history
+from jsketch.box.gp.regression import Hyperparameters
+from jsketch.box.turbo import local_gp, trust_regions
+from jsketch.box.turbo.sobol import sobol
 from jsketch.factor import cholesky_inverse
 from jsketch.problems import boxes
 from jsketch.types import BoxQuery

@@ -20,7 +20,7 @@ from forecasts import (
 from truth import EPS, LD, cholesky, disturbed, gram, solve
 
 from jsketch import kernels, online
-from jsketch.loops.stream import stream
+from jsketch.loops.streams.stream import stream
 from jsketch.sketch import fourier, kors
 from jsketch.sketch.kors import Sampling
 

@@ -7,7 +7,7 @@ import pytest
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB
-from jsketch.discrete_kernels import pack_bits
+from jsketch.kernels.discrete import pack_bits
 
 RANDOM = np.random.default_rng(0)
 BITS = (RANDOM.uniform(size=(50, 75)) < RANDOM.uniform(0, 0.6, (50, 1))).astype(int)

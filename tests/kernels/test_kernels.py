@@ -8,6 +8,7 @@ from cases import features
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB
+from jsketch.kernels import distances
 
 X = np.random.default_rng(0).standard_normal((7, 3))
 Y = np.random.default_rng(1).standard_normal((5, 3))
@@ -74,7 +75,7 @@ def test_both_routes_to_distances_agree(name, spread, offset):
     x[::50] *= spread
     x = jnp.asarray(x + offset)
     kernel, slope = SLOPES[name]
-    assert x.shape[0] ** 2 >= kernels.DIRECT_ENTRIES
+    assert x.shape[0] ** 2 >= distances.DIRECT_ENTRIES
     whole = kernel.gram(x, x)
     rows = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
     eps = np.finfo(float).eps
@@ -84,7 +85,7 @@ def test_both_routes_to_distances_agree(name, spread, offset):
 
 
 def test_distances_of_many_inputs_sum_directly():
-    x = np.random.default_rng(0).standard_normal((9, kernels.DIRECT_DIMENSIONS + 3))
+    x = np.random.default_rng(0).standard_normal((9, distances.DIRECT_DIMENSIONS + 3))
     direct = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x), direct=True)
     np.testing.assert_allclose(direct, np.square(x[:, None] - x[None]).sum(-1), rtol=1e-13)
     np.testing.assert_array_equal(np.diag(direct), 0)

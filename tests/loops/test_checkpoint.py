@@ -14,7 +14,7 @@ import pytest
 
 from jsketch import kernels, loops
 from jsketch.bandits import GPUCB
-from jsketch.loops import saved
+from jsketch.loops.saving import saved
 
 KEY = jax.random.key(3)
 CASES = {name: cases.CASES[name] for name in ("gp_ucb", "bbkb_global_local", "sketched_ts", "evolution")}
@@ -95,7 +95,7 @@ loops.run(
 def test_killed_at_any_moment(tmp_path):
     """Real kills, at moments that depend on the machine: the file is always a whole one."""
     path = tmp_path / "run"
-    tests = Path(__file__).parent
+    tests = Path(__file__).parents[1]
     cache = dict(JAX_COMPILATION_CACHE_DIR=str(jax.config.jax_compilation_cache_dir))
     environment = os.environ | cache | dict(PYTHONPATH=os.pathsep.join([str(tests), str(tests.parent)]))
     kills = 0

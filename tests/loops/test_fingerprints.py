@@ -14,8 +14,9 @@ from flax import serialization, struct
 
 from jsketch import Arms, kernels, loops
 from jsketch.bandits import BBKB, Uniform
-from jsketch.loops import checkpoint, saved
-from jsketch.loops.describe import describe, differences
+from jsketch.loops.arms import checkpoint
+from jsketch.loops.saving import saved
+from jsketch.loops.saving.describe import describe, differences
 
 KEY = jax.random.key(0)
 SCALE = 2.0

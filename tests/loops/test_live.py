@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from jsketch import kernels, loops, online
-from jsketch.loops import live as live_streams
-from jsketch.loops import saved
-from jsketch.loops.describe import describe
+from jsketch.loops.saving import saved
+from jsketch.loops.saving.describe import describe
+from jsketch.loops.streams import live as live_streams
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
@@ -140,7 +140,7 @@ def test_another_process_goes_on(tmp_path):
     run(stream, xs[:20], ys[:20])
     stream.save(tmp_path / "stream")
     here = Path(__file__).parent
-    paths = os.pathsep.join([str(here), str(here.parent)])
+    paths = os.pathsep.join([str(here), str(here.parents[1])])
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "stream")],
         env=dict(os.environ, PYTHONPATH=paths, JAX_ENABLE_X64="1"),
@@ -309,7 +309,7 @@ def test_the_dtype_is_the_one_asked_for(tmp_path):
 def test_memory_does_not_grow_with_the_stream(tmp_path):
     """600,000 examples, 91 MB if they were kept, in a process of their own; 5,000,000 take 0.7 GB in all."""
     out = tmp_path / "numbers.json"
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     command = [
         "-m",
         "experiments.stream_memory",

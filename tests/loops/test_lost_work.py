@@ -12,13 +12,13 @@ import pytest
 from jsketch import Arms, Box, kernels, loops, problems
 from jsketch.bandits import FixedBKB, Uniform
 from jsketch.box import UniformBox
-from jsketch.loops import lock, saved
+from jsketch.loops.saving import lock, saved
 
 KEY = jax.random.key(0)
 ARMS = Arms(jnp.linspace(0, 1, 12)[:, None])
 PLATES = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=4, capacity=12)
 BOX = Box(jnp.zeros(1), jnp.ones(1))
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Broken(Exception):
@@ -63,7 +63,7 @@ def test_drive_keeps_a_batch_that_the_algorithm_was_not_told(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
-        patch.setattr(sys.modules["jsketch.loops.drive"], "_tell", interrupted)
+        patch.setattr(sys.modules["jsketch.loops.arms.drive"], "_tell", interrupted)
         loops.drive(PLATES, np.sin, ARMS, KEY, 12)
     driven = caught.value.driven
     assert (driven.t, driven.untold) == (4, 4)

@@ -11,8 +11,8 @@ from flax import struct
 from jsketch import Query, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, FixedBKB, Uniform
 from jsketch.box import UniformBox
-from jsketch.loops.advance import larger_capacity
-from jsketch.loops.rollout import start
+from jsketch.loops.arms.advance import larger_capacity
+from jsketch.loops.arms.rollout import start
 from jsketch.types import Box
 
 KEY = jax.random.key(0)

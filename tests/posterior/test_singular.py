@@ -7,7 +7,8 @@ import pytest
 from singular_oracles import coordinates, forecasts, solve, walk
 
 from jsketch import Arms, kernels, loops, online
-from jsketch.bandits import BKB, TS, sketched
+from jsketch.bandits import BKB, TS
+from jsketch.bandits.core import sketched
 from jsketch.factor import shifted_cholesky
 from jsketch.kernels import Precomputed, index_features
 from jsketch.sketch import nystrom

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from jsketch.box import acquisition
+from jsketch.search import over_cube
 
 
 def test_steps_that_jump_over_a_peak_lose_nothing():
@@ -11,7 +11,7 @@ def test_steps_that_jump_over_a_peak_lose_nothing():
         return -jnp.sqrt(jnp.abs(u - 0.4).sum(1))
 
     starts = jnp.array([[0.4, 0.401], [0.399, 0.4], [0.4005, 0.4005]])
-    points, values = jax.jit(lambda u: acquisition.ascend(peak, u, 4))(starts)
+    points, values = jax.jit(lambda u: over_cube.ascend(peak, u, 4))(starts)
     assert (values >= peak(starts)).all() and (values == peak(points)).all()
     # the first step is far longer than the way to the peak
     assert float(jnp.abs(points - starts).max()) < 1e-2

@@ -14,7 +14,7 @@ from test_online import VARIANTS, examples, one_by_one
 from jsketch import Arms, Box, loops
 from jsketch.bandits import BKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, radius
-from jsketch.loops.stream import stream
+from jsketch.loops.streams.stream import stream
 from jsketch.problems import boxes
 
 KEY = jax.random.key(3)

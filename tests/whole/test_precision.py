@@ -9,7 +9,7 @@ from cases import CASES, VARIANTS, features
 from jsketch import Arms, Box, kernels, online
 from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
-from jsketch.box.fit import Bounds
+from jsketch.box.gp.fit import Bounds
 from jsketch.sketch.taylor import Taylor
 
 KEY = jax.random.key(0)

@@ -22,7 +22,7 @@ from jsketch.bandits import (
     partition,
 )
 from jsketch.box import GPBandit, UniformBox
-from jsketch.box.radius import Table
+from jsketch.box.go_ucb.radius import Table
 from jsketch.planning import machine
 from jsketch.posterior import exact
 from jsketch.sketch import bless

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.bandits.sketched import SketchState
+from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.posterior import ridge
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,8 @@ from jax import Array, lax
 from jsketch import checks
 from jsketch.linalg import put
 from jsketch.types import Arms, Query
+
+Carry = TypeVar("Carry")
 
 
 class Feedback(NamedTuple):
@@ -54,6 +57,13 @@ def usable(query: Query, y: Array) -> Array:
 def last_slot(query: Query) -> Array:
     """Number of slots up to and including the last one asked for, [] int32: what a loop over a query has to visit."""
     return jnp.max(jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0))
+
+
+def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
+    """one(slot, carry) over the slots of a query that were asked for."""
+    if query.index.shape[0] == 1:
+        return one(jnp.zeros((), jnp.int32), carry)
+    return lax.fori_loop(0, last_slot(query), one, carry)
 
 
 def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query, y: Array) -> Feedback:

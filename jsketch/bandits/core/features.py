@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jax import Array, lax
+from jax import Array
 
-from jsketch import told
-from jsketch.bandits import history, widths
+from jsketch.bandits.core import counts, widths
+from jsketch.checks import queries
 from jsketch.posterior import features as posteriors
 from jsketch.posterior.features import FeaturePosterior
 from jsketch.types import Arms, Info, PRNGKey, Query
-
-Carry = TypeVar("Carry")
 
 
 @struct.dataclass
@@ -29,18 +26,6 @@ class FeatureState:
     posterior: FeaturePosterior
     count: Array  # [], observations so far
     prior_variance: Array  # [], max_x |z(x)|^2
-
-
-def single(arm: Array) -> Query:
-    """The query of one arm []."""
-    return Query(index=arm[None], mask=jnp.ones(1, bool))
-
-
-def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
-    """one(slot, carry) over the slots of a query that were asked for."""
-    if query.index.shape[0] == 1:
-        return one(jnp.zeros((), jnp.int32), carry)
-    return lax.fori_loop(0, history.last_slot(query), one, carry)
 
 
 def start(bandit: Any, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
@@ -72,18 +57,18 @@ def upper_bounds(bandit: Any, state: FeatureState) -> Array:
 
 def best(state: FeatureState, scores: Array) -> Query:
     """The arm with the largest of the scores [A]; a uniform one while nothing is known."""
-    return single(jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32)))
+    return queries.single(jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32)))
 
 
 def learn(bandit: Any, state: FeatureState, query: Query, y: Array) -> tuple[FeatureState, Info]:
     """The state after the rewards y [B] of a query, and its info."""
-    query, y = told.feedback(state.domain, query, y)
-    observed = history.usable(query, y)
+    query, y = queries.feedback(state.domain, query, y)
+    observed = counts.usable(query, y)
 
     def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
         return posteriors.observe(posterior, state.whitened, query.index[i], y[i], observed[i])
 
-    posterior = over_slots(one, state.posterior, query)
+    posterior = counts.over_slots(one, state.posterior, query)
     width = confidence_width(bandit, state)
     info = describe(query, y, width, jnp.asarray(state.whitened.shape[1], jnp.int32), posterior.mean)
     return state.replace(
@@ -95,7 +80,7 @@ def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> 
     """The info of a round of an algorithm whose sketch [size] cannot overflow; mean is checked for finiteness."""
     return Info(
         batch_size=query.size.astype(jnp.int32),
-        observed=history.usable(query, y).sum(dtype=jnp.int32),
+        observed=counts.usable(query, y).sum(dtype=jnp.int32),
         dictionary_size=size,
         width=width,
         overflow=jnp.zeros((), bool),

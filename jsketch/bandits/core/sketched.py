@@ -16,8 +16,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits.history import Feedback
-from jsketch.bandits.widths import Evidence
+from jsketch.bandits.core.counts import Feedback
+from jsketch.bandits.core.widths import Evidence
 from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries

@@ -16,13 +16,14 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, told
-from jsketch.bandits import history, sketched, widths
-from jsketch.bandits.maximise import maximise
-from jsketch.bandits.sketched import SketchState
+from jsketch import checks
+from jsketch.bandits.core import counts, sketched, widths
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.checks import queries
 from jsketch.linalg import matmul, put
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype
+from jsketch.search.over_box import maximise_over_box
 from jsketch.types import Arms, Box, Info, PRNGKey, Query, is_traced
 
 
@@ -128,7 +129,7 @@ class PointBBKB:
         """The point [d] of the box with the largest upper confidence bound found by gradient ascent from many starts; a
         uniform one while nothing is known. Raises ValueError for another number of inputs than the history's."""
         checks.box(box, state.sketch.domain.features.shape[1])
-        best, _ = maximise(lambda x: self.scores(state, x), key, box)
+        best, _ = maximise_over_box(lambda x: self.scores(state, x), key, box)
         uniform = jax.random.uniform(key, box.lower.shape, best.dtype, box.lower, box.upper)
         return jnp.where(state.used == 0, uniform, best)
 
@@ -178,9 +179,9 @@ class PointBBKB:
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
-        y = told.rewards(query, y, state.bound.dtype)
+        y = queries.rewards(query, y, state.bound.dtype)
         old = state.sketch
-        feedback = history.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
+        feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
         sketch, info = sketched.apply_feedback(old, feedback, query, self.confidence_width(state), key, self)
         after = PointState(
             sketch, state.used, state.used, jnp.eye(state.capacity, dtype=y.dtype), jnp.ones_like(state.bound)

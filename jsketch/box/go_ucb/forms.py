@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array
 
-from jsketch.box.ellipsoid import Ellipsoid
+from jsketch.box.go_ucb.ellipsoid import Ellipsoid
 from jsketch.linalg import matmul
 from jsketch.sketch.tangent import Flat
 

@@ -17,14 +17,15 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, memory
-from jsketch.box import history, optimism, oracle, parametric, radius, scaling
-from jsketch.box.ellipsoid import ellipsoid
-from jsketch.box.network import Network
-from jsketch.box.optimism import Proposal
-from jsketch.box.oracle import LevenbergMarquardt
-from jsketch.box.parametric import GOState
-from jsketch.box.radius import OFUL
-from jsketch.box.search import Ball
+from jsketch.box import history, scaling
+from jsketch.box.go_ucb import optimism, oracle, parametric, radius
+from jsketch.box.go_ucb.ellipsoid import ellipsoid
+from jsketch.box.go_ucb.forms import Ball
+from jsketch.box.go_ucb.network import Network
+from jsketch.box.go_ucb.optimism import Proposal
+from jsketch.box.go_ucb.oracle import LevenbergMarquardt
+from jsketch.box.go_ucb.parametric import GOState
+from jsketch.box.go_ucb.radius import OFUL
 from jsketch.linalg import only_if
 from jsketch.precision import one_dtype
 from jsketch.sketch.tangent import Flat, flatten

@@ -13,9 +13,12 @@ import optax
 from flax import struct
 from jax import Array, lax
 
-from jsketch.box import ascent, history, search
-from jsketch.box.parametric import GOState
-from jsketch.box.search import Ball
+from jsketch.box import history
+from jsketch.box.go_ucb import forms
+from jsketch.box.go_ucb.forms import Ball
+from jsketch.box.go_ucb.parametric import GOState
+from jsketch.search.candidates import uniform_and_moved
+from jsketch.search.over_pairs import maximise_over_pairs
 from jsketch.sketch.tangent import flatten
 from jsketch.types import PRNGKey
 
@@ -24,7 +27,7 @@ BALL_RATE = (
 )
 BALL_FALL = 0.1  # of the steps, at the end, in which that falls to zero, for maxima inside of the ball
 DIRECTIONS = 4  # of as many starts over w one goes uphill, the others anywhere
-FORMS = {"ball": search.whitened, "plain": search.plain, "first_order": search.linearized}
+FORMS = {"ball": forms.whitened, "plain": forms.plain, "first_order": forms.linearized}
 
 
 @struct.dataclass
@@ -42,7 +45,8 @@ def propose(go: Any, state: GOState, ball: Ball, key: PRNGKey) -> tuple[Array, P
     model = flatten(go.model, state.box.lower)
     lower, upper = region(go, state)
     chosen = FORMS[go.acquisition](model, ball)
-    z = _candidates(go, state, key, lower, upper)
+    best = state.scaling.inputs(history.best(state.history)[0])
+    z = uniform_and_moved(key, best, lower, upper, go.candidates)
     gradients = model.features(ball.centre, z)[1]
     top = _starts(go, jax.vmap(chosen.value)(z, jax.vmap(chosen.start)(gradients)))
 
@@ -50,7 +54,7 @@ def propose(go: Any, state: GOState, ball: Ball, key: PRNGKey) -> tuple[Array, P
         return jnp.clip(z, lower, upper), chosen.project(p)
 
     z, p = z[top], jax.vmap(chosen.start)(_directions(go, gradients[top], jax.random.fold_in(key, 0)))
-    found = ascent.maximise(chosen.value, chosen.uphill, project, z, p, _rule(go, z.dtype), go.steps)
+    found = maximise_over_pairs(chosen.value, chosen.uphill, project, z, p, _rule(go, z.dtype), go.steps)
     distance = ball.sigma.squared_norm(chosen.move(found.x, found.p))
     values = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
     x = jnp.clip(state.scaling.points(found.x), state.box.lower, state.box.upper)
@@ -63,17 +67,6 @@ def region(go: Any, state: GOState) -> tuple[Array, Array]:
     reach = go.reach * (state.box.upper - state.box.lower) / state.scaling.half
     lower, upper = state.scaling.inputs(state.box.lower), state.scaling.inputs(state.box.upper)
     return jnp.maximum(lower, around - reach), jnp.minimum(upper, around + reach)
-
-
-def _candidates(go: Any, state: GOState, key: PRNGKey, lower: Array, upper: Array) -> Array:
-    """The best observed point, then uniform points of the region and small moves of the best, half each, [1 + C, d]."""
-    best = state.scaling.inputs(history.best(state.history)[0])
-    uniform_key, move_key = jax.random.split(key)
-    half = go.candidates // 2
-    uniform = jax.random.uniform(uniform_key, (go.candidates - half, *best.shape), best.dtype)
-    moves = 0.1 * (upper - lower) * jax.random.normal(move_key, (half, *best.shape), best.dtype)
-    around = jnp.clip(best + moves, lower, upper)
-    return jnp.concatenate([best[None], lower + uniform * (upper - lower), around])
 
 
 def _starts(go: Any, scores: Array) -> Array:

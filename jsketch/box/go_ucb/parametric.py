@@ -13,10 +13,11 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.box import oracle, scaling
-from jsketch.box.ellipsoid import ellipsoid, estimate
+from jsketch.box import scaling
+from jsketch.box.go_ucb import oracle
+from jsketch.box.go_ucb.ellipsoid import ellipsoid, estimate
+from jsketch.box.go_ucb.oracle import Fit
 from jsketch.box.history import History
-from jsketch.box.oracle import Fit
 from jsketch.box.scaling import Scaling
 from jsketch.linalg import matmul, put
 from jsketch.sketch.tangent import flatten

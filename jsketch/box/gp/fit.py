@@ -13,7 +13,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.box.gp import Data, Hyperparameters, log_marginal_likelihood
+from jsketch.box.gp.regression import Data, Hyperparameters, log_marginal_likelihood
 from jsketch.types import PRNGKey, is_traced
 
 Interval = tuple[ArrayLike, ArrayLike]

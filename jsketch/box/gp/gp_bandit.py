@@ -15,13 +15,15 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, memory
 from jsketch.box import acquisition as acquisitions
-from jsketch.box import gp, history
-from jsketch.box.fit import Bounds, default, fit
-from jsketch.box.gp import Data, Hyperparameters, Posterior
+from jsketch.box import history
+from jsketch.box.gp import regression
+from jsketch.box.gp.fit import Bounds, default, fit
+from jsketch.box.gp.prior import Prior
+from jsketch.box.gp.regression import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
-from jsketch.box.prior import Prior
 from jsketch.kernels import Matern
 from jsketch.precision import one_dtype
+from jsketch.search.over_cube import Score, maximise_over_cube
 from jsketch.types import Box, BoxQuery, PRNGKey
 
 ACQUISITIONS = ("log_ei", "ei", "pi", "ucb")
@@ -47,7 +49,7 @@ class GPInfo:
 
 def unit_data(box: Box, past: History) -> Data:
     """The observations in the unit cube, standardized."""
-    return gp.standardized(history.to_unit(box, past.x), past.y, past.ok)
+    return regression.standardized(history.to_unit(box, past.x), past.y, past.ok)
 
 
 @struct.dataclass
@@ -122,10 +124,10 @@ class GPBandit:
             best = history.to_unit(state.box, history.best(state.history)[0])
 
             def point(data: Data) -> Array:
-                score = self.score(gp.condition(self.kernel, state.numbers, data))
-                return acquisitions.maximise(score, best, key, self.candidates, self.starts, self.steps)[0]
+                score = self.score(regression.condition(self.kernel, state.numbers, data))
+                return maximise_over_cube(score, best, key, self.candidates, self.starts, self.steps)[0]
 
-            u = gp.in_few_slots(unit_data(state.box, state.history), point)
+            u = regression.in_few_slots(unit_data(state.box, state.history), point)
             return history.from_unit(state.box, u)[None]
 
         return history.query(state.history, state.initial, propose)
@@ -139,23 +141,23 @@ class GPBandit:
                 self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps, self.prior
             )
 
-        numbers, likelihood = gp.in_few_slots(unit_data(state.box, after), fitted)
+        numbers, likelihood = regression.in_few_slots(unit_data(state.box, after), fitted)
         news = history.info(state.history, after)
         info = GPInfo(news.observed, news.failed, news.best, likelihood)
         return state.replace(history=after, numbers=numbers), info
 
     def posterior(self, state: GPState) -> Posterior:
         """Of the standardized values on the unit cube."""
-        return gp.condition(self.kernel, state.numbers, unit_data(state.box, state.history))
+        return regression.condition(self.kernel, state.numbers, unit_data(state.box, state.history))
 
-    def score(self, posterior: Posterior) -> acquisitions.Score:
+    def score(self, posterior: Posterior) -> Score:
         """The acquisition function u [q,d] -> [q] on the unit cube."""
         data = posterior.data
         best = jnp.max(jnp.where(data.mask, data.y, -jnp.inf))
         threshold = jnp.where(jnp.isfinite(best), best, 0) + self.margin
 
         def score(u: Array) -> Array:
-            mean, variance = gp.predict(posterior, u)
+            mean, variance = regression.predict(posterior, u)
             if self.acquisition == "ucb":
                 return acquisitions.upper_confidence_bound(mean, variance, self.width)
             improvement = {

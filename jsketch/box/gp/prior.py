@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.box.gp import Hyperparameters
+from jsketch.box.gp.regression import Hyperparameters
 from jsketch.types import is_traced
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2

@@ -15,9 +15,9 @@ import optax
 from flax import struct
 from jax import Array, lax
 
-from jsketch.box import gp
-from jsketch.box.fit import Bounds
-from jsketch.box.gp import Data, Hyperparameters
+from jsketch.box.gp import regression
+from jsketch.box.gp.fit import Bounds
+from jsketch.box.gp.regression import Data, Hyperparameters
 from jsketch.factor import BLOCK, cholesky_inverse
 from jsketch.linalg import matmul
 from jsketch.types import PRNGKey
@@ -38,8 +38,8 @@ class Model:
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """As `gp.standardized`, but y less its median: a few bad values do not move the centre."""
-    data = gp.standardized(u, y, mask)
+    """As `regression.standardized`, but y less its median: a few bad values do not move the centre."""
+    data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
     ordered = jnp.sort(jnp.where(mask, y, jnp.inf))
     middle = (ordered[jnp.maximum(count - 1, 0) // 2] + ordered[jnp.minimum(count // 2, len(y) - 1)]) / 2
@@ -128,12 +128,14 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
 def _slope(kernel: Any, free: _Free, limits: Hyperparameters, data: Data) -> _Free:
     """The derivative of the log marginal likelihood, R&W eq. 5.9; its value is never needed."""
     model = _model(free, limits)
-    inverse = gram_of_lower(cholesky_inverse(gp.covariance_of_values(kernel, model.numbers, data)).inverse)
+    inverse = gram_of_lower(
+        cholesky_inverse(regression.covariance_of_values(kernel, model.numbers, data)).inverse
+    )
     weights = matmul(inverse, _less_mean(model, data).y)
     by_covariance = (weights[:, None] * weights - inverse) / 2
 
     def linear(free: _Free) -> Array:
-        covariance = gp.covariance_of_values(kernel, _model(free, limits).numbers, data)
+        covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
         return jnp.sum(by_covariance * covariance) + weights.sum() * free.mean
 
     return jax.grad(linear)(free)
@@ -161,24 +163,24 @@ def draw(
 ) -> Array:
     """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y.
 
-    Exact up to MOST_JOINT points; of more of them the prior's part comes from random Fourier features (`gp.draw`).
+    Exact up to MOST_JOINT points; of more of them the prior's part comes from random Fourier features (`regression.draw`).
     """
     data, noise = _less_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
     if len(u) > MOST_JOINT:
 
         def functions(data: Data) -> Array:
-            posterior = gp.condition(kernel, model.numbers, data)
-            return gp.draw(posterior, u, value_key, draws, frequencies)
+            posterior = regression.condition(kernel, model.numbers, data)
+            return regression.draw(posterior, u, value_key, draws, frequencies)
 
-        values = gp.in_few_slots(data, functions)
+        values = regression.in_few_slots(data, functions)
         values += jnp.sqrt(noise) * jax.random.normal(noise_key, values.shape, u.dtype)
     else:
 
         def moments(data: Data) -> tuple[Array, Array]:
-            return gp.joint(gp.condition(kernel, model.numbers, data), u)
+            return regression.joint(regression.condition(kernel, model.numbers, data), u)
 
-        mean, covariance = gp.in_few_slots(data, moments)
+        mean, covariance = regression.in_few_slots(data, moments)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
         values = mean + root_times(covariance, jax.random.normal(value_key, (len(u), draws), u.dtype)).T
     return data.centre + data.spread * values

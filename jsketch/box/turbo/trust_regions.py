@@ -14,11 +14,11 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.box import local_gp
-from jsketch.box.fit import Bounds
-from jsketch.box.gp import Data
-from jsketch.box.local_gp import Model
-from jsketch.box.sobol import sobol
+from jsketch.box.gp.fit import Bounds
+from jsketch.box.gp.regression import Data
+from jsketch.box.turbo import local_gp
+from jsketch.box.turbo.local_gp import Model
+from jsketch.box.turbo.sobol import sobol
 from jsketch.types import PRNGKey
 
 FIRST_LENGTH, MOST_LENGTH = 0.8, 1.6  # base sides, in sides of the box

@@ -14,11 +14,13 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, memory
-from jsketch.box import gp, history, local_gp, trust_regions
-from jsketch.box.fit import Bounds, each
-from jsketch.box.gp import Data
+from jsketch.box import history
+from jsketch.box.gp import regression
+from jsketch.box.gp.fit import Bounds, each
+from jsketch.box.gp.regression import Data
 from jsketch.box.history import History
-from jsketch.box.trust_regions import Regions
+from jsketch.box.turbo import local_gp, trust_regions
+from jsketch.box.turbo.trust_regions import Regions
 from jsketch.kernels import Matern
 from jsketch.precision import one_dtype
 from jsketch.types import Box, PRNGKey
@@ -182,7 +184,7 @@ class Turbo:
             def fitted(data: Data) -> Any:
                 return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, points)
 
-            return gp.in_few_slots(self._data(state, mine), fitted)
+            return regression.in_few_slots(self._data(state, mine), fitted)
 
         model = each(refit, self._mine(state))
         news = history.info(state.history, after)

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch.loops.checkpoint import Checkpoint
-from jsketch.loops.rollout import Progress, rollout, start
+from jsketch.loops.arms.checkpoint import Checkpoint
+from jsketch.loops.arms.rollout import Progress, rollout, start
 from jsketch.types import PRNGKey
 
 # small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than compiling saves

@@ -12,11 +12,12 @@ import numpy as np
 from flax import struct
 from jax import Array
 
-from jsketch import checks, told
-from jsketch.bandits import sketched
-from jsketch.loops.advance import larger_capacity
+from jsketch import checks
+from jsketch.bandits.core import sketched
+from jsketch.checks import queries
+from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.inputs import check_horizon, check_keys
-from jsketch.loops.rollout import Roots, split_roots
+from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.unfinished import attach
 from jsketch.types import Arms, PRNGKey, Query
 
@@ -87,7 +88,7 @@ def _rounds(
             limit = max(horizon - known, driven.untold)
             query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, known), limit)
             arms = np.asarray(query.index)[np.asarray(query.mask)]
-            told.present(driven.state.domain, query)
+            queries.present(driven.state.domain, query)
             if not np.array_equal(arms[: driven.untold], driven.arm[known:]):
                 raise ValueError(
                     f"state is of another run: its last {driven.untold} evaluations are not those that would be asked for."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import put
+from jsketch.loops.keys import split_roots
 from jsketch.types import PRNGKey, Query
 
 TRACE = 7  # columns
@@ -46,19 +47,6 @@ class Progress:
     @property
     def stopped(self) -> Array:
         return self.overflow | self.nonfinite | self.exhausted
-
-
-class Roots(NamedTuple):
-    """Independent roots of one run; each use folds in the number of the evaluation."""
-
-    init: PRNGKey
-    ask: PRNGKey
-    tell: PRNGKey
-    problem: PRNGKey
-
-
-def split_roots(key: PRNGKey) -> Roots:
-    return Roots(*jax.random.split(key, 4))
 
 
 def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:

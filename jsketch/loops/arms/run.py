@@ -16,11 +16,12 @@ from flax import struct
 from jax import Array
 
 from jsketch import checks
-from jsketch.bandits import sketched
-from jsketch.loops.advance import Clock, advance, capacity_of
-from jsketch.loops.checkpoint import locked, numbered, open_checkpoint
+from jsketch.bandits.core import sketched
+from jsketch.loops.arms.advance import Clock, advance, capacity_of
+from jsketch.loops.arms.checkpoint import numbered, open_checkpoint
+from jsketch.loops.arms.rollout import Progress, Trace
 from jsketch.loops.inputs import check_horizon, check_keys
-from jsketch.loops.rollout import Progress, Trace
+from jsketch.loops.saving.resume import locked
 from jsketch.types import PRNGKey
 
 

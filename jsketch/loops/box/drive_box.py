@@ -13,11 +13,11 @@ import numpy as np
 from flax import serialization, struct
 
 from jsketch.box.history import checked_box
-from jsketch.loops import saved
-from jsketch.loops.checkpoint import check_belongs, checked_path, locked, restored, versions
-from jsketch.loops.describe import describe, differences
 from jsketch.loops.inputs import check_horizon, check_keys
-from jsketch.loops.rollout import Roots, split_roots
+from jsketch.loops.keys import Roots, split_roots
+from jsketch.loops.saving import saved
+from jsketch.loops.saving.describe import describe, differences
+from jsketch.loops.saving.resume import check_belongs, checked_path, locked, restored, versions
 from jsketch.loops.unfinished import attach
 from jsketch.types import Box, PRNGKey
 

@@ -21,7 +21,7 @@ from jax import Array, lax
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import put
 from jsketch.loops.inputs import check_horizon, check_keys, check_objective
-from jsketch.loops.rollout import split_roots
+from jsketch.loops.keys import split_roots
 from jsketch.types import Box, BoxQuery, PRNGKey, is_traced
 
 

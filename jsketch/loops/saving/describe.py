@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch.loops import describe_code as code
+from jsketch.loops.saving import describe_code as code
 
 FEW = 16  # numbers of an array that are listed; longer ones are named by a digest
 LONG = 64  # parts of a list that are listed

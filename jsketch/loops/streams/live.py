@@ -16,11 +16,11 @@ import numpy as np
 from flax import serialization
 
 from jsketch import checks
-from jsketch.loops import saved
-from jsketch.loops.describe import describe, differences
 from jsketch.loops.inputs import check_keys, check_stream
-from jsketch.loops.prequential import prequential, warn_of_diverged
-from jsketch.loops.stream import Forecasts
+from jsketch.loops.saving import saved
+from jsketch.loops.saving.describe import describe, differences
+from jsketch.loops.streams.prequential import prequential, warn_of_diverged
+from jsketch.loops.streams.stream import Forecasts
 from jsketch.online.step import look, look_at_all, step
 from jsketch.precision import in_dtype
 from jsketch.types import ForecastInfo, PRNGKey

@@ -22,7 +22,7 @@ from jax import Array
 
 from jsketch import checks
 from jsketch.loops.inputs import check_keys, check_stream
-from jsketch.loops.stream import BLOCK, Forecasts, Pass, stream
+from jsketch.loops.streams.stream import BLOCK, Forecasts, Pass, stream
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
 
