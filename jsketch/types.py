@@ -156,10 +156,13 @@ class ForecastInfo:
 
 class Forecaster(Protocol):
     """The protocol of online regression. `predict` is pure and does not see the label; a label that is not finite is not
-    learned. Where it has them, the loops use
+    learned. The attribute `takes` declares how the loops drive it. Without one, or with "examples": one by one. Otherwise:
 
-    predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)      a block, exactly as one by one
-    advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much of a block as can be done at once
+    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block, exactly as one by one
+    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much of it as goes at once
+
+    Where it has them, the loops also use
+
     step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing their work
     learn(state, x [n,d], y [n]) -> state                               many examples at once, without predictions
     grow(state) -> state                                               more room, after an overflow

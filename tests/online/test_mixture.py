@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from flax import struct
 from jax import lax
+from test_online import CASES as FORECASTERS
 
 from jsketch import kernels, loops, online
 from jsketch.online.mixture import RATES, Mixture, over_regularizations
+from jsketch.online.step import takes
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import ForecastInfo
@@ -316,3 +318,27 @@ def test_a_step_too_large_costs_the_others_nothing(forecaster):
     ratio = state.log_weights[1] - state.log_weights[0]
     assert float(ratio) == pytest.approx((losses[0] - losses[1]) / 8, rel=1e-8)
     np.testing.assert_allclose(np.exp(state.log_weights).sum(), 1)
+
+
+def test_a_mixture_is_driven_as_its_experts_are():
+    for name in ("taylor_awv", "kors_awv", "kernel_awv"):
+        expert = FORECASTERS[name]
+        assert takes(online.over_regularizations(expert, [0.1, 1.0], 1.0)) == takes(expert)
+
+
+def test_a_forecaster_with_blocks_declares_them():
+    """A declaration that is forgotten changes no prediction, and costs most of the speed."""
+    methods = {"blocks": "predict_update", "growing blocks": "advance"}
+    for name, forecaster in FORECASTERS.items():
+        if not isinstance(forecaster, Mixture):
+            assert [way for way in methods if hasattr(forecaster, methods[way])] == [
+                way for way in methods if way == takes(forecaster)
+            ], name
+
+
+def test_a_declaration_is_one_of_three():
+    class Wrong:
+        takes = "block"
+
+    with pytest.raises(ValueError, match="takes must be one of .*'block' was given"):
+        takes(Wrong())

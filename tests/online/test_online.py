@@ -10,6 +10,7 @@ import pytest
 from flax import serialization
 
 from jsketch import kernels, loops, online
+from jsketch.online.step import takes
 from jsketch.sketch import kors, nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
@@ -47,9 +48,7 @@ CASES |= {
     ),
     "mixture_kors": online.over_regularizations(CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True),
 }
-IN_BLOCKS = [
-    name for name in CASES if hasattr(CASES[name], "predict_update") or hasattr(CASES[name], "advance")
-]
+IN_BLOCKS = [name for name in CASES if takes(CASES[name]) != "examples"]
 # variants of other rows, which share their code with them
 VARIANTS = {
     "taylor_ridge",

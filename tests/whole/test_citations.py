@@ -1,9 +1,14 @@
 """What the code cites exists: sections of jsketch/THEORY.md, and the files that its last table names."""
 
+import importlib
+import operator
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+import jsketch
 
 ROOT = Path(__file__).parents[2]
 THEORY = ROOT / "jsketch" / "THEORY.md"
@@ -50,3 +55,24 @@ def test_the_table_of_equations_names_files():
         assert set(re.findall(NUMBER, numbers)) <= known
         for name in re.findall(r"`([\w/]+\.py)`", files):
             assert (ROOT / "jsketch" / name).exists() or (ROOT / name).exists(), name
+
+
+def exists(name: str) -> bool:
+    """Whether `room.module`, or an attribute of either, is there."""
+    room, _, rest = name.partition(".")
+    with suppress(ModuleNotFoundError):
+        importlib.import_module(f"jsketch.{room}.{rest.partition('.')[0]}")
+    try:
+        operator.attrgetter(name)(jsketch)
+    except AttributeError:
+        return False
+    return True
+
+
+def test_the_text_names_modules_and_functions():
+    rooms = "bandits|box|loops|online|posterior|problems|search|sketch"
+    named = re.findall(rf"`((?:{rooms})\.[a-z_.]+)`", THEORY.read_text())
+    assert len(named) > 15
+    for name in named:
+        assert exists(name), name
+    assert not exists("bandits.batches")

@@ -10,6 +10,7 @@ from jsketch import Arms, Box, kernels, online
 from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
 from jsketch.box.gp.fit import Bounds
+from jsketch.online.step import takes
 from jsketch.sketch.taylor import Taylor
 
 KEY = jax.random.key(0)
@@ -81,10 +82,11 @@ def test_forecasters(name):
     def round_(forecaster, x, xs, ys):
         state = forecaster.init(x, KEY)
         results = [state, forecaster.predict(state, xs[0]), forecaster.update(state, xs[0], ys[0], KEY)]
-        for method in ("predict_update", "learn"):
-            if hasattr(forecaster, method):
-                results.append(getattr(forecaster, method)(state, xs, ys))
-        if hasattr(forecaster, "advance"):
+        if takes(forecaster) == "blocks":
+            results.append(forecaster.predict_update(state, xs, ys))
+        if hasattr(forecaster, "learn"):
+            results.append(forecaster.learn(state, xs, ys))
+        if takes(forecaster) == "growing blocks":
             results.append(forecaster.advance(state, xs, ys, 2))
         return results
 

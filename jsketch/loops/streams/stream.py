@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from jsketch.linalg import put
 from jsketch.online.step import step as one_step
+from jsketch.online.step import takes
 from jsketch.types import PRNGKey
 
 BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190 to 715; THEORY 7.3)
@@ -66,12 +67,13 @@ def stream(
 ) -> Pass:
     """Predicts and learns examples xs [n,d], ys [n] in order; `first` is the number of the first one in the whole stream.
 
-    In blocks where the forecaster has `predict_update` or `advance`, with the same predictions; else one by one. A pass that
-    overflowed goes on after `begin`.
+    In blocks where the forecaster declares that it takes them, with the same predictions; else one by one. A pass that
+    overflowed resumes after `begin`.
     """
-    if hasattr(forecaster, "predict_update"):
+    way = takes(forecaster)
+    if way == "blocks":
         return _blocks(forecaster, state, xs, ys, block)
-    if hasattr(forecaster, "advance"):
+    if way == "growing blocks":
         return _growing_blocks(forecaster, xs, ys, min(block, ys.shape[0]), begin or _empty(state, ys))
 
     def step(run: Pass) -> Pass:
