@@ -1,4 +1,4 @@
-"""How a forecaster takes examples; and one example through it, whichever methods it has: what hosts of live streams call."""
+"""How a forecaster takes examples; and one example through it, whichever methods it has."""
 
 from __future__ import annotations
 
