@@ -85,13 +85,23 @@ class Info:
 
 
 class Bandit(Protocol):
-    """The protocol that every algorithm obeys (structural: nobody inherits)."""
+    """The protocol that every algorithm obeys (structural: nobody inherits). A state has a field `domain`, the arms."""
 
     def init(self, domain: Arms, key: PRNGKey) -> Any: ...
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
 
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]: ...
+
+
+def detach(state: Any) -> Any:
+    """The state of a bandit without its domain: a loop that carries the arms copies them, under vmap for every seed."""
+    return state.replace(domain=None)
+
+
+def attach(state: Any, domain: Arms) -> Any:
+    """The state with its domain back."""
+    return state.replace(domain=domain)
 
 
 @struct.dataclass

@@ -97,11 +97,11 @@ class BBKB:
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rule = adaptive_batch.Rule(
-            self.ratio,
-            self.rule == "global_local",
-            self.strict,
-            self.local_statistic == "guaranteed",
-            self.lazy,
+            ratio=self.ratio,
+            local=self.rule == "global_local",
+            strict=self.strict,
+            guaranteed=self.local_statistic == "guaranteed",
+            lazy=self.lazy,
         )
         limit = queries.limited(limit)
         batch = adaptive_batch.fill(

@@ -20,7 +20,7 @@ from jsketch.bandits.core import counts
 from jsketch.checks import queries
 from jsketch.linalg import put
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
 
 @struct.dataclass
@@ -84,7 +84,7 @@ class RegularizedEvolution:
             )
             return jax.tree.map(lambda a, b: jnp.where(observed[i], a, b), born, before)
 
-        new = counts.over_slots(one, state.replace(domain=None), query).replace(domain=state.domain)
+        new = attach(counts.over_slots(one, detach(state), query), state.domain)
         false = jnp.zeros((), bool)
         info = Info(
             batch_size=query.size.astype(jnp.int32),

@@ -22,7 +22,7 @@ from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
 
 @struct.dataclass
@@ -126,7 +126,7 @@ class FixedBKB:
         if failed is not None:
             checks.arm_numbers(domain, failed=failed)
             tried = tried.at[queries.or_none(domain, failed)].set(True, mode="drop")
-        return PlateState(domain, state.replace(domain=None), jnp.zeros_like(state.pull_counts), tried)
+        return PlateState(domain, detach(state), jnp.zeros_like(state.pull_counts), tried)
 
     def remaining(self, state: PlateState) -> Array | None:
         """Evaluations that can still be asked for, [] int32; None: any number."""
@@ -228,7 +228,7 @@ class FixedBKB:
     def tell(self, state: PlateState, query: Query, y: Array, key: PRNGKey) -> tuple[PlateState, Info]:
         """Any part of what was asked for, in any order: slots with a false mask stay under way, a NaN is a failure."""
         query, y = queries.feedback(state.domain, query, y)
-        sketch = state.sketch.replace(domain=state.domain)
+        sketch = attach(state.sketch, state.domain)
         feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
         new, info = sketched.apply_feedback(sketch, feedback, query, self.confidence_width(state), key, self)
         left = state.pending.at[query.index].add(-query.mask.astype(state.pending.dtype))
@@ -236,7 +236,7 @@ class FixedBKB:
         many = (state.pending > 0).sum() > self.max_pending
         # padding is masked: it sets nothing
         tried = state.tried.at[query.index].max(query.mask & ~info.overflow)
-        new_state = state.replace(sketch=new.replace(domain=None), pending=pending, tried=tried)
+        new_state = state.replace(sketch=detach(new), pending=pending, tried=tried)
         return new_state, info.replace(truncated=many)
 
     def grow(self, state: PlateState, capacity: int) -> PlateState:

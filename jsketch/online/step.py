@@ -11,7 +11,6 @@ from jax import Array, lax
 from jsketch import checks
 from jsketch.types import ForecastInfo, PRNGKey
 
-
 TAKES = ("examples", "blocks", "growing blocks")
 
 

@@ -20,7 +20,7 @@ READ = jax.jit(lambda kernel, state, x: matmul(kernel.gram(x, state.nystrom.poin
 @functools.partial(jax.jit, static_argnums=5)
 def LOCAL(state, kernel, lam, arms, size, guaranteed):
     """Local bounds [A] of a batch whose global bound says nothing about any arm."""
-    rule = adaptive_batch.Rule(2.0, True, True, guaranteed, True)
+    rule = adaptive_batch.Rule(ratio=2.0, local=True, strict=True, guaranteed=guaranteed, lazy=True)
     unknown = jnp.full_like(state.mean, jnp.inf)
     batch = adaptive_batch.Batch(
         arms, size, state.mean, state.whitened_root, state.mean, unknown, state.mean[0], size > 0

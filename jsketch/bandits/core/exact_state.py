@@ -10,7 +10,7 @@ from flax import struct
 from jax import Array, lax
 
 from jsketch import checks
-from jsketch.bandits.core import counts
+from jsketch.bandits.core import counts, widths
 from jsketch.bandits.core.widths import Evidence
 from jsketch.checks import queries
 from jsketch.posterior import exact
@@ -98,14 +98,5 @@ def describe(
 
 
 def evidence(state: Any) -> Evidence:
-    """What widths read, from an exact posterior: its information is its logdet, and nothing is left out."""
-    zero, logdet = jnp.zeros_like(state.count), state.posterior.logdet
-    return Evidence(
-        count=state.count,
-        information=logdet,
-        information_sketched=logdet,
-        variance_sum=zero,
-        logdet=logdet,
-        residual_sum=zero,
-        prior_variance=state.prior_variance,
-    )
+    """What widths read, for any state with the fields of `ExactState`."""
+    return widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)

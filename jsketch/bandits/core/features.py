@@ -44,8 +44,7 @@ def start(bandit: Any, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
 
 def confidence_width(bandit: Any, state: FeatureState) -> Array:
     """The bandit's width, [], with the features taken for the truth: residual 0."""
-    zero, logdet = jnp.zeros_like(state.count), state.posterior.logdet
-    evidence = widths.Evidence(state.count, logdet, logdet, zero, logdet, zero, state.prior_variance)
+    evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
     confidence = widths.Confidence(bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta)
     return jnp.asarray(bandit.scale * bandit.width(evidence, confidence), state.count.dtype)
 

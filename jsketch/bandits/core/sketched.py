@@ -17,14 +17,14 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.bandits.core.counts import Feedback
-from jsketch.bandits.core.widths import Evidence
+from jsketch.bandits.core.widths import Evidence, nothing_observed
 from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom as nystroms
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
 SWEEP_ENTRIES = (
     640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
@@ -170,7 +170,7 @@ def start(
         residual=diag,
         mean=zeros,
         variance=diag / regularization,
-        evidence=Evidence(zero, zero, zero, zero, zero, zero, prior_variance=jnp.max(diag)),
+        evidence=nothing_observed(jnp.max(diag), arms.dtype),
         missing=jnp.zeros((), jnp.int32),
         rounding=zero,
     )
@@ -221,8 +221,8 @@ def apply_feedback(
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all()
     new = jax.tree.map(
         lambda before, after: jnp.where(overflow, before, after),
-        state.replace(domain=None),
-        new.replace(domain=None),
+        detach(state),
+        detach(new),
     )
     info = Info(
         batch_size=query.size.astype(jnp.int32),
@@ -234,7 +234,7 @@ def apply_feedback(
         nonfinite=feedback.infinite | ~finite,
         imprecise=new.imprecise,
     )
-    return new.replace(domain=state.domain), info
+    return attach(new, state.domain), info
 
 
 def check_whole(state: Any) -> None:

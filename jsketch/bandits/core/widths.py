@@ -32,6 +32,34 @@ class Evidence:
     prior_variance: Array  # kappa^2 = max_x k(x,x)
 
 
+def nothing_observed(prior_variance: Array, dtype: Any) -> Evidence:
+    """Before the first observation, in the dtype of the arms, for kappa^2 = `prior_variance` []."""
+    zero = jnp.zeros((), dtype)
+    return Evidence(
+        count=zero,
+        information=zero,
+        information_sketched=zero,
+        variance_sum=zero,
+        logdet=zero,
+        residual_sum=zero,
+        prior_variance=prior_variance,
+    )
+
+
+def of_exact(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
+    """From an exact posterior after `count` observations: the information is the logdet, and nothing is left out."""
+    zero = jnp.zeros_like(count)
+    return Evidence(
+        count=count,
+        information=logdet,
+        information_sketched=logdet,
+        variance_sum=zero,
+        logdet=logdet,
+        residual_sum=zero,
+        prior_variance=prior_variance,
+    )
+
+
 @struct.dataclass
 class Confidence:
     """What the user assumes: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise, failure probability delta."""

@@ -15,7 +15,7 @@ from jax import Array
 
 from jsketch.loops.arms.checkpoint import Checkpoint
 from jsketch.loops.arms.rollout import Progress, rollout, start
-from jsketch.types import PRNGKey
+from jsketch.types import PRNGKey, detach
 
 # small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than compiling saves
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.125
@@ -130,7 +130,7 @@ def advance(
     progress = clock.compile(begin, bandit, problem, keys, horizon)
     if state is not None:
         # a copy: the program below takes over the memory of what it is given
-        progress = progress.replace(state=jax.tree.map(jnp.copy, state.replace(domain=None)))
+        progress = progress.replace(state=jax.tree.map(jnp.copy, detach(state)))
     if kept is not None:
         progress = kept.load(progress, grow, capacity_of(progress.state, vmapped))
     progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)

@@ -21,7 +21,7 @@ from jsketch.loops.arms.rollout import Progress
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe
 from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
-from jsketch.types import PRNGKey
+from jsketch.types import PRNGKey, detach
 
 
 @struct.dataclass
@@ -79,7 +79,7 @@ def open_checkpoint(
     parts = dict(
         bandit=bandit,
         problem=problem,
-        start="init" if state is None else state.replace(domain=None),
+        start="init" if state is None else detach(state),
         key=np.asarray(jax.random.key_data(keys)),
         key_kind=str(jax.random.key_impl(keys)),
         horizon=horizon,

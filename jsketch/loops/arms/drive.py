@@ -18,7 +18,7 @@ from jsketch.checks import queries
 from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.keys import Roots, split_roots
-from jsketch.loops.unfinished import attach
+from jsketch.loops.unfinished import keep_with
 from jsketch.types import Arms, PRNGKey, Query
 
 
@@ -111,7 +111,7 @@ def _rounds(
             after = _tell_growing(bandit, driven.state, query, rewards, tell_key)
             driven = driven.replace(state=after, untold=0)
     except BaseException as error:
-        attach(error, driven, "drive")
+        keep_with(error, driven, "drive")
         raise
     return driven
 

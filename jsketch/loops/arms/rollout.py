@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.linalg import put
 from jsketch.loops.keys import split_roots
-from jsketch.types import PRNGKey, Query
+from jsketch.types import PRNGKey, Query, attach, detach
 
 TRACE = 7  # columns
 
@@ -51,7 +51,7 @@ class Progress:
 
 def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
-    state = bandit.init(problem.arms, split_roots(key).init).replace(domain=None)
+    state = detach(bandit.init(problem.arms, split_roots(key).init))
     dtype = problem.mean_reward.dtype
     checks.room(TRACE * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
@@ -103,7 +103,7 @@ def rollout(
 
     def one_round(p: Progress) -> Progress:
         # the domain stays out of the carry: under vmap a carried array is copied for every seed
-        state = p.state.replace(domain=problem.arms)
+        state = attach(p.state, problem.arms)
         query = bandit.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
         y = _sample(problem, roots.problem, p.t, query)
         state, info = bandit.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
@@ -113,7 +113,7 @@ def rollout(
         nothing = ~info.overflow & (info.batch_size == 0)
         applied = (~info.overflow & ~nothing).astype(jnp.int32)
         return Progress(
-            state=state.replace(domain=None),
+            state=detach(state),
             trace=_record(p.trace, p.t, query, y, row, regrets),
             t=p.t + applied * info.batch_size,
             round=p.round + applied,

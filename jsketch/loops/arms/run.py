@@ -18,11 +18,11 @@ from jax import Array
 from jsketch import checks
 from jsketch.bandits.core import sketched
 from jsketch.loops.arms.advance import Clock, advance, capacity_of
-from jsketch.loops.arms.checkpoint import numbered, open_checkpoint
+from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
 from jsketch.loops.arms.rollout import Progress, Trace
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.saving.resume import locked
-from jsketch.types import PRNGKey
+from jsketch.types import PRNGKey, attach, detach
 
 
 @struct.dataclass
@@ -57,7 +57,7 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
 
 def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
     """States with a leading seed axis and no domain, all at the largest of their capacities."""
-    states = [state.replace(domain=None) for state in states]
+    states = [detach(state) for state in states]
     capacity = max(capacity_of(state, False) for state in states)
     if capacity:
         states = [bandit.grow(state, capacity) for state in states]
@@ -122,32 +122,18 @@ def run_seeds(
     if states is not None and len(states) != keys.shape[0]:
         raise ValueError(f"there are {keys.shape[0]} keys and {len(states)} states: one state a key.")
     _validate(bandit, problem, horizon, states)
-    vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     clock = Clock(on_progress)
-    one = partial(advance, bandit, problem, horizon=horizon, vmapped=vmapped, clock=clock, steps=reports)
-    begins = [None] * len(keys) if states is None else list(states)
-    if vmapped:
-        begin = None if states is None else _stacked(bandit, states)
-        kept = open_checkpoint(checkpoint, every, bandit, problem, keys, horizon, begin)
-        with locked([] if kept is None else [kept.path]):
-            progress = one(keys, begin, kept=kept)
+    one = partial(advance, bandit, problem, horizon=horizon, clock=clock, steps=reports)
+    kept = partial(open_checkpoint, every=every, bandit=bandit, problem=problem, horizon=horizon)
+    if strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+        progress = _in_one_program(bandit, one, kept, keys, states, checkpoint)
     else:
-        files = [checkpoint] if len(keys) == 1 else numbered(checkpoint, len(keys))
-        keeps = [
-            open_checkpoint(file, every, bandit, problem, key, horizon, begin)
-            for file, key, begin in zip(files, keys, begins, strict=True)
-        ]
-        paths = [kept.path for kept in keeps if kept is not None]
-        with locked(paths), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-            runs = list(pool.map(lambda key, begin, kept: one(key, begin, kept=kept), keys, begins, keeps))
-        grown = _stacked(bandit, [p.state for p in runs])
-        progress = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[p.replace(state=None) for p in runs])
-        progress = progress.replace(state=grown)
+        progress = _on_threads(bandit, one, kept, keys, states, checkpoint, workers)
     seconds = clock.run_seconds
     _raise_flags(progress, horizon)
     return Run(
         trace=progress.trace,
-        state=progress.state.replace(domain=problem.arms),
+        state=attach(progress.state, problem.arms),
         truncated=progress.truncated,
         capacity=capacity_of(progress.state, True),
         run_seconds=seconds,
@@ -155,9 +141,49 @@ def run_seeds(
     )
 
 
+def _in_one_program(
+    bandit: Any,
+    one: Callable[..., Progress],
+    kept: Callable[..., Checkpoint | None],
+    keys: PRNGKey,
+    states: Sequence[Any] | None,
+    checkpoint: str | os.PathLike[str] | None,
+) -> Progress:
+    """All seeds vmapped, kept in one file. `one` is `advance` and `kept` is `open_checkpoint`, but for keys and state."""
+    begin = None if states is None else _stacked(bandit, states)
+    file = kept(checkpoint, keys=keys, state=begin)
+    with locked([] if file is None else [file.path]):
+        return one(keys, begin, vmapped=True, kept=file)
+
+
+def _on_threads(
+    bandit: Any,
+    one: Callable[..., Progress],
+    kept: Callable[..., Checkpoint | None],
+    keys: PRNGKey,
+    states: Sequence[Any] | None,
+    checkpoint: str | os.PathLike[str] | None,
+    workers: int | None,
+) -> Progress:
+    """A program of one seed on each of the workers, each seed kept in a file of its own; `one` and `kept` as above."""
+    begins = [None] * len(keys) if states is None else list(states)
+    paths = [checkpoint] if len(keys) == 1 else numbered(checkpoint, len(keys))
+    files = [kept(path, keys=key, state=begin) for path, key, begin in zip(paths, keys, begins, strict=True)]
+
+    def of_seed(key: PRNGKey, begin: Any, file: Checkpoint | None) -> Progress:
+        return one(key, begin, vmapped=False, kept=file)
+
+    held = [file.path for file in files if file is not None]
+    with locked(held), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        runs = list(pool.map(of_seed, keys, begins, files))
+    grown = _stacked(bandit, [p.state for p in runs])
+    progress = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[p.replace(state=None) for p in runs])
+    return progress.replace(state=grown)
+
+
 def run(bandit: Any, problem: Any, key: PRNGKey, horizon: int, **options: Any) -> Run:
     """One run; options, capacities and errors as in `run_seeds`."""
     key = check_keys(key, 0, "run takes one key, such as jax.random.key(0); `run_seeds` takes several")
     result = run_seeds(bandit, problem, key[None], horizon, **options)
-    first = jax.tree.map(lambda leaf: leaf[0], result.replace(state=result.state.replace(domain=None)))
-    return first.replace(state=first.state.replace(domain=problem.arms))
+    first = jax.tree.map(lambda leaf: leaf[0], result.replace(state=detach(result.state)))
+    return first.replace(state=attach(first.state, problem.arms))

@@ -18,7 +18,7 @@ from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe, differences
 from jsketch.loops.saving.resume import check_belongs, checked_path, locked, restored, versions
-from jsketch.loops.unfinished import attach
+from jsketch.loops.unfinished import keep_with
 from jsketch.types import Box, PRNGKey
 
 
@@ -116,7 +116,7 @@ def _rounds(
             if file is not None:
                 file.save(driven)
     except BaseException as error:
-        attach(error, driven, "drive_box", file.path if file is not None and kept == driven.t else None)
+        keep_with(error, driven, "drive_box", file.path if file is not None and kept == driven.t else None)
         raise
     return driven
 
