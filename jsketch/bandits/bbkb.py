@@ -86,10 +86,7 @@ class BBKB:
 
     def confidence_width(self, state: SketchState) -> Array:
         """alpha~_fb, []."""
-        confidence = widths.Confidence(
-            self.regularization, self.noise_std, self.norm_bound, self.delta, self.ratio
-        )
-        return self.width(state.evidence, confidence)
+        return self.width(state.evidence, widths.assumptions(self, self.ratio))
 
     def scores(self, state: SketchState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""

@@ -58,8 +58,7 @@ class BKB:
 
     def confidence_width(self, state: SketchState) -> Array:
         """beta~_t, []."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return self.width(state.evidence, confidence)
+        return self.width(state.evidence, widths.assumptions(self))
 
     def scores(self, state: SketchState) -> Array:
         """Upper confidence bounds of all arms, [A]."""

@@ -152,10 +152,7 @@ class FixedBKB:
 
     def confidence_width(self, state: PlateState) -> Array:
         """The width of a batch, []."""
-        confidence = widths.Confidence(
-            self.regularization, self.noise_std, self.norm_bound, self.delta, self.ratio
-        )
-        return self.width(state.sketch.evidence, confidence)
+        return self.width(state.sketch.evidence, widths.assumptions(self, self.ratio))
 
     def _conditioned_on_pending(self, state: PlateState) -> _Pulls:
         slots, (size, d) = self.max_pending + self.batch, state.domain.features.shape

@@ -69,8 +69,7 @@ class GPBUCB:
 
     def confidence_width(self, state: ExactState) -> Array:
         """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch (THEORY 4.3)."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return jnp.sqrt(self.ratio) * self.width(exact_state.evidence(state), confidence)
+        return jnp.sqrt(self.ratio) * self.width(exact_state.evidence(state), widths.assumptions(self))
 
     def scores(self, state: ExactState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""

@@ -42,8 +42,7 @@ class GPUCB:
 
     def confidence_width(self, state: ExactState) -> Array:
         """beta_t, []."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return self.width(exact_state.evidence(state), confidence)
+        return self.width(exact_state.evidence(state), widths.assumptions(self))
 
     def scores(self, state: ExactState) -> Array:
         """Upper confidence bounds of all arms, [A]."""

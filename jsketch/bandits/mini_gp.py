@@ -56,8 +56,7 @@ class MiniGP:
 
     def confidence_width(self, state: ExactState) -> Array:
         """C beta_t, []: within a batch the standard deviation shrinks by C (Lemma 3.2 of the paper)."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return jnp.asarray(self.ratio * self.width(exact_state.evidence(state), confidence))
+        return jnp.asarray(self.ratio * self.width(exact_state.evidence(state), widths.assumptions(self)))
 
     def scores(self, state: ExactState) -> Array:
         """The acquisition at all arms, [A]: upper confidence bounds, or expected improvement over the best posterior mean

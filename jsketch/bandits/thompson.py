@@ -125,8 +125,7 @@ class TS:
 
     def confidence_width(self, state: ThompsonState) -> Array:
         """The factor on the posterior's standard deviation, []."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return jnp.asarray(self.scale * self.width(exact_state.evidence(state), confidence))
+        return jnp.asarray(self.scale * self.width(exact_state.evidence(state), widths.assumptions(self)))
 
     def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
         """B independent draws from N(mean, width^2 covariance), [B,A], covariance in leverage units."""
@@ -188,8 +187,7 @@ class SketchedTS:
 
     def confidence_width(self, state: SketchState) -> Array:
         """The factor on the posterior's standard deviation, []."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return jnp.asarray(self.scale * self.width(state.evidence, confidence))
+        return jnp.asarray(self.scale * self.width(state.evidence, widths.assumptions(self)))
 
     def samples(self, state: SketchState, key: PRNGKey) -> Array:
         """B independent draws, [B,A]."""

@@ -22,7 +22,7 @@ from jsketch.checks.scalars import (
     probability,
     real,
 )
-from jsketch.checks.sizes import MOST, capacity, count, larger, room
+from jsketch.checks.sizes import MOST, capacity, count, is_integer, larger, room
 
 __all__ = [
     "MOST",
@@ -42,6 +42,7 @@ __all__ = [
     "features_of",
     "fraction",
     "inputs_of",
+    "is_integer",
     "kernel_on",
     "larger",
     "model",

@@ -12,9 +12,14 @@ from jsketch import memory
 MOST = 2**31 - 1  # of what is counted in 32 bits
 
 
+def is_integer(value: Any, least: int) -> bool:
+    """Whether it is an integer, Python's or NumPy's and no truth value, of at least that size."""
+    return not isinstance(value, bool) and isinstance(value, int | np.integer) and value >= least
+
+
 def _integer(values: dict[str, int], least: int, words: str) -> None:
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        if not is_integer(value, least):
             raise ValueError(f"{name} must be an integer{words} {least}; {value!r} was given.")
 
 

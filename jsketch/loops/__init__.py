@@ -1,4 +1,4 @@
-"""Loops: a bandit meets a problem.
+"""Loops: a bandit meets a problem. `arms/`, `box/` and `streams/` are what is driven, `saving/` is runs in files.
 
     rollout     the pure run at a fixed capacity: one compiled loop over rounds, for anybody's jit and vmap
     run         rollout on the host, growing the capacity when a dictionary would not fit

@@ -45,8 +45,7 @@ def start(bandit: Any, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
 def confidence_width(bandit: Any, state: FeatureState) -> Array:
     """The bandit's width, [], with the features taken for the truth: residual 0."""
     evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
-    confidence = widths.Confidence(bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta)
-    return jnp.asarray(bandit.scale * bandit.width(evidence, confidence), state.count.dtype)
+    return jnp.asarray(bandit.scale * bandit.width(evidence, widths.assumptions(bandit)), state.count.dtype)
 
 
 def upper_bounds(bandit: Any, state: FeatureState) -> Array:

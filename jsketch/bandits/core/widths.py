@@ -71,6 +71,17 @@ class Confidence:
     ratio: Any = 1.0  # C, by which a variance may shrink within a batch; 1 for sequential algorithms
 
 
+def assumptions(bandit: Any, ratio: Any = 1.0) -> Confidence:
+    """What the user of a bandit assumed; `ratio` is the C of an algorithm whose variances shrink within a batch."""
+    return Confidence(
+        regularization=bandit.regularization,
+        noise_std=bandit.noise_std,
+        norm_bound=bandit.norm_bound,
+        delta=bandit.delta,
+        ratio=ratio,
+    )
+
+
 Width = Callable[[Evidence, Confidence], Array]
 
 

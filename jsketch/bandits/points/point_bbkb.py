@@ -89,10 +89,7 @@ class PointBBKB:
 
     def confidence_width(self, state: PointState) -> Array:
         """alpha~_fb, []."""
-        confidence = widths.Confidence(
-            self.regularization, self.noise_std, self.norm_bound, self.delta, self.ratio
-        )
-        return self.width(state.sketch.evidence, confidence)
+        return self.width(state.sketch.evidence, widths.assumptions(self, self.ratio))
 
     def posterior(self, state: PointState, x: Array) -> tuple[Array, Array]:
         """(mean [n], variance [n] in leverage units, the batch under way hallucinated) at points x [n,d]."""

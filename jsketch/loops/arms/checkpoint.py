@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization, struct
 
+from jsketch import checks
 from jsketch.loops.arms.rollout import Progress
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe
@@ -71,7 +72,7 @@ def open_checkpoint(
         return None
     if every is None:
         every = max(1, horizon // 20)
-    if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
+    if not checks.is_integer(every, 1):
         raise ValueError(
             f"every counts evaluations and must be an integer of at least 1; {every!r} was given."
         )

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jsketch import checks
+
 CHUNK = 65_536  # examples
 
 
@@ -24,7 +26,7 @@ def chunks(xs: Any, ys: Any, size: int = CHUNK) -> Iterator[tuple[Any, Any]]:
             "a stream is a matrix [n, d] of examples and a vector [n] of labels, at least one; the shapes are"
             f" {tuple(xs.shape)} and {tuple(ys.shape)}."
         )
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+    if not checks.is_integer(size, 1):
         raise ValueError(f"size counts the examples of a chunk and must be at least 1; {size!r} was given.")
     # an iterator and not a generator function, which would keep the errors above until its first chunk
     return ((xs[begin : begin + size], ys[begin : begin + size]) for begin in range(0, xs.shape[0], size))

@@ -55,7 +55,7 @@ class Live:
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: Any = float):
         """Nothing seen. Raises ValueError on static mistakes, and for float64 numbers where jax has none."""
-        if isinstance(inputs, bool) or not isinstance(inputs, int | np.integer) or inputs < 1:
+        if not checks.is_integer(inputs, 1):
             raise ValueError(f"inputs counts the numbers of an example, at least 1; {inputs!r} was given.")
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self._broken = ""  # why the state is of no use
