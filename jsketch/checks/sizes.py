@@ -14,7 +14,7 @@ MOST = 2**31 - 1  # of what is counted in 32 bits
 
 def is_integer(value: Any, least: int) -> bool:
     """Whether it is an integer, Python's or NumPy's and no truth value, of at least that size."""
-    return not isinstance(value, bool) and isinstance(value, int | np.integer) and value >= least
+    return not isinstance(value, bool) and isinstance(value, int | np.integer) and bool(value >= least)
 
 
 def _integer(values: dict[str, int], least: int, words: str) -> None:
