@@ -182,9 +182,9 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
 
     gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank cut of m eps
     max(diagonal). Without pivoting the factor of a numerically singular matrix is garbage (variances off by a factor 10 on
-    clustered points, tests/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because residuals are
-    divided by the regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and `order`
-    points at slot 0 there.
+    clustered points, tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because
+    residuals are divided by the regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and
+    `order` points at slot 0 there.
     """
     size, dtype = gram.shape[0], gram.dtype
     gram = jnp.where(mask[:, None] & mask, gram, 0)

@@ -85,13 +85,23 @@ class Info:
 
 
 class Bandit(Protocol):
-    """The protocol that every algorithm obeys (structural: nobody inherits)."""
+    """The protocol that every algorithm obeys (structural: nobody inherits). A state has a field `domain`, the arms."""
 
     def init(self, domain: Arms, key: PRNGKey) -> Any: ...
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
 
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]: ...
+
+
+def detach(state: Any) -> Any:
+    """The state of a bandit without its domain: a loop that carries the arms copies them, under vmap for every seed."""
+    return state.replace(domain=None)
+
+
+def attach(state: Any, domain: Arms) -> Any:
+    """The state with its domain back."""
+    return state.replace(domain=domain)
 
 
 @struct.dataclass
@@ -156,10 +166,13 @@ class ForecastInfo:
 
 class Forecaster(Protocol):
     """The protocol of online regression. `predict` is pure and does not see the label; a label that is not finite is not
-    learned. Where it has them, the loops use
+    learned. The attribute `takes` declares how the loops drive it. Without one, or with "examples": one by one. Otherwise:
 
-    predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)      a block, exactly as one by one
-    advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much of a block as can be done at once
+    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block, exactly as one by one
+    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much of it as goes at once
+
+    Where it has them, the loops also use
+
     step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing their work
     learn(state, x [n,d], y [n]) -> state                               many examples at once, without predictions
     grow(state) -> state                                               more room, after an overflow

@@ -12,7 +12,7 @@ import jsketch
 from experiments import plan_line
 from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, SketchedTS, Uniform
-from jsketch.loops.rollout import start
+from jsketch.loops.arms.rollout import start
 from jsketch.planning import Machine, machine, pilot
 
 KEY = jax.random.key(0)

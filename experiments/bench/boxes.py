@@ -21,8 +21,8 @@ import numpy as np
 from experiments import cli
 from experiments.results import environment, files, store
 from jsketch.box import GOUCB, GPBandit, Turbo
-from jsketch.box.fit import Bounds
-from jsketch.loops.box import run_box
+from jsketch.box.gp.fit import Bounds
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import BoxQuery
 

@@ -12,7 +12,7 @@ from jax import Array
 
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
-from jsketch.bandits.sketched import SketchState
+from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import matmul
 from jsketch.posterior import bayes_std, exact, ridge
 from jsketch.sketch import fourier

@@ -18,8 +18,8 @@ import numpy as np
 from experiments import cli
 from experiments.results import environment, outputs
 from jsketch.box import GOUCB
-from jsketch.box.radius import OFUL
-from jsketch.loops.box import run_box
+from jsketch.box.go_ucb.radius import OFUL
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import Box
 

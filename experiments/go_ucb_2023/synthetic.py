@@ -24,7 +24,7 @@ from experiments.figures import plots
 from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
-from jsketch.loops.box import run_box
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 
 Config = dict[str, Any]

@@ -26,7 +26,7 @@ from experiments import cli
 from experiments.go_ucb_2023 import authors_code
 from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch.box import Turbo
-from jsketch.loops.box import run_box
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import Box
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jsketch.loops import lock
+from jsketch.loops.saving import lock
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments import cli
 from jsketch.box import GPBandit, prior
-from jsketch.loops.box import run_box
+from jsketch.loops import run_box
 from jsketch.problems import boxes
 
 PROBLEMS = {"hartmann6": (boxes.hartmann6, 60), "branin": (boxes.branin, 30)}

@@ -1,16 +1,22 @@
-"""Bandits: who chooses. One file per paper family; widths are functions that an algorithm is given."""
+"""Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `points/` what has no list of arms.
 
-from jsketch.bandits import evolution, history, initial, partition, widths
+A width is a function that an algorithm is given (`widths`).
+"""
+
+from jsketch.bandits import evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
+from jsketch.bandits.core import counts, initial, widths
+from jsketch.bandits.core import counts as history  # its name before; README and user code know it
 from jsketch.bandits.evolution import RegularizedEvolution
+from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.fourier import FourierTS, FourierUCB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
 from jsketch.bandits.linear_sketches import CBRAP, SOFUL
-from jsketch.bandits.mini import MiniGP
-from jsketch.bandits.plates import FixedBKB
-from jsketch.bandits.points import PointBBKB
+from jsketch.bandits.mini_gp import MiniGP
+from jsketch.bandits.points import partition
+from jsketch.bandits.points.point_bbkb import PointBBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 
@@ -31,6 +37,7 @@ __all__ = [
     "RegularizedEvolution",
     "SketchedTS",
     "Uniform",
+    "counts",
     "evolution",
     "history",
     "initial",

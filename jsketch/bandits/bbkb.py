@@ -14,10 +14,10 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, told
-from jsketch.bandits import batches, history, sketched, widths
-from jsketch.bandits.bkb import past
-from jsketch.bandits.sketched import SketchState
+from jsketch import checks
+from jsketch.bandits.core import adaptive_batch, counts, sketched, warm_start, widths
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.checks import queries
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
@@ -81,7 +81,7 @@ class BBKB:
         checks.model(domain, self.kernel, self.regularization)
         sketched.check_room(domain, self.capacity)
         checks.room(4 * self.max_batch, domain.features.dtype, max_batch=self.max_batch)
-        known = past(self, domain, key, pull_counts, reward_sums, dictionary)
+        known = warm_start.checked(self, domain, key, pull_counts, reward_sums, dictionary)
         state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
         if self.initial is None:
             return state
@@ -89,25 +89,22 @@ class BBKB:
 
     def confidence_width(self, state: SketchState) -> Array:
         """alpha~_fb, []."""
-        confidence = widths.Confidence(
-            self.regularization, self.noise_std, self.norm_bound, self.delta, self.ratio
-        )
-        return self.width(state.evidence, confidence)
+        return self.width(state.evidence, widths.assumptions(self, self.ratio))
 
     def scores(self, state: SketchState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
         return state.mean + self.confidence_width(state) * jnp.sqrt(state.variance)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        rule = batches.Rule(
-            self.ratio,
-            self.rule == "global_local",
-            self.strict,
-            self.local_statistic == "guaranteed",
-            self.lazy,
+        rule = adaptive_batch.Rule(
+            ratio=self.ratio,
+            local=self.rule == "global_local",
+            strict=self.strict,
+            guaranteed=self.local_statistic == "guaranteed",
+            lazy=self.lazy,
         )
-        limit = told.limited(limit)
-        batch = batches.fill(
+        limit = queries.limited(limit)
+        batch = adaptive_batch.fill(
             state,
             self.kernel,
             self.regularization,
@@ -129,8 +126,8 @@ class BBKB:
         return Query(index=arms, mask=mask, truncated=truncated if self.max_batch > 1 else None)
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
-        query, y = told.feedback(state.domain, query, y)
-        feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
+        query, y = queries.feedback(state.domain, query, y)
+        feedback = counts.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
         new, info = sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
         if self.initial is not None:
             # a design is no batch: the sum of log(1 + variance) over it, all at the prior's variance, means nothing
@@ -138,7 +135,7 @@ class BBKB:
             new = jax.tree.map(
                 lambda x, y: jnp.where(begins, x, y), sketched.known_from_here(new, self.regularization), new
             )
-        return new, info.replace(truncated=told.truncated(query))
+        return new, info.replace(truncated=queries.truncated(query))
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""

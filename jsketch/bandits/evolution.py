@@ -15,11 +15,12 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, told
-from jsketch.bandits import features, history
+from jsketch import checks
+from jsketch.bandits.core import counts
+from jsketch.checks import queries
 from jsketch.linalg import put
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
 
 @struct.dataclass
@@ -71,8 +72,8 @@ class RegularizedEvolution:
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[EvolutionState, Info]:
         """A failed evaluation (NaN) has no place in the population."""
-        query, y = told.feedback(state.domain, query, y)
-        observed = history.usable(query, y)
+        query, y = queries.feedback(state.domain, query, y)
+        observed = counts.usable(query, y)
 
         def one(i: Array, before: EvolutionState) -> EvolutionState:
             slot = before.count % self.population
@@ -83,7 +84,7 @@ class RegularizedEvolution:
             )
             return jax.tree.map(lambda a, b: jnp.where(observed[i], a, b), born, before)
 
-        new = features.over_slots(one, state.replace(domain=None), query).replace(domain=state.domain)
+        new = attach(counts.over_slots(one, detach(state), query), state.domain)
         false = jnp.zeros((), bool)
         info = Info(
             batch_size=query.size.astype(jnp.int32),

@@ -16,8 +16,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits import features, widths
-from jsketch.bandits.features import FeatureState
+from jsketch.bandits.core import features, widths
+from jsketch.bandits.core.features import FeatureState
 from jsketch.posterior import features as posteriors
 from jsketch.precision import one_dtype
 from jsketch.sketch import fourier

@@ -13,9 +13,10 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, told
-from jsketch.bandits import widths
-from jsketch.bandits.gp_ucb import ExactState, exact_evidence, learn, start
+from jsketch import checks
+from jsketch.bandits.core import exact_state, widths
+from jsketch.bandits.core.exact_state import ExactState
+from jsketch.checks import queries
 from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
@@ -58,7 +59,7 @@ class GPBUCB:
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch, new_arms=self.new_arms)
         checks.choice(RULES, rule=self.rule)
-        state = start(self, domain, key)
+        state = exact_state.start(self, domain, key)
         rows, dtype = self.capacity + self.new_arms, state.count.dtype
         checks.room(
             rows * (state.domain.count + 2 * rows), dtype, capacity=self.capacity, new_arms=self.new_arms
@@ -68,8 +69,7 @@ class GPBUCB:
 
     def confidence_width(self, state: ExactState) -> Array:
         """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch (THEORY 4.3)."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return jnp.sqrt(self.ratio) * self.width(exact_evidence(state), confidence)
+        return jnp.sqrt(self.ratio) * self.width(exact_state.evidence(state), widths.assumptions(self))
 
     def scores(self, state: ExactState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
@@ -78,7 +78,7 @@ class GPBUCB:
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         nothing_known = state.count == 0
         width, start_variance = self.confidence_width(state), state.posterior.variance
-        limited = told.limited(limit)
+        limited = queries.limited(limit)
         limit = jnp.where(nothing_known, 1, jnp.clip(limited, 1, self.max_batch))
 
         def pick(batch: _Batch) -> _Batch:
@@ -107,8 +107,8 @@ class GPBUCB:
         return Query(index=batch.arms, mask=mask, truncated=(full | missing) & (batch.bound <= self.ratio))
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
-        new, info = learn(self, state, query, y, self.confidence_width(state), key)
-        return new, info.replace(truncated=told.truncated(query))
+        new, info = exact_state.learn(self, state, query, y, self.confidence_width(state), key)
+        return new, info.replace(truncated=queries.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""

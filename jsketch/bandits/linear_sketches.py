@@ -12,9 +12,10 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, kernels, told
-from jsketch.bandits import features, history, widths
-from jsketch.bandits.features import FeatureState
+from jsketch import checks, kernels
+from jsketch.bandits.core import counts, features, widths
+from jsketch.bandits.core.features import FeatureState
+from jsketch.checks import queries
 from jsketch.linalg import matmul
 from jsketch.precision import one_dtype
 from jsketch.sketch import projection
@@ -111,11 +112,11 @@ class SOFUL:
     def ask(self, state: SOFULState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         scores = self.sample(state, key) if self.form == "ts" else self.scores(state)
         best = jnp.argmax(scores).astype(jnp.int32)
-        return features.single(jnp.where(state.count == 0, state.first_arm, best))
+        return queries.single(jnp.where(state.count == 0, state.first_arm, best))
 
     def tell(self, state: SOFULState, query: Query, y: Array, key: PRNGKey) -> tuple[SOFULState, Info]:
-        query, y = told.feedback(state.domain, query, y)
-        observed = history.usable(query, y)
+        query, y = queries.feedback(state.domain, query, y)
+        observed = counts.usable(query, y)
 
         def one(i: Array, carry: tuple[FrequentDirections, Array]) -> tuple[FrequentDirections, Array]:
             sketch, moment = carry
@@ -124,7 +125,7 @@ class SOFUL:
             sketch = jax.tree.map(lambda new, old: jnp.where(observed[i], new, old), appended, sketch)
             return sketch, moment + x * jnp.where(observed[i], y[i], 0)
 
-        sketch, moment = features.over_slots(one, (state.sketch, state.moment), query)
+        sketch, moment = counts.over_slots(one, (state.sketch, state.moment), query)
         size = (sketch.energies > 0).sum(dtype=jnp.int32)
         info = features.describe(query, y, self.confidence_width(state), size, moment)
         new = features.after(state, query, info.observed, key)

@@ -15,10 +15,10 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, told
-from jsketch.bandits import history, sketched, widths
-from jsketch.bandits.gp_ucb import exact_evidence, learn, start
-from jsketch.bandits.sketched import SketchState
+from jsketch import checks
+from jsketch.bandits.core import counts, exact_state, sketched, widths
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.checks import queries
 from jsketch.factor import shifted_cholesky
 from jsketch.linalg import chunked, matmul
 from jsketch.posterior import exact
@@ -42,7 +42,7 @@ def _batch(
     samples: Array, first_arm: Array, nothing_known: Array, limit: ArrayLike | None, size: int
 ) -> Query:
     """The argmax of each of the sampled functions [B,A]; a single uniform arm while nothing is known."""
-    limit = jnp.clip(told.limited(limit), 1, size)
+    limit = jnp.clip(queries.limited(limit), 1, size)
     limit = jnp.where(nothing_known, 1, limit)
     index = jnp.where(nothing_known, first_arm, jnp.argmax(samples, 1).astype(jnp.int32))
     return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)
@@ -108,7 +108,7 @@ class TS:
                 f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many (at most {EXACT_ARMS})."
                 " SketchedTS needs none."
             )
-        prior = start(self, domain, key)
+        prior = exact_state.start(self, domain, key)
         floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
         checks.room(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
         arms, variance = prior.domain.features, prior.prior_variance
@@ -125,8 +125,7 @@ class TS:
 
     def confidence_width(self, state: ThompsonState) -> Array:
         """The factor on the posterior's standard deviation, []."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return jnp.asarray(self.scale * self.width(exact_evidence(state), confidence))
+        return jnp.asarray(self.scale * self.width(exact_state.evidence(state), widths.assumptions(self)))
 
     def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
         """B independent draws from N(mean, width^2 covariance), [B,A], covariance in leverage units."""
@@ -147,7 +146,7 @@ class TS:
         return _batch(self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch)
 
     def tell(self, state: ThompsonState, query: Query, y: Array, key: PRNGKey) -> tuple[ThompsonState, Info]:
-        new, info = learn(self, state, query, y, self.confidence_width(state), key)
+        new, info = exact_state.learn(self, state, query, y, self.confidence_width(state), key)
         return new, info.replace(nonfinite=info.nonfinite | state.indefinite)
 
     def grow(self, state: ThompsonState, capacity: int) -> ThompsonState:
@@ -188,8 +187,7 @@ class SketchedTS:
 
     def confidence_width(self, state: SketchState) -> Array:
         """The factor on the posterior's standard deviation, []."""
-        confidence = widths.Confidence(self.regularization, self.noise_std, self.norm_bound, self.delta)
-        return jnp.asarray(self.scale * self.width(state.evidence, confidence))
+        return jnp.asarray(self.scale * self.width(state.evidence, widths.assumptions(self)))
 
     def samples(self, state: SketchState, key: PRNGKey) -> Array:
         """B independent draws, [B,A]."""
@@ -212,8 +210,8 @@ class SketchedTS:
         return _batch(self.samples(state, key), state.first_arm, state.evidence.count == 0, limit, self.batch)
 
     def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
-        query, y = told.feedback(state.domain, query, y)
-        feedback = history.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
+        query, y = queries.feedback(state.domain, query, y)
+        feedback = counts.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
         return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:

@@ -8,8 +8,9 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, told
-from jsketch.bandits import history
+from jsketch import checks
+from jsketch.bandits.core import counts
+from jsketch.checks import queries
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
@@ -38,12 +39,12 @@ class Uniform:
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         index = jax.random.randint(key, (self.batch,), 0, state.domain.count, jnp.int32)
-        limit = jnp.maximum(told.limited(limit), 1)
+        limit = jnp.maximum(queries.limited(limit), 1)
         return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < limit)
 
     def tell(self, state: UniformState, query: Query, y: Array, key: PRNGKey) -> tuple[UniformState, Info]:
-        query, y = told.feedback(state.domain, query, y)
-        observed = history.usable(query, y).sum(dtype=jnp.int32)
+        query, y = queries.feedback(state.domain, query, y)
+        observed = counts.usable(query, y).sum(dtype=jnp.int32)
         info = Info(
             batch_size=query.size.astype(jnp.int32),
             observed=observed,

@@ -1,11 +1,21 @@
-"""Maximisation over a box: who chooses the next point. One file per paper family, one history for all."""
+"""Maximisation over a box: who chooses the next point. A folder per paper family, one history for all.
 
-from jsketch.box import acquisition, fit, gp, history, oracle, prior, radius
-from jsketch.box.go_ucb import GOUCB
-from jsketch.box.gp_bandits import GPBandit
-from jsketch.box.network import Network
+history, scaling, space   what all share: observations, units, and mixed spaces of hyperparameters
+acquisition               acquisition functions of a Gaussian posterior
+gp/                       Gaussian process regression and `GPBandit`
+turbo/                    TuRBO: trust regions
+go_ucb/                   GO-UCB: optimism over the parameters of a model
+uniform                   the baseline
+"""
+
+from jsketch.box import acquisition, go_ucb, gp, history
+from jsketch.box.go_ucb import oracle, radius
+from jsketch.box.go_ucb.go_ucb import GOUCB
+from jsketch.box.go_ucb.network import Network
+from jsketch.box.gp import fit, prior
+from jsketch.box.gp.gp_bandit import GPBandit
 from jsketch.box.space import Category, Integer, Real, Space
-from jsketch.box.turbo import Turbo
+from jsketch.box.turbo.turbo import Turbo
 from jsketch.box.uniform import UniformBox
 
 __all__ = [
@@ -20,6 +30,7 @@ __all__ = [
     "UniformBox",
     "acquisition",
     "fit",
+    "go_ucb",
     "gp",
     "history",
     "oracle",

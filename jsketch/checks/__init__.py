@@ -1,37 +1,27 @@
-"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are left to the caller."""
+"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are left to the caller.
 
-from jsketch.checks.domains import (
-    arm_numbers,
-    arms,
-    box,
-    candidates,
-    example,
-    table,
-)
-from jsketch.checks.models import (
-    a_kernel,
-    features_of,
-    inputs_of,
-    kernel_on,
-    model,
-)
-from jsketch.checks.numbers import (
-    MOST,
+scalars   signs, ranges and kinds of numbers
+sizes     capacities, counts, room in the memory
+domains   arms, candidates, boxes, examples
+kernels   whether a kernel is one, and fits the inputs
+queries   what an algorithm over arms is told: queries, rewards, past evaluations
+"""
+
+from jsketch.checks.domains import arm_numbers, arms, box, candidates, example, table
+from jsketch.checks.kernels import a_kernel, features_of, inputs_of, kernel_on, model
+from jsketch.checks.scalars import (
     all_nonnegative,
     all_positive,
     at_least_one,
-    capacity,
     choice,
     confidence,
-    count,
     fraction,
-    larger,
     nonnegative,
     positive,
     probability,
     real,
-    room,
 )
+from jsketch.checks.sizes import MOST, capacity, count, is_integer, larger, room
 
 __all__ = [
     "MOST",
@@ -51,6 +41,7 @@ __all__ = [
     "features_of",
     "fraction",
     "inputs_of",
+    "is_integer",
     "kernel_on",
     "larger",
     "model",

@@ -1,4 +1,4 @@
-"""Arms, examples and boxes."""
+"""What is chosen from: arms, candidates, boxes; and single examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch.checks.numbers import as_numbers, shape_of
+from jsketch.checks.scalars import numbers_of, shape_of
 from jsketch.types import Arms, Box, is_traced
 from jsketch.warn import warn
 
@@ -62,15 +62,13 @@ def _warn_of_degenerate_features(table: np.ndarray) -> None:
         return
     constant = np.flatnonzero(np.ptp(table, axis=0) == 0)
     if constant.size and table.shape[1] > 1:
-        warn(
-            f"features {constant.tolist()} have the same value for every arm and carry no information.",
-        )
+        warn(f"features {constant.tolist()} have the same value for every arm and carry no information.")
     # equal rows have equal projections; unequal ones practically never do
     projection = table @ np.random.default_rng(0).standard_normal(table.shape[1])
     repeated = table.shape[0] - np.unique(projection).size
     if repeated:
         warn(
-            f"{repeated} of the {table.shape[0]} arms repeat the features of another: to a kernel they are the same arm.",
+            f"{repeated} of the {table.shape[0]} arms repeat the features of another: to a kernel they are the same arm."
         )
 
 
@@ -102,7 +100,7 @@ def box(domain: Box, dimension: int) -> None:
                 f"the box's {name} must have shape ({dimension},); its shape is {shape_of(value)}."
             )
     if not is_traced(domain):
-        low, high = as_numbers(domain.lower), as_numbers(domain.upper)
+        low, high = numbers_of(domain.lower), numbers_of(domain.upper)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(f"a box needs finite lower < upper in every input; {low} and {high} were given.")
 

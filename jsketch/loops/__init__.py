@@ -1,4 +1,4 @@
-"""Loops: a bandit meets a problem.
+"""Loops: a bandit meets a problem. `arms/`, `box/` and `streams/` are what is driven, `saving/` is runs in files.
 
     rollout     the pure run at a fixed capacity: one compiled loop over rounds, for anybody's jit and vmap
     run         rollout on the host, growing the capacity when a dictionary would not fit
@@ -14,16 +14,16 @@ the last batch is cut at T. Keys are folded in by evaluation number from two sep
 for the problem: all algorithms meet the same noise under the same key, and a run continues at any point.
 """
 
-from jsketch.loops.advance import compiled_programs, next_capacity
-from jsketch.loops.box import BoxRun, rollout_box, run_box
-from jsketch.loops.chunks import chunks
-from jsketch.loops.drive import Driven, drive
-from jsketch.loops.drive_box import DrivenBox, drive_box
-from jsketch.loops.live import Live
-from jsketch.loops.prequential import prequential, prequential_chunks
-from jsketch.loops.rollout import Progress, Trace, regret_ratio, rollout, split_roots
-from jsketch.loops.run import Run, run, run_seeds
-from jsketch.loops.stream import Forecasts, stream
+from jsketch.loops.arms.advance import compiled_programs, next_capacity
+from jsketch.loops.arms.drive import Driven, drive
+from jsketch.loops.arms.rollout import Progress, Trace, regret_ratio, rollout, split_roots
+from jsketch.loops.arms.run import Run, run, run_seeds
+from jsketch.loops.box.drive_box import DrivenBox, drive_box
+from jsketch.loops.box.run_box import BoxRun, rollout_box, run_box
+from jsketch.loops.streams.chunks import chunks
+from jsketch.loops.streams.live import Live
+from jsketch.loops.streams.prequential import prequential, prequential_chunks
+from jsketch.loops.streams.stream import Forecasts, stream
 
 __all__ = [
     "BoxRun",

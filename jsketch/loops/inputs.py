@@ -17,7 +17,7 @@ from jsketch.types import PRNGKey
 
 def check_horizon(horizon: Any) -> None:
     """Raises ValueError unless the horizon is an integer of at least 1."""
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+    if not checks.is_integer(horizon, 1):
         raise ValueError(
             f"horizon counts evaluations and must be an integer of at least 1; {horizon!r} was given."
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 
-def attach(error: BaseException, run: Any, function: str, file: Path | None = None) -> None:
+def keep_with(error: BaseException, run: Any, function: str, file: Path | None = None) -> None:
     """Gives an error, of whatever kind, the attribute `driven` (the run so far, of `run.t` evaluations) and says how
     `function` goes on from it; in `file` it is too, if there is one."""
     error.driven = run

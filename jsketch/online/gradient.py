@@ -54,6 +54,8 @@ class FOGD:
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=1000)  # D frequencies
 
+    takes = "blocks"
+
     def init(self, x: Array, key: PRNGKey) -> GradientState:
         """Draws the features; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(step_size=self.step_size)

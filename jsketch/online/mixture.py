@@ -28,7 +28,8 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.online.step import step as one_step
-from jsketch.precision import in_first_dtype, one_dtype
+from jsketch.online.step import takes
+from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey, is_traced
 
 RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guarantee
@@ -127,37 +128,26 @@ class Mixture:
         state, prediction, info = self._settled(state, experts, predictions[:, None], y[None], infos)
         return state, prediction[0], info
 
-    # Properties, because loops ask which way of taking blocks a forecaster has: that of the experts.
-
     @property
-    def predict_update(self) -> Callable[..., tuple[MixtureState, Array, MixtureInfo]]:
-        """As `step` for x [B,d] and y [B], exactly."""
-        self._needs("predict_update")
-        return self._predict_update
+    def takes(self) -> str:
+        """As its experts."""
+        return takes(self.forecaster)
 
-    @property
-    def advance(self) -> Callable[..., tuple[MixtureState, Array, Array, MixtureInfo]]:
-        """As `step` for as many of x [B,d] and y [B] as all experts can take at once, exactly."""
-        self._needs("advance")
-        return self._advance
-
-    def _needs(self, method: str) -> None:
-        if not hasattr(self.forecaster, method):
-            raise AttributeError(f"{type(self.forecaster).__name__} has no {method}")
-
-    @in_first_dtype
-    def _predict_update(
+    def predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
+        """As `step` for x [B,d] and y [B], exactly; where the experts take blocks."""
         experts, predictions, infos = self._each(
             lambda expert, own: expert.predict_update(own, x, y), state, x.dtype
         )
         return self._settled(state, experts, predictions, y, infos)
 
-    @in_first_dtype
-    def _advance(
+    def advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
+        """As `step` for as many of x [B,d] and y [B] as all experts can take at once, exactly; where they take growing
+        blocks."""
+
         def up_to(limit: Array) -> Any:
             return self._each(lambda expert, own: expert.advance(own, x, y, limit), state, x.dtype)
 

@@ -41,6 +41,8 @@ class NOGD:
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=100)  # B points
 
+    takes = "growing blocks"
+
     def init(self, x: Array, key: PRNGKey) -> NOGDState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(step_size=self.step_size)

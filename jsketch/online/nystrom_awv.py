@@ -68,6 +68,8 @@ class NystromAWV:
     memory: int = struct.field(pytree_node=False, default=4 * CHUNK)  # N examples at first
     remember: bool = struct.field(pytree_node=False, default=True)
 
+    takes = "growing blocks"
+
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization)

@@ -52,6 +52,8 @@ class ProsNKONS:
     sampling: Sampling = struct.field(default_factory=Sampling)
     capacity: int = struct.field(pytree_node=False, default=64)  # M points at first
 
+    takes = "growing blocks"
+
     def init(self, x: Array, key: PRNGKey) -> NewtonState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization, bound=self.bound)

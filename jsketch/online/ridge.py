@@ -73,6 +73,8 @@ class PKAWV:
     regularization: ArrayLike = 1.0
     penalize_current: bool = struct.field(pytree_node=False, default=True)
 
+    takes = "blocks"
+
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization)

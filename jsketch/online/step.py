@@ -1,4 +1,4 @@
-"""One example through a forecaster, whichever methods it has: what hosts of live streams call."""
+"""How a forecaster takes examples; and one example through it, whichever methods it has."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from jsketch import checks
 from jsketch.types import ForecastInfo, PRNGKey
+
+TAKES = ("examples", "blocks", "growing blocks")
+
+
+def takes(forecaster: Any) -> str:
+    """How a forecaster is driven, as its attribute `takes` declares (`jsketch.types.Forecaster`); "examples" without one.
+
+    Raises ValueError for a declaration that is none of TAKES.
+    """
+    declared = getattr(forecaster, "takes", "examples")
+    checks.choice(TAKES, takes=declared)
+    return declared
 
 
 def step(forecaster: Any, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, ForecastInfo]:
     """(state after y [] at x [d], the prediction y^ [] made before, info), in one call where the forecaster shares work."""
     if hasattr(forecaster, "step"):
         return forecaster.step(state, x, y, key)
-    if hasattr(forecaster, "advance"):
+    if takes(forecaster) == "growing blocks":
         state, predictions, _, info = forecaster.advance(state, x[None], jnp.asarray(y)[None], 1)
         return state, predictions[0], info
     prediction = forecaster.predict(state, x)
@@ -36,6 +49,6 @@ def look_at_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
         return look(forecaster, state, x, key)
 
     # where points join a dictionary, rows under vmap would all pay for one that does
-    branches = hasattr(forecaster, "advance")
+    branches = takes(forecaster) == "growing blocks"
     predictions, overflow = lax.map(one, xs) if branches else jax.vmap(one)(xs)
     return predictions, overflow.any()

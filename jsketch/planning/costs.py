@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, Uniform
-from jsketch.bandits.sketched import PULLED_ROWS
+from jsketch.bandits.core.sketched import PULLED_ROWS
 from jsketch.factor import BLOCK
 from jsketch.linalg import UPPER_BLOCKS, UPPER_FROM
-from jsketch.loops.advance import next_capacity
+from jsketch.loops.arms.advance import next_capacity
 from jsketch.planning.machine import Machine
 
 LOOKS = 2.0  # arms whose score is refreshed for a pick of a lazy batch, where no pilot says (THEORY 5.7)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import blas, solve_triangular
 
-from jsketch.bandits.widths import Confidence, Evidence
+from jsketch.bandits.core.widths import Confidence, Evidence
 from jsketch.types import Arms
 
 POOL = 1_024  # arms at which the posterior is read: those pulled, the best of the last pool, and random ones

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jsketch.bandits import BBKB, GPBUCB, FixedBKB, Uniform
-from jsketch.bandits.sketched import SWEEP_ENTRIES
+from jsketch.bandits.core.sketched import SWEEP_ENTRIES
 
 # vectors [A], matrices [M, M] and parts of a sweep that are alive at once
 VECTORS, SQUARES, PARTS = 25, 14, 2

@@ -16,14 +16,14 @@ from jsketch.linalg import matmul
 from jsketch.sketch import nystrom
 
 
-class Evidence(NamedTuple):
+class MarginalLikelihood(NamedTuple):
     """For R noise-to-signal ratios."""
 
     log_likelihood: Array  # [R], at most max over s of log N(y; 0, s^2 (K + ratio I))
     scale: Array  # [R], the s that it is for, in units of y
 
 
-def log_evidence(kernel: Any, x: Array, y: Array, points: Array, ratios: Array) -> Evidence:
+def log_evidence(kernel: Any, x: Array, y: Array, points: Array, ratios: Array) -> MarginalLikelihood:
     """The bound for labels y [n] at x [n,d], inducing points [m,d], and noise variances of ratios [R] times s^2."""
     z = nystrom.features(nystrom.build(kernel, points, jnp.ones(len(points), bool)), kernel, x)
     count = jnp.asarray(len(y), y.dtype)
@@ -36,4 +36,4 @@ def log_evidence(kernel: Any, x: Array, y: Array, points: Array, ratios: Array) 
     variance = jnp.maximum(quadratic, 0) / count
     logdet = count * jnp.log(ratios) + jnp.log(shifted / ratios[:, None]).sum(1)
     fit = count * (jnp.log(2 * jnp.pi * variance) + 1)
-    return Evidence(-0.5 * (fit + logdet + missed / ratios), jnp.sqrt(variance))
+    return MarginalLikelihood(-0.5 * (fit + logdet + missed / ratios), jnp.sqrt(variance))

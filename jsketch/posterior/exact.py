@@ -4,8 +4,8 @@ Repeated pulls of an arm cost nothing: everything grows with the number of disti
 incremental route keeps a regularized root of what the data explain, K - B^T C B with a row of B for each distinct arm
 (THEORY 2.1); an observation is one product with B, O(A |u|). Every pivot is at least the regularization over the pulls
 of an arm, so nothing is cut and no arm has to be told from its neighbours by a residual: a Cholesky factorization of the
-Gram matrix alone, in pull order, is off by a factor 10 on arms that lie close together (tests/test_theory_posterior.py).
-Variances are in leverage units (divided by the regularization).
+Gram matrix alone, in pull order, is off by a factor 10 on arms that lie close together
+(tests/posterior/test_theory_posterior.py). Variances are in leverage units (divided by the regularization).
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits.maximise import STARTS, STEPS, TRIED, forward_slope, maximise
 from jsketch.linalg import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
+from jsketch.search.over_box import STARTS, STEPS, TRIED, forward_slope, maximise_over_box
 from jsketch.types import Box, PRNGKey
 
 COMPARATORS = ("ridge", "regularized")
@@ -97,7 +97,7 @@ def choose(
         return jnp.nan_to_num(jnp.maximum(*both(x)), nan=-jnp.inf)
 
     # forward mode, because a forecaster may loop over its past
-    x, _ = maximise(
+    x, _ = maximise_over_box(
         jax.vmap(worst),
         key,
         adversary.box,

@@ -9,7 +9,8 @@ from scipy.special import log_ndtr, ndtr
 from truth import LD, cholesky, disturbed, gram, solve
 
 from jsketch import Box, kernels
-from jsketch.box import Category, Integer, Real, Space, acquisition, ellipsoid, gp, history
+from jsketch.box import Category, Integer, Real, Space, acquisition, gp, history
+from jsketch.box.go_ucb import ellipsoid
 from jsketch.types import BoxQuery
 
 SLOTS, ASKED, INPUTS = 24, 10, 3

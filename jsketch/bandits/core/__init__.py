@@ -1,0 +1,11 @@
+"""What algorithms over arms are made of. Nothing here imports an algorithm.
+
+counts           evaluations and sums of rewards of each arm
+widths           how many standard deviations a bound adds to the mean
+exact_state      the exact posterior of GP-UCB, GP-BUCB, MiniGP, TS and EpsGreedy
+sketched         the posterior of BKB and its kin, and its refresh from the counts
+warm_start       evaluations and a dictionary that a sketched posterior starts from
+features         the posterior on fixed features: CBRAP, UCB and TS on Fourier features
+adaptive_batch   how BBKB fills a batch and ends it
+initial          designs that make batches long from the start
+"""

@@ -1,0 +1,206 @@
+"""How BBKB fills a batch while dictionary and feedback are frozen (BBKB Alg. 1, L3-9; Appendix A.3).
+
+Within a batch an arm's score only falls, so a stored score is an upper bound of the current one. The lazy route refreshes
+the top arm until it stays on top: exactly the arms of a full sweep, at O(m^2) a refresh and about two refreshes a pick. The
+sweep route keeps every score current by a rank-one update, O(A m) a pick.
+
+Batches end by the ratio bounds of Lemma 1 (global) or of Lemma 3 once Lemma 1's is exceeded (global_local). The local
+bound of an arm never rises faster than the global one (Cauchy-Schwarz), so it is evaluated only when it may have
+crossed C, and only for the arms where it may have: exact, and a handful of evaluations a batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.linalg import compact, matmul, put, running_count
+from jsketch.posterior import ridge
+
+LOCAL_ROWS = 512  # arms in one chunk of the local bound
+LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
+
+
+class Batch(NamedTuple):
+    """A batch under construction."""
+
+    arms: Array  # [B] int32, picks in order
+    size: Array  # [] int32
+    scores: Array  # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
+    precision: Array  # [M, M] of the hallucinated pulls, in whitened coordinates
+    e: Array  # [A], embedded variance e(x,x); only the sweep keeps it, [0] otherwise
+    local: Array  # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); only global_local keeps it, [0] otherwise
+    bound: Array  # [], upper bound of the ratio that the rule controls: it is time to look when it exceeds C
+    done: Array  # [] bool
+
+
+class Rule(NamedTuple):
+    """When a batch ends."""
+
+    ratio: ArrayLike  # C
+    local: bool  # Lemma 3 after Lemma 1
+    strict: bool  # look at the local bound at once when the global one exceeds C, not one pick later as the authors' code
+    guaranteed: bool  # the larger of the two local statistics (THEORY 5.4) instead of the authors' one
+    lazy: bool
+
+
+class _Top(NamedTuple):
+    """The arm on top, and whether its score is current."""
+
+    arm: Array
+    current: Array
+    scores: Array
+    direction: Array  # [M], P u
+    e: Array
+
+
+def _whitened(state: SketchState, kernel: Any, arm: Array) -> Array:
+    return matmul(kernel.gram(state.domain.features[arm][None], state.nystrom.points), state.whitened_root)[0]
+
+
+def _score(state: SketchState, arm: Array, e: Array, width: Array, regularization: ArrayLike) -> Array:
+    return state.mean[arm] + width * jnp.sqrt(state.residual[arm] / regularization + e)
+
+
+def _lazy_top(state: SketchState, kernel: Any, batch: Batch, width: Array, regularization: ArrayLike) -> _Top:
+    """Refreshes the arm with the largest stored score until it stays the largest."""
+
+    def look(top: _Top) -> _Top:
+        u = _whitened(state, kernel, top.arm)
+        direction, e = ridge.pull(batch.precision, u)
+        scores = put(top.scores, top.arm, _score(state, top.arm, e, width, regularization))
+        best = jnp.argmax(scores).astype(jnp.int32)
+        return _Top(best, best == top.arm, scores, direction, e)
+
+    zero = jnp.zeros_like(batch.precision[0])
+    first = _Top(jnp.argmax(batch.scores).astype(jnp.int32), jnp.zeros((), bool), batch.scores, zero, zero[0])
+    return lax.while_loop(lambda top: ~top.current, look, first)
+
+
+def _swept_top(features: Array, batch: Batch) -> _Top:
+    """The arm with the largest score when all scores are current; features u [A,M]."""
+    arm = jnp.argmax(batch.scores).astype(jnp.int32)
+    direction, e = ridge.pull(batch.precision, features[arm])
+    return _Top(arm, jnp.ones((), bool), batch.scores, direction, e)
+
+
+def _local_bounds(
+    state: SketchState, kernel: Any, regularization: ArrayLike, rule: Rule, batch: Batch
+) -> Array:
+    """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma 3)."""
+    arms = state.domain.features
+    suspects = running_count(batch.local > rule.ratio)
+    rows = min(LOCAL_ROWS, arms.shape[0])
+    zeros = jnp.zeros(arms.shape[0], arms.dtype)
+    # a batch may pull few arms thousands of times: their terms are the same
+    pulls = lax.fori_loop(0, batch.size, lambda i, n: put(n, batch.arms[i], n[batch.arms[i]] + 1), zeros)
+    pulled = running_count(pulls > 0)
+    picks = min(LOCAL_PICKS, batch.arms.shape[0])
+
+    def embed(x: Array) -> tuple[Array, Array]:
+        k = kernel.gram(x, state.nystrom.points)
+        return matmul(k, state.nystrom.root), matmul(k, state.whitened_root)
+
+    def some_arms(chunk: Array, local: Array) -> Array:
+        index, valid = compact(suspects, chunk * rows, rows)
+        z, u = embed(arms[index])
+
+        def some_picks(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+            picked_index, picked_valid = compact(pulled, block * picks, picks)
+            weight = jnp.where(picked_valid, pulls[picked_index], 0)
+            picked = arms[picked_index]
+            z_picked, u_picked = embed(picked)
+            embedded = matmul(u, u_picked.T)
+            full = (kernel.gram(arms[index], picked) - matmul(z, z_picked.T)) / regularization + embedded
+            return sums[0] + matmul(jnp.square(full), weight), sums[1] + matmul(jnp.square(embedded), weight)
+
+        none = jnp.zeros(rows, arms.dtype)
+        full, embedded = lax.fori_loop(0, -(-pulled[-1] // picks), some_picks, (none, none))
+        statistic = jnp.maximum(full, embedded) if rule.guaranteed else full
+        variance = state.variance[index]
+        bound = 1 + jnp.where(variance > 0, statistic / jnp.where(variance > 0, variance, 1), 0)
+        # invalid slots write to a position outside, which drops them
+        return local.at[jnp.where(valid, index, arms.shape[0])].set(bound, mode="drop")
+
+    return lax.fori_loop(0, -(-suspects[-1] // rows), some_arms, batch.local)
+
+
+def fill(
+    state: SketchState,
+    kernel: Any,
+    regularization: ArrayLike,
+    width: Array,
+    rule: Rule,
+    limit: Array,
+    capacity: int,
+) -> Batch:
+    """The next batch, at most `limit` <= capacity B picks. Without any data it is one pick, the uniform `state.first_arm`.
+
+    The arm that takes a bound over C is part of the batch: it was chosen while its score was valid (THEORY 5.2).
+    """
+    arms = state.domain.features
+    nothing_known = state.evidence.count == 0
+    limit = jnp.where(nothing_known, jnp.minimum(limit, 1), limit)
+    scores = state.mean + width * jnp.sqrt(state.variance)
+    scores = jnp.where(
+        nothing_known & (jnp.arange(arms.shape[0], dtype=jnp.int32) != state.first_arm), -jnp.inf, scores
+    )
+    features = None
+    if not rule.lazy:
+        features = matmul(kernel.gram(arms, state.nystrom.points), state.whitened_root)
+
+    def pick(batch: Batch) -> Batch:
+        if features is None:
+            top = _lazy_top(state, kernel, batch, width, regularization)
+            scores, e = top.scores, batch.e
+        else:
+            top = _swept_top(features, batch)
+            e = jnp.maximum(batch.e - jnp.square(matmul(features, top.direction)) / (1 + top.e), 0)
+            scores = state.mean + width * jnp.sqrt(state.residual / regularization + e)
+        spent = state.variance[top.arm]
+        return Batch(
+            arms=put(batch.arms, batch.size, top.arm),
+            size=batch.size + 1,
+            scores=scores,
+            precision=ridge.hallucinate(batch.precision, top.direction, top.e),
+            e=e,
+            local=batch.local + spent if rule.local else batch.local,
+            bound=batch.bound + spent,
+            done=batch.done,
+        )
+
+    def full(batch: Batch) -> Array:
+        return batch.size >= limit
+
+    def pick_on(batch: Batch) -> Batch:
+        """Picks until the bound asks for a look."""
+        return lax.while_loop(lambda b: ~full(b) & (b.bound <= rule.ratio), pick, batch)
+
+    def stretch(batch: Batch) -> Batch:
+        """Picks until the bound asks for a look, and looks."""
+        batch = pick_on(batch)
+        local = _local_bounds(state, kernel, regularization, rule, batch)
+        bound = jnp.max(local)
+        return batch._replace(local=local, bound=bound, done=full(batch) | (bound > rule.ratio))
+
+    start = Batch(
+        arms=jnp.zeros(capacity, jnp.int32),
+        size=jnp.zeros((), jnp.int32),
+        scores=scores,
+        precision=jnp.eye(state.capacity, dtype=arms.dtype),
+        e=jnp.zeros(0, arms.dtype) if features is None else jnp.square(features).sum(1),
+        local=jnp.ones(arms.shape[0] if rule.local else 0, arms.dtype),
+        bound=jnp.ones((), arms.dtype),
+        done=jnp.zeros((), bool),
+    )
+    if not rule.local:
+        return pick_on(start)
+    if not rule.strict:
+        start = pick_on(start)
+        size = start.size + 1
+        start = lax.while_loop(lambda b: ~full(b) & (b.size < size), pick, start)
+    return lax.while_loop(lambda batch: ~batch.done, stretch, start)

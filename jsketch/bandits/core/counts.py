@@ -1,0 +1,103 @@
+"""The whole history of a finite-arm run: pull counts and reward sums, [A] each. No state grows with T."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from jsketch import checks
+from jsketch.linalg import put
+from jsketch.types import Arms, PRNGKey, Query
+
+Carry = TypeVar("Carry")
+
+
+class Feedback(NamedTuple):
+    """The history after a round, and what widths want to know about the round."""
+
+    pull_counts: Array  # [A]
+    reward_sums: Array  # [A]
+    information: Array  # [], sum over the observed arms of log(1 + variance)
+    information_sketched: Array  # [], the same with 3 variance
+    observed: Array  # [] int32
+    infinite: Array  # [] bool, a reward was infinite (and is not used)
+
+
+def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(pull_counts [A], reward_sums [A]) of past evaluations: arm numbers [n] and their rewards [n], NaN for a failure.
+
+    Raises ValueError for arms outside the set, rewards of another length or infinite ones.
+    """
+    checks.arm_numbers(domain, arms=arms)
+    arms, rewards = np.asarray(arms), np.asarray(checks.real("rewards", rewards), float)
+    if rewards.shape != arms.shape:
+        raise ValueError(
+            f"there are {arms.size} arms and rewards of shape {rewards.shape}: one reward an evaluation."
+        )
+    if np.isinf(rewards).any():
+        raise ValueError(
+            f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; a failed evaluation is NaN."
+        )
+    # an empty list has no integer dtype of its own
+    arms, rewards = arms[~np.isnan(rewards)].astype(int), rewards[~np.isnan(rewards)]
+    counts = np.bincount(arms, minlength=domain.count).astype(float)
+    return counts, np.bincount(arms, rewards, minlength=domain.count)
+
+
+def next_first_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
+    """The arm to evaluate while nothing is known, [] int32: where a query left it so (`failed` []: nothing was observed)
+    another one, uniform. The same one would be asked for in every round to come.
+
+    Only the last failure is remembered, and so no state holds more: whoever meets another arm that fails leaves it again.
+    `key` is the one of `tell`.
+    """
+    # by 1 to A - 1, so that it is another one; the key itself may be drawn with elsewhere
+    step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
+    return jnp.where(failed, (first_arm + step) % arms, first_arm)
+
+
+def usable(query: Query, y: Array) -> Array:
+    """[B] bool: slots that were asked for and hold a finite reward."""
+    return query.mask & jnp.isfinite(y)
+
+
+def last_slot(query: Query) -> Array:
+    """Number of slots up to and including the last one asked for, [] int32: what a loop over a query has to visit."""
+    return jnp.max(jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0))
+
+
+def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
+    """one(slot, carry) over the slots of a query that were asked for."""
+    if query.index.shape[0] == 1:
+        return one(jnp.zeros((), jnp.int32), carry)
+    return lax.fori_loop(0, last_slot(query), one, carry)
+
+
+def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query, y: Array) -> Feedback:
+    """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the batch.
+
+    A loop over the slots asked for, and not a scatter over all B of them: a batch is usually much shorter than B.
+    """
+    observed = usable(query, y)
+    weight = observed.astype(y.dtype)
+    reward = jnp.where(observed, y, 0)
+
+    def add(i: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        counts, sums, information, sketched = carry
+        arm = query.index[i]
+        counts = put(counts, arm, counts[arm] + weight[i])
+        sums = put(sums, arm, sums[arm] + reward[i])
+        information = information + weight[i] * jnp.log1p(variance[arm])
+        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * variance[arm])
+
+    zero = jnp.zeros((), pull_counts.dtype)
+    counts, sums, information, sketched = lax.fori_loop(
+        0, last_slot(query), add, (pull_counts, reward_sums, zero, zero)
+    )
+    infinite = jnp.any(query.mask & jnp.isinf(y))
+    return Feedback(counts, sums, information, sketched, observed.sum(dtype=jnp.int32), infinite)

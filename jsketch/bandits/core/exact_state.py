@@ -1,0 +1,110 @@
+"""The exact posterior over the arms, for GP-UCB and all that share it: O(A u) an observation for u distinct pulled arms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+
+from jsketch import checks
+from jsketch.bandits.core import counts, widths
+from jsketch.bandits.core.widths import Evidence
+from jsketch.checks import queries
+from jsketch.posterior import exact
+from jsketch.posterior.exact import Exact
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+
+@struct.dataclass
+class ExactState:
+    """Exact posterior over the arms, updated after every evaluation."""
+
+    domain: Arms  # A arms; never changes
+    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
+    posterior: Exact
+    count: Array  # [], observations so far
+    prior_variance: Array  # [], max_x k(x,x)
+
+    @property
+    def capacity(self) -> int:
+        return self.posterior.basis.shape[0]
+
+
+def start(bandit: Any, domain: Arms, key: PRNGKey) -> ExactState:
+    """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on static mistakes."""
+    checks.positive(regularization=bandit.regularization)
+    checks.capacity(capacity=bandit.capacity)
+    domain = checks.arms(domain)
+    checks.model(domain, bandit.kernel, bandit.regularization)
+    table = bandit.capacity * (domain.count + 2 * bandit.capacity)
+    checks.room(table, domain.features.dtype, capacity=bandit.capacity, arms=domain.count)
+    return ExactState(
+        domain=domain,
+        first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
+        posterior=exact.prior(bandit.kernel, domain.features, bandit.regularization, bandit.capacity),
+        count=jnp.zeros((), domain.features.dtype),
+        prior_variance=jnp.max(bandit.kernel.diag(domain.features)),
+    )
+
+
+def learn(bandit: Any, state: Any, query: Query, y: Array, width: Array, key: PRNGKey) -> tuple[Any, Info]:
+    """The exact posterior after the rewards y [B] of a query; on overflow nothing is applied. For any batch size, and any
+    state with the fields of `ExactState`."""
+    query, y = queries.feedback(state.domain, query, y)
+    observed = counts.usable(query, y)
+    arms = state.domain.features
+
+    def one(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
+        posterior, overflow = carry
+        posterior, full = exact.observe(
+            posterior,
+            bandit.kernel,
+            arms,
+            query.index[i],
+            y[i],
+            observed[i] & ~overflow,
+            bandit.regularization,
+        )
+        return posterior, overflow | full
+
+    carry = (state.posterior, jnp.zeros((), bool))
+    if y.shape[0] == 1:
+        posterior, overflow = one(jnp.zeros((), jnp.int32), carry)
+    else:
+        posterior, overflow = lax.fori_loop(0, counts.last_slot(query), one, carry)
+        posterior = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior)
+    count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
+    info = describe(query, y, posterior, count, overflow, width)
+    applied = query.mask.any() & ~overflow
+    return after(state, posterior, count, applied, key), info
+
+
+def after(state: Any, posterior: Exact, observed: Array, applied: Array, key: PRNGKey) -> Any:
+    """The state with a posterior that `observed` [] more rewards entered; `applied` []: a query was told, and it fit."""
+    count = state.count + observed.astype(state.count.dtype)
+    first_arm = counts.next_first_arm(state.first_arm, applied & (count == 0), state.domain.count, key)
+    return state.replace(posterior=posterior, count=count, first_arm=first_arm)
+
+
+def describe(
+    query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
+) -> Info:
+    """The info of a round told to an exact posterior."""
+    return Info(
+        batch_size=query.size.astype(jnp.int32),
+        observed=observed,
+        dictionary_size=posterior.used,
+        width=width,
+        overflow=overflow,
+        truncated=jnp.zeros((), bool),
+        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(posterior.mean).all(),
+        imprecise=jnp.zeros((), bool),
+    )
+
+
+def evidence(state: Any) -> Evidence:
+    """What widths read, for any state with the fields of `ExactState`."""
+    return widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)

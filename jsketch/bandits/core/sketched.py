@@ -1,0 +1,276 @@
+"""What BKB and BBKB share: the sketched posterior over a finite set of arms, and its refresh from counts.
+
+Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and the few arms that a batch looks at get their
+features again from the dictionary. Memory O(A d + M^2). The refresh recomputes everything from the history, so no
+rounding survives a batch. Cost O((A + n) m^2 + m^3), n distinct pulled arms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch import checks
+from jsketch.bandits.core.counts import Feedback, next_first_arm
+from jsketch.bandits.core.widths import Evidence, nothing_observed
+from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
+from jsketch.posterior import ridge
+from jsketch.sketch import dictionary as dictionaries
+from jsketch.sketch import nystrom as nystroms
+from jsketch.sketch.dictionary import Dictionary
+from jsketch.sketch.nystrom import Nystrom
+from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
+
+SWEEP_ENTRIES = (
+    640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
+)
+PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
+LARGEST_ROUNDING = 1e-3  # of the largest variance; errors that may be above it are flagged
+
+
+@struct.dataclass
+class SketchState:
+    """History, dictionary and posterior at the start of a batch; everything but the history follows from it."""
+
+    domain: Arms  # A arms; never changes
+    # [] int32, uniform; pulled while nothing is known (BKB Fig. 1: all scores tie), another one after it failed
+    first_arm: Array
+    pull_counts: Array  # [A]
+    reward_sums: Array  # [A]
+    dictionary: Dictionary  # M slots
+    nystrom: Nystrom  # of the dictionary
+    whitened_root: Array  # [M, M]; u(x) = k(x, points) @ whitened_root, e(x,x') = u(x).u(x')
+    weights: Array  # [M]; mean(x) = u(x) . weights
+    residual: Array  # [A], k(x,x) - |z(x)|^2
+    mean: Array  # [A]
+    variance: Array  # [A], leverage units
+    evidence: Evidence
+    # [] int32, inducing points of a warm start for which there was no room: it is not what was asked for, and `tell` applies
+    # nothing to it. Only under jit and vmap: elsewhere `init` raises
+    missing: Array
+    rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
+
+    @property
+    def capacity(self) -> int:
+        return self.dictionary.capacity
+
+    @property
+    def imprecise(self) -> Array:
+        """Whether rounding may change variances by more than LARGEST_ROUNDING, [] bool."""
+        return self.rounding > LARGEST_ROUNDING * jnp.max(self.variance)
+
+
+def _pulled_moments(kernel: Any, nystrom: Nystrom, state: SketchState) -> tuple[Array, Array]:
+    """sum_i n_i z_i z_i^T [M,M] and sum_i s_i z_i [M], over the distinct pulled arms only."""
+    arms, counts = state.domain.features, state.pull_counts
+    running = running_count(counts > 0)
+    rows = min(PULLED_ROWS, arms.shape[0])
+    size = nystrom.root.shape[0]
+
+    def add(chunk: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        gram, moment = carry
+        index, valid = compact(running, chunk * rows, rows)
+        z = nystroms.features(nystrom, kernel, arms[index])
+        weighted = z * jnp.where(valid, counts[index], 0)[:, None]
+        return gram + matmul(z.T, weighted), moment + matmul(jnp.where(valid, state.reward_sums[index], 0), z)
+
+    zeros = jnp.zeros((size, size), arms.dtype)
+    return lax.fori_loop(0, -(-running[-1] // rows), add, (zeros, zeros[0]))
+
+
+def _sweep(
+    kernel: Any, nystrom: Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
+) -> tuple[Array, Array, Array, Array]:
+    """(mean, variance, residual), [A] each, of all arms, in chunks; and `nystrom.sensitivity` over them, []."""
+    probes = nystroms.probes(nystrom)
+    count, rows = chunked(arms.shape[0], max(SWEEP_ENTRIES // nystrom.root.shape[0], 1))
+    padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
+
+    def chunk(x: Array) -> tuple[Array, Array, Array, Array]:
+        z = nystroms.features(nystrom, kernel, x)
+        u = matmul_upper(z, posterior.whiten)
+        residual = nystroms.residual(kernel.diag(x), z)
+        variance = ridge.variance(u, residual, regularization)
+        return ridge.mean(posterior, u), variance, residual, nystroms.sensitivity(z, probes)
+
+    mean, variance, residual, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
+    size = arms.shape[0]
+    return (
+        mean.reshape(-1)[:size],
+        variance.reshape(-1)[:size],
+        residual.reshape(-1)[:size],
+        sensitivity.max(),
+    )
+
+
+def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> SketchState:
+    """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg. 1, L17-18)."""
+    arms = state.domain.features
+    nystrom = nystroms.build(kernel, arms[state.dictionary.index], state.dictionary.mask)
+    posterior = ridge.fit(*_pulled_moments(kernel, nystrom, state), regularization)
+    mean, variance, residual, sensitivity = _sweep(kernel, nystrom, posterior, arms, regularization)
+    # a dictionary arm is represented exactly: rounding in its residual would be divided by lam (THEORY 9.1)
+    index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
+    own = residual.at[index].get(mode="fill", fill_value=0)
+    residual = residual.at[index].set(0, mode="drop")
+    variance = variance.at[index].add(-own / regularization, mode="drop")
+    evidence = state.evidence.replace(
+        count=state.pull_counts.sum(),
+        variance_sum=matmul(state.pull_counts, variance),
+        logdet=posterior.logdet,
+        residual_sum=matmul(state.pull_counts, residual),
+    )
+    return state.replace(
+        nystrom=nystrom,
+        whitened_root=matmul(nystrom.root, posterior.whiten),
+        weights=posterior.weights,
+        residual=residual,
+        mean=mean,
+        variance=variance,
+        evidence=evidence,
+        rounding=jnp.finfo(arms.dtype).eps * evidence.prior_variance * sensitivity / regularization,
+    )
+
+
+def check_room(domain: Arms, capacity: int) -> None:
+    """Raises ValueError for a capacity that no memory holds."""
+    count, inputs = domain.features.shape
+    floats = 3 * capacity**2 + capacity * inputs + count * (inputs + 8)
+    checks.room(floats, domain.features.dtype, capacity=capacity, arms=count)
+
+
+def start(
+    domain: Arms,
+    kernel: Any,
+    regularization: ArrayLike,
+    capacity: int,
+    key: PRNGKey,
+    history: tuple[Array, Array, Array] | None,
+) -> SketchState:
+    """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool) of past evaluations,
+    whose dictionary is the arms in keep; the widths then start from the upper end of THEORY 2.4."""
+    arms = domain.features
+    diag = kernel.diag(arms)
+    zeros = jnp.zeros_like(diag)
+    zero = jnp.zeros((), arms.dtype)
+    square = jnp.zeros((capacity, capacity), arms.dtype)
+    state = SketchState(
+        domain=domain,
+        first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
+        pull_counts=zeros,
+        reward_sums=zeros,
+        dictionary=dictionaries.empty(capacity),
+        nystrom=Nystrom(points=jnp.broadcast_to(arms[0], (capacity, arms.shape[1])), root=square),
+        whitened_root=square,
+        weights=square[0],
+        residual=diag,
+        mean=zeros,
+        variance=diag / regularization,
+        evidence=nothing_observed(jnp.max(diag), arms.dtype),
+        missing=jnp.zeros((), jnp.int32),
+        rounding=zero,
+    )
+    if history is None:
+        return state
+    pull_counts, reward_sums, keep = history
+    dictionary, _ = dictionaries.of_arms(keep, capacity)
+    missing = keep.sum(dtype=jnp.int32) - dictionary.size
+    state = refresh(
+        state.replace(
+            pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary, missing=missing
+        ),
+        kernel,
+        regularization,
+    )
+    return known_from_here(state, regularization)
+
+
+def known_from_here(state: SketchState, regularization: ArrayLike) -> SketchState:
+    """The state with the information of its data set to the upper end of THEORY 2.4, as after a warm start."""
+    upper = state.evidence.logdet + state.evidence.residual_sum / regularization
+    return state.replace(evidence=state.evidence.replace(information=upper, information_sketched=upper))
+
+
+def apply_feedback(
+    state: SketchState, feedback: Feedback, query: Query, width: Array, key: PRNGKey, bandit: Any
+) -> tuple[SketchState, Info]:
+    """Resparsifies with the variances at the start of the batch, then refreshes: (state, info).
+
+    When the new dictionary does not fit, or that of the state's own warm start did not, the round is not applied: the old
+    state comes back, and info.overflow is true.
+    """
+    dictionary, overflow = dictionaries.resample(
+        key, feedback.pull_counts, state.variance, bandit.qbar, state.capacity
+    )
+    overflow = overflow | (state.missing > 0)
+    evidence = state.evidence.replace(
+        information=state.evidence.information + feedback.information,
+        information_sketched=state.evidence.information_sketched + feedback.information_sketched,
+    )
+    failed = query.mask.any() & (feedback.pull_counts.sum() == 0)
+    told = state.replace(
+        first_arm=next_first_arm(state.first_arm, failed, state.domain.count, key),
+        pull_counts=feedback.pull_counts,
+        reward_sums=feedback.reward_sums,
+        dictionary=dictionary,
+        evidence=evidence,
+    )
+    new = refresh(told, bandit.kernel, bandit.regularization)
+    finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all()
+    new = jax.tree.map(
+        lambda before, after: jnp.where(overflow, before, after),
+        detach(state),
+        detach(new),
+    )
+    info = Info(
+        batch_size=query.size.astype(jnp.int32),
+        observed=feedback.observed,
+        dictionary_size=dictionary.size,
+        width=width,
+        overflow=overflow,
+        truncated=jnp.zeros((), bool),
+        nonfinite=feedback.infinite | ~finite,
+        imprecise=new.imprecise,
+    )
+    return attach(new, state.domain), info
+
+
+def check_whole(state: Any) -> None:
+    """Raises ValueError for the state, or states, of a sketched algorithm whose warm start did not fit the capacity."""
+    sketch = getattr(state, "sketch", state)
+    if (
+        not isinstance(sketch, SketchState)
+        or is_traced(sketch.missing)
+        or not bool((sketch.missing > 0).any())
+    ):
+        return
+    missing, capacity = sketch.missing, sketch.dictionary.mask.shape[-1]
+    raise ValueError(
+        f"a warm start asked for {capacity + int(missing.max())} inducing points and had room for {capacity}: call `init`"
+        f" again with a capacity of at least {capacity + int(missing.max())}. Growing the state would not bring them back."
+    )
+
+
+def grow(state: SketchState, capacity: int) -> SketchState:
+    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises ValueError for fewer, and for a
+    state whose warm start did not fit."""
+    check_whole(state)
+    checks.larger(state.capacity, capacity=capacity)
+    extra = capacity - state.capacity
+    square = ((0, extra), (0, extra))
+    return state.replace(
+        dictionary=Dictionary(
+            index=jnp.pad(state.dictionary.index, (0, extra)), mask=jnp.pad(state.dictionary.mask, (0, extra))
+        ),
+        nystrom=Nystrom(
+            points=jnp.pad(state.nystrom.points, ((0, extra), (0, 0)), mode="edge"),
+            root=jnp.pad(state.nystrom.root, square),
+        ),
+        whitened_root=jnp.pad(state.whitened_root, square),
+        weights=jnp.pad(state.weights, (0, extra)),
+    )

@@ -1,0 +1,64 @@
+"""What a sketched posterior is started with: evaluations that were made before, and a dictionary for them (THEORY 3.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jsketch import checks
+from jsketch.checks import queries
+from jsketch.sketch import bless
+from jsketch.types import Arms, PRNGKey, is_traced
+
+
+def checked(
+    bandit: Any, domain: Arms, key: PRNGKey, pull_counts: Any, reward_sums: Any, dictionary: Any
+) -> tuple[Array, Array, Array] | None:
+    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes."""
+    if pull_counts is None:
+        if reward_sums is not None or dictionary is not None:
+            raise ValueError(
+                "reward_sums and dictionary describe past evaluations: give pull_counts with them."
+            )
+        return None
+    queries.past(domain, pull_counts, reward_sums)
+    dtype = domain.features.dtype
+    counts, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
+    if isinstance(dictionary, str):
+        dictionary = _sampled_dictionary(bandit, domain, key, counts, dictionary)
+    if dictionary is None:
+        keep = counts > 0
+    else:
+        checks.arm_numbers(domain, dictionary=dictionary)
+        index = queries.or_none(domain, dictionary)
+        keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
+        # traced numbers only, which `tell` flags
+        sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
+    if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
+        raise ValueError(
+            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}: raise `capacity`."
+        )
+    return counts, sums, keep
+
+
+def _sampled_dictionary(bandit: Any, domain: Arms, key: PRNGKey, counts: Array, method: str) -> np.ndarray:
+    """Arms of a dictionary of the past evaluations, by BLESS or by exact leverage scores; on the host."""
+    checks.choice(("bless", "leverage"), dictionary=method)
+    if is_traced(domain, counts, bandit, key):
+        raise ValueError(
+            f'dictionary="{method}" is sampled on the host: call init outside jit and vmap, or give the arms themselves.'
+        )
+    pulled = np.flatnonzero(np.asarray(counts) > 0)
+    if len(pulled) == 0:
+        return pulled
+    points, n = np.asarray(domain.features)[pulled], np.asarray(counts)[pulled]
+    lam = float(bandit.regularization)
+    if method == "bless":
+        return pulled[bless.bless(bandit.kernel, points, n, lam, key).rows]
+    scores = bless.exact_leverage_scores(bandit.kernel, points, n, lam)
+    uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
+    return pulled[uniform < np.minimum(1, float(bandit.qbar) * scores)]

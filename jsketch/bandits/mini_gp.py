@@ -1,0 +1,115 @@
+"""mini-GP-UCB and mini-GP-EI: exact GPs that evaluate few unique arms many times each.
+
+Calandriello, Carratino, Lazaric, Valko, Rosasco. Scaling Gaussian process optimization by evaluating a few unique
+candidates multiple times. ICML 2022, Algorithm 1. A candidate is evaluated until its standard deviation has shrunk by the
+factor C, all at once: (C^2 - 1)/sigma^2(x) times. Switches, and with them the distinct arms of the posterior, are few.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.scipy.stats import norm
+from jax.typing import ArrayLike
+
+from jsketch import checks
+from jsketch.bandits.core import counts, exact_state, widths
+from jsketch.bandits.core.exact_state import ExactState
+from jsketch.checks import queries
+from jsketch.posterior import exact
+from jsketch.precision import one_dtype
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+ACQUISITIONS = ("ucb", "ei")
+
+
+@struct.dataclass
+@one_dtype
+class MiniGP:
+    """mini-GP-UCB, or mini-GP-EI, over finite arms: a batch is one arm, repeated; O(A N) a batch."""
+
+    kernel: Any
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability
+    ratio: ArrayLike = (
+        2.0  # C >= 1, by which the candidate's standard deviation shrinks; 1 is one evaluation a batch
+    )
+    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
+    max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a full batch is flagged `truncated`
+    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
+
+    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+        """The prior. Raises ValueError on static mistakes."""
+        checks.confidence(self)
+        checks.at_least_one(ratio=self.ratio)
+        checks.capacity(max_batch=self.max_batch)
+        checks.choice(ACQUISITIONS, acquisition=self.acquisition)
+        state = exact_state.start(self, domain, key)
+        checks.room(2 * self.max_batch, state.count.dtype, max_batch=self.max_batch)
+        return state
+
+    def confidence_width(self, state: ExactState) -> Array:
+        """C beta_t, []: within a batch the standard deviation shrinks by C (Lemma 3.2 of the paper)."""
+        return jnp.asarray(self.ratio * self.width(exact_state.evidence(state), widths.assumptions(self)))
+
+    def scores(self, state: ExactState) -> Array:
+        """The acquisition at all arms, [A]: upper confidence bounds, or expected improvement over the best posterior mean
+        of a pulled arm under the standard deviation times the width."""
+        posterior = state.posterior
+        sd = self.confidence_width(state) * jnp.sqrt(posterior.variance)
+        if self.acquisition == "ucb":
+            return posterior.mean + sd
+        rows = jnp.arange(state.capacity, dtype=jnp.int32) < posterior.used
+        best = jnp.max(jnp.where(rows, posterior.mean[posterior.pulled], -jnp.inf))
+        gain = posterior.mean - best
+        positive = sd > 0
+        z = gain / jnp.where(positive, sd, 1)
+        return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
+
+    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        limited = queries.limited(limit)
+        limit = jnp.clip(limited, 1, self.max_batch)
+        nothing = state.count == 0
+        arm = jnp.where(nothing, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32))
+        variance = state.posterior.variance[arm]
+        wanted = (jnp.square(self.ratio) - 1) / jnp.where(variance > 0, variance, 1)
+        times = jnp.where(variance > 0, jnp.clip(wanted, 1, self.max_batch), 1).astype(jnp.int32)
+        slots = jnp.arange(self.max_batch, dtype=jnp.int32)
+        cut = (variance > 0) & (jnp.floor(wanted) > self.max_batch) & (limited > self.max_batch)
+        return Query(
+            index=jnp.full(self.max_batch, arm),
+            mask=slots < jnp.minimum(times, limit),
+            truncated=cut if self.max_batch > 1 else None,
+        )
+
+    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+        """The batch is one arm, so its rewards enter as one observation of their mean."""
+        query, y = queries.feedback(state.domain, query, y)
+        arm, y = queries.one_arm(query, y)
+        observed = counts.usable(query, y)
+        count = observed.sum(dtype=jnp.int32)
+        repeats = jnp.maximum(count, 1).astype(y.dtype)
+        posterior, overflow = exact.observe(
+            state.posterior,
+            self.kernel,
+            state.domain.features,
+            arm,
+            jnp.where(observed, y, 0).sum() / repeats,
+            count > 0,
+            self.regularization,
+            repeats,
+        )
+        count = jnp.where(overflow, 0, count)
+        info = exact_state.describe(query, y, posterior, count, overflow, self.confidence_width(state))
+        new = exact_state.after(state, posterior, count, query.mask.any() & ~overflow, key)
+        return new, info.replace(truncated=queries.truncated(query))
+
+    def grow(self, state: ExactState, capacity: int) -> ExactState:
+        """The same state with room for `capacity` distinct arms."""
+        return state.replace(posterior=exact.grow(state.posterior, capacity))

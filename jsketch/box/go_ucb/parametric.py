@@ -1,0 +1,116 @@
+"""What GO-UCB has learned: the fit of phase I, one row of eqs. 3 and 5 for each evaluation after it.
+
+The functions take the settings, a `GOUCB`, by name `go`; `lam` is its regularization as a number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch.box import scaling
+from jsketch.box.go_ucb import oracle
+from jsketch.box.go_ucb.ellipsoid import ellipsoid, estimate
+from jsketch.box.go_ucb.oracle import Fit
+from jsketch.box.history import History
+from jsketch.box.scaling import Scaling
+from jsketch.linalg import matmul, put
+from jsketch.sketch.tangent import flatten
+from jsketch.types import Box, PRNGKey
+
+
+@struct.dataclass
+class GOState:
+    box: Box
+    initial: Array  # [n, d]
+    history: History
+    scaling: Scaling  # fixed at the end of phase I, unless refitted
+    w0: Array  # [d_w]
+    centre: Array  # [d_w], w_t
+    gradients: Array  # [N, d_w], g_i at w_i; zero where nothing was learned
+    targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); zero where nothing was learned
+
+
+def explored(go: Any, state: GOState, key: PRNGKey) -> tuple[GOState, Array]:
+    """The state after phase I, with scaling and w0; and whether the oracle diverged, which leaves w0 as it was drawn."""
+    model, past = flatten(go.model, state.box.lower), state.history
+    units = scaling.standard(state.box, past) if go.standardize else scaling.identity(state.box)
+    x, y = units.inputs(past.x), units.values(past.y)
+    # of the horizon's slots only the first are in use
+    n = min(go.initial, past.capacity)
+    fitted = oracle.fit(go.oracle, model, x[:n], y[:n], past.ok[:n], key)
+    w0, diverged = _fitted(fitted, model.draw(key))
+    state = state.replace(scaling=units, w0=w0, centre=w0)
+    return (_with_rows(go, state, past.ok) if go.exploration_rows else state), diverged
+
+
+def learned(go: Any, state: GOState, after: History, lam: ArrayLike) -> tuple[GOState, Array]:
+    """The state after an evaluation of phase II, the last of `after`, and whether its parameters diverged."""
+    new = state.replace(history=after)
+    if go.refit:
+        return _refitted(go, new)
+    if not go.standardize:
+        return _with_one_row(go, new, lam)
+    return lax.cond(
+        state.history.ok.sum() < 2,  # no scale yet
+        lambda: _rescaled(go, new),
+        lambda: _with_one_row(go, new, lam),
+    )
+
+
+def _finite(new: Array, old: Array) -> tuple[Array, Array]:
+    """(new, if all of it is finite, else old; whether it is not)."""
+    diverged = ~jnp.isfinite(new).all()
+    return jnp.where(diverged, old, new), diverged
+
+
+def _fitted(fit: Fit, old: Array) -> tuple[Array, Array]:
+    """(the fit's parameters, or the old ones if they are not finite; whether these are or their loss is not). A loss that is
+    not finite cannot fall: values that are not standardized may be too large for it."""
+    w, diverged = _finite(fit.w, old)
+    return w, diverged | ~jnp.isfinite(fit.loss)
+
+
+def _rescaled(go: Any, state: GOState) -> tuple[GOState, Array]:
+    """The scaling that two values have where one had none; w0 stays."""
+    state = state.replace(scaling=scaling.standard(state.box, state.history), centre=state.w0)
+    return _with_rows(go, state, state.history.ok), jnp.zeros((), bool)
+
+
+def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> tuple[GOState, Array]:
+    """The last evaluation's row, at the w_t with which it was chosen, and w_{t+1} (eqs. 3 and 5)."""
+    model, past = flatten(go.model, state.box.lower), state.history
+    slot = past.count - 1
+    z = state.scaling.inputs(past.x[slot])
+    value, gradient = jax.value_and_grad(model.value)(state.centre, z)
+    gradient = jnp.where(past.ok[slot], gradient, 0)
+    residual = jnp.where(past.ok[slot], state.scaling.values(past.y[slot]) - value, 0)
+    gradients = put(state.gradients, slot, gradient)
+    targets = put(state.targets, slot, matmul(gradient, state.centre) + residual)
+    sigma = ellipsoid(gradients, lam)
+    centre, diverged = _finite(estimate(sigma, gradients, targets, state.w0), state.centre)
+    return state.replace(gradients=gradients, targets=targets, centre=centre), diverged
+
+
+def _refitted(go: Any, state: GOState) -> tuple[GOState, Array]:
+    """Scaling, centre and all rows anew."""
+    model, past = flatten(go.model, state.box.lower), state.history
+    units = scaling.standard(state.box, past) if go.standardize else state.scaling
+    x, y = units.inputs(past.x), units.values(past.y)
+    w, diverged = _fitted(go.oracle.refine(model, state.centre, x, y, past.ok), state.centre)
+    return _with_rows(go, state.replace(scaling=units, centre=w), past.ok), diverged
+
+
+def _with_rows(go: Any, state: GOState, ok: Array) -> GOState:
+    """Rows of the evaluations with ok [N], all taken at the centre."""
+    model, past = flatten(go.model, state.box.lower), state.history
+    values, gradients = model.features(state.centre, state.scaling.inputs(past.x))
+    gradients = jnp.where(ok[:, None], gradients, 0)
+    residual = state.scaling.values(past.y) - values
+    targets = jnp.where(ok, matmul(gradients, state.centre) + residual, 0)
+    return state.replace(gradients=gradients, targets=targets)

@@ -1,0 +1,199 @@
+"""TuRBO's GP: a constant mean, hyperparameters after a few steps of Adam from one start, and joint draws of noisy values.
+
+Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian optimization. NeurIPS 2019; the
+numbers are those of their code. The fitted mean is no detail: once a region has climbed it is some three standard deviations
+below the median (Ackley's function, 60 to 150 points), so that what is unknown looks bad and draws stay near what is good.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+from jax import Array, lax
+
+from jsketch.box.gp import regression
+from jsketch.box.gp.fit import Bounds
+from jsketch.box.gp.regression import Data, Hyperparameters
+from jsketch.factor import BLOCK, cholesky_inverse
+from jsketch.linalg import matmul
+from jsketch.types import PRNGKey
+
+LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # where every fit starts, with mean 0
+RATE = 0.1  # of Adam
+EDGE = 0.01  # of a range: a start on the bound itself would have no slope
+# points whose joint covariance is factored; draws at more of them are made of Fourier features
+MOST_JOINT = 2000
+
+
+@struct.dataclass
+class Model:
+    """y = mean + f(u) + noise in standardized values."""
+
+    mean: Array  # []
+    numbers: Hyperparameters
+
+
+def standardized(u: Array, y: Array, mask: Array) -> Data:
+    """As `regression.standardized`, but y less its median: a few bad values do not move the centre."""
+    data = regression.standardized(u, y, mask)
+    count = mask.sum(dtype=jnp.int32)
+    ordered = jnp.sort(jnp.where(mask, y, jnp.inf))
+    middle = (ordered[jnp.maximum(count - 1, 0) // 2] + ordered[jnp.minimum(count // 2, len(y) - 1)]) / 2
+    median = jnp.where(count > 0, middle, 0)
+    return data._replace(y=jnp.where(mask, (y - median) / data.spread, 0), centre=median)
+
+
+class _Free(NamedTuple):
+    """What Adam moves: the mean as it is, positive numbers as low + (high - low) sigmoid(free)."""
+
+    mean: Array
+    lengthscale: Array
+    outputscale: Array
+    noise: Array
+
+
+def _limits(bounds: Bounds, points: int, dtype: Any) -> Hyperparameters:
+    """(low, high) of each number. `points` is how large a covariance must stay positive definite in this precision: that
+    binds the noise in float32 only."""
+    floor = 10 * points * jnp.finfo(dtype).eps
+
+    def ends(interval: Any, floors: Any = (0.0, 0.0)) -> Any:
+        return tuple(jnp.maximum(jnp.asarray(end, dtype), f) for end, f in zip(interval, floors, strict=True))
+
+    return Hyperparameters(
+        ends(bounds.lengthscale), ends(bounds.outputscale), ends(bounds.noise, (floor, 2 * floor))
+    )
+
+
+def _to_free(value: float, interval: Any) -> Array:
+    low, high = interval
+    share = jnp.clip((value - low) / (high - low), EDGE, 1 - EDGE)
+    return jnp.log(share) - jnp.log1p(-share)
+
+
+def _from_free(free: Array, interval: Any) -> Array:
+    low, high = interval
+    return low + (high - low) * jax.nn.sigmoid(free)
+
+
+def _model(free: _Free, limits: Hyperparameters) -> Model:
+    numbers = Hyperparameters(
+        _from_free(free.lengthscale, limits.lengthscale),
+        _from_free(free.outputscale, limits.outputscale),
+        _from_free(free.noise, limits.noise),
+    )
+    return Model(free.mean, numbers)
+
+
+def _start(limits: Hyperparameters, d: int, dtype: Any) -> _Free:
+    return _Free(
+        jnp.zeros((), dtype),
+        jnp.full(d, _to_free(LENGTHSCALE, limits.lengthscale)),
+        _to_free(OUTPUTSCALE, limits.outputscale),
+        _to_free(NOISE, limits.noise),
+    )
+
+
+def default(bounds: Bounds, d: int, dtype: Any) -> Model:
+    """Where every fit starts."""
+    limits = _limits(bounds, 1, dtype)
+    return _model(_start(limits, d, dtype), limits)
+
+
+def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
+    """`steps` of Adam on the mean negative log marginal likelihood, from the same start at every fit. `points` is the most
+    whose covariance will be factored. Where a step goes wrong, the start is the answer."""
+    d, dtype = data.u.shape[1], data.u.dtype
+    limits = _limits(bounds, points, dtype)
+    start = _start(limits, d, dtype)
+    count = jnp.maximum(data.mask.sum(dtype=dtype), 1)
+    solver = optax.adam(RATE)
+
+    def step(_: Array, both: Any) -> Any:
+        free, state = both
+        slope = jax.tree.map(lambda leaf: -leaf / count, _slope(kernel, free, limits, data))
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes integer types
+            updates, state = solver.update(slope, state)
+        return optax.apply_updates(free, updates), state
+
+    end, _ = lax.fori_loop(0, steps, step, (start, solver.init(start)))
+    finite = jnp.isfinite(jnp.concatenate([jnp.atleast_1d(leaf) for leaf in end])).all()
+    return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
+
+
+def _slope(kernel: Any, free: _Free, limits: Hyperparameters, data: Data) -> _Free:
+    """The derivative of the log marginal likelihood, R&W eq. 5.9; its value is never needed."""
+    model = _model(free, limits)
+    inverse = gram_of_lower(
+        cholesky_inverse(regression.covariance_of_values(kernel, model.numbers, data)).inverse
+    )
+    weights = matmul(inverse, _less_mean(model, data).y)
+    by_covariance = (weights[:, None] * weights - inverse) / 2
+
+    def linear(free: _Free) -> Array:
+        covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
+        return jnp.sum(by_covariance * covariance) + weights.sum() * free.mean
+
+    return jax.grad(linear)(free)
+
+
+def gram_of_lower(lower: Array) -> Array:
+    """L^T L of a lower triangular matrix [n,n], by halves that skip the zeros."""
+    half = len(lower) // 2
+    if half < BLOCK:
+        return matmul(lower.T, lower)
+    top, strip, rest = lower[:half, :half], lower[half:, :half], lower[half:, half:]
+    corner = matmul(strip.T, rest)
+    return jnp.block([[gram_of_lower(top) + matmul(strip.T, strip), corner], [corner.T, gram_of_lower(rest)]])
+
+
+def _less_mean(model: Model, data: Data) -> Data:
+    """The data of f alone."""
+    return data._replace(
+        y=jnp.where(data.mask, data.y - model.mean, 0), centre=data.centre + data.spread * model.mean
+    )
+
+
+def draw(
+    kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, draws: int, frequencies: int
+) -> Array:
+    """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y.
+
+    Exact up to MOST_JOINT points; of more of them the prior's part comes from random Fourier features (`regression.draw`).
+    """
+    data, noise = _less_mean(model, data), model.numbers.noise
+    value_key, noise_key = jax.random.split(key)
+    if len(u) > MOST_JOINT:
+
+        def functions(data: Data) -> Array:
+            posterior = regression.condition(kernel, model.numbers, data)
+            return regression.draw(posterior, u, value_key, draws, frequencies)
+
+        values = regression.in_few_slots(data, functions)
+        values += jnp.sqrt(noise) * jax.random.normal(noise_key, values.shape, u.dtype)
+    else:
+
+        def moments(data: Data) -> tuple[Array, Array]:
+            return regression.joint(regression.condition(kernel, model.numbers, data), u)
+
+        mean, covariance = regression.in_few_slots(data, moments)
+        covariance += noise * jnp.eye(len(u), dtype=u.dtype)
+        values = mean + root_times(covariance, jax.random.normal(value_key, (len(u), draws), u.dtype)).T
+    return data.centre + data.spread * values
+
+
+def root_times(matrix: Array, z: Array) -> Array:
+    """L z, for a positive definite matrix [q,q] = L L^T and z [q,k], by halves: as in `cholesky_inverse`, products only."""
+    half = len(matrix) // 2
+    if half < BLOCK:
+        return matmul(matrix, matmul(cholesky_inverse(matrix).inverse.T, z))  # L = matrix L^-T
+    top, strip, rest = matrix[:half, :half], matrix[half:, :half], matrix[half:, half:]
+    inverse = cholesky_inverse(top).inverse
+    cross = matmul(strip, inverse.T)
+    upper = matmul(top, matmul(inverse.T, z[:half]))
+    lower = matmul(cross, z[:half]) + root_times(rest - matmul(cross, cross.T), z[half:])
+    return jnp.concatenate([upper, lower])

@@ -1,0 +1,114 @@
+"""Numbers that a user gives: signs, ranges, kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsketch.types import is_traced
+
+
+def numbers_of(value: Any) -> np.ndarray:
+    """The value as floating point numbers. Raises ValueError for what is no number."""
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(f"a number was expected; {value!r} was given.")
+    return numbers.astype(float)
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape, also of a list or a tracer."""
+    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
+
+
+def _hold(
+    values: dict[str, Any], holds: Callable[[np.ndarray], Any], words: str, scalar: bool = True
+) -> None:
+    for name, value in values.items():
+        if scalar and shape_of(value) != ():
+            raise ValueError(
+                f"{name} must be one number; an array of shape {shape_of(value)} was given. To try several, use jax.vmap."
+            )
+        if not is_traced(value) and not np.all(holds(numbers_of(value))):
+            raise ValueError(f"{name} {words}; {value} was given.")
+
+
+def _is_positive(numbers: np.ndarray) -> Any:
+    return np.isfinite(numbers) & (numbers > 0)
+
+
+def _is_nonnegative(numbers: np.ndarray) -> Any:
+    return np.isfinite(numbers) & (numbers >= 0)
+
+
+def positive(**values: Any) -> None:
+    """Raises ValueError unless every named value is one finite number > 0."""
+    _hold(values, _is_positive, "must be a finite number above 0")
+
+
+def nonnegative(**values: Any) -> None:
+    """Raises ValueError unless every named value is one finite number >= 0."""
+    _hold(values, _is_nonnegative, "must be a finite number, at least 0")
+
+
+def all_positive(**values: Any) -> None:
+    """Raises ValueError unless every number of every named array is finite and > 0."""
+    _hold(values, _is_positive, "must be a finite number above 0", scalar=False)
+
+
+def all_nonnegative(**values: Any) -> None:
+    """Raises ValueError unless every number of every named array is finite and >= 0."""
+    _hold(values, _is_nonnegative, "must be a finite number, at least 0", scalar=False)
+
+
+def probability(**values: Any) -> None:
+    """Raises ValueError unless every named value is one number strictly between 0 and 1."""
+    _hold(values, lambda p: (p > 0) & (p < 1), "is a probability and must lie strictly between 0 and 1")
+
+
+def fraction(**values: Any) -> None:
+    """Raises ValueError unless every named value is one number in [0, 1]."""
+    _hold(values, lambda p: (p >= 0) & (p <= 1), "must lie between 0 and 1")
+
+
+def at_least_one(**values: Any) -> None:
+    """Raises ValueError unless every named value is one finite number >= 1."""
+    _hold(values, lambda x: np.isfinite(x) & (x >= 1), "must be at least 1")
+
+
+def confidence(bandit: Any) -> None:
+    """The assumptions that all optimistic algorithms share."""
+    positive(regularization=bandit.regularization)
+    nonnegative(noise_std=bandit.noise_std, norm_bound=bandit.norm_bound)
+    probability(delta=bandit.delta)
+
+
+def choice(choices: tuple[str, ...], **values: Any) -> None:
+    """Raises ValueError unless every named value is one of the choices."""
+    for name, value in values.items():
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
+
+
+def real(name: str, value: Any) -> Any:
+    """The named value as an array of real numbers: NumPy's, or JAX's where it was one. Raises ValueError for complex ones
+    and for what is no number."""
+    try:
+        array = (
+            value
+            if isinstance(value, jax.Array)
+            else jnp.asarray(value)
+            if is_traced(value)
+            else np.asarray(value)
+        )
+        array = array.astype(float) if array.dtype == object else array  # numbers of Python, perhaps
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be real numbers: {error}.") from error
+    # the small floats that NumPy has no letter for are known to jax; asking it first would cost more than an example
+    if array.dtype.kind not in "fiub" and not jnp.issubdtype(array.dtype, jnp.floating):
+        raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
+    return array

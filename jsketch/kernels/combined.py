@@ -1,0 +1,71 @@
+"""Kernels made of kernels: scaled, sums and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks
+from jsketch.precision import one_dtype
+
+
+@struct.dataclass
+@one_dtype
+class Scaled:
+    """variance * kernel."""
+
+    kernel: Any
+    variance: ArrayLike = 1.0
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.variance * self.kernel.gram(x, y)
+
+    def diag(self, x: Array) -> Array:
+        return self.variance * self.kernel.diag(x)
+
+    def check(self, x: Any) -> None:
+        checks.nonnegative(variance=self.variance)
+
+    def check_inputs(self, x: Any) -> None:
+        checks.kernel_on(self.kernel, x)
+
+
+@struct.dataclass
+@one_dtype
+class Sum:
+    """left + right."""
+
+    left: Any
+    right: Any
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.left.gram(x, y) + self.right.gram(x, y)
+
+    def diag(self, x: Array) -> Array:
+        return self.left.diag(x) + self.right.diag(x)
+
+    def check_inputs(self, x: Any) -> None:
+        checks.kernel_on(self.left, x)
+        checks.kernel_on(self.right, x)
+
+
+@struct.dataclass
+@one_dtype
+class Product:
+    """left * right."""
+
+    left: Any
+    right: Any
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.left.gram(x, y) * self.right.gram(x, y)
+
+    def diag(self, x: Array) -> Array:
+        return self.left.diag(x) * self.right.diag(x)
+
+    def check_inputs(self, x: Any) -> None:
+        checks.kernel_on(self.left, x)
+        checks.kernel_on(self.right, x)

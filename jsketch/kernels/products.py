@@ -1,0 +1,55 @@
+"""Kernels of the product of two points: linear and polynomial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks
+from jsketch.kernels.distances import check_lengthscale, check_shape
+from jsketch.linalg import matmul
+from jsketch.precision import one_dtype
+
+
+@struct.dataclass
+@one_dtype
+class Linear:
+    """x . y / lengthscale^2, lengthscale [] or [d]."""
+
+    lengthscale: ArrayLike = 1.0
+
+    def gram(self, x: Array, y: Array) -> Array:
+        check_shape(self.lengthscale, x)
+        return matmul(x / self.lengthscale, (y / self.lengthscale).T)
+
+    def diag(self, x: Array) -> Array:
+        check_shape(self.lengthscale, x)
+        return jnp.square(x / self.lengthscale).sum(1)
+
+    def check(self, x: Any) -> None:
+        check_lengthscale(self.lengthscale, x)
+
+
+@struct.dataclass
+@one_dtype
+class Polynomial:
+    """(x . y / lengthscale^2 + offset)^degree, degree static, offset >= 0."""
+
+    lengthscale: ArrayLike = 1.0
+    offset: ArrayLike = 1.0
+    degree: int = struct.field(pytree_node=False, default=2)
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return (Linear(self.lengthscale).gram(x, y) + self.offset) ** self.degree
+
+    def diag(self, x: Array) -> Array:
+        return (Linear(self.lengthscale).diag(x) + self.offset) ** self.degree
+
+    def check(self, x: Any) -> None:
+        check_lengthscale(self.lengthscale, x)
+        checks.nonnegative(offset=self.offset)
+        checks.capacity(degree=self.degree)

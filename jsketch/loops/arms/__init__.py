@@ -1,0 +1,8 @@
+"""A bandit meets a problem over arms.
+
+rollout      the pure run
+checkpoint   a run in a file
+advance      one run on the host: segments, growth, files
+run          runs over seeds
+drive        an objective that cannot be traced
+"""

@@ -1,0 +1,178 @@
+"""The rounds of `run` for an objective that no tracer can enter: a laboratory, a trained model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+
+from jsketch import checks
+from jsketch.bandits.core import sketched
+from jsketch.checks import queries
+from jsketch.loops.arms.advance import larger_capacity
+from jsketch.loops.arms.drive_file import File, open_file
+from jsketch.loops.arms.run import warn_of_imprecision
+from jsketch.loops.inputs import check_horizon, check_keys
+from jsketch.loops.keys import Roots, split_roots
+from jsketch.loops.saving.resume import locked
+from jsketch.loops.unfinished import keep_with
+from jsketch.types import Arms, PRNGKey, Query
+from jsketch.warn import warn
+
+
+@struct.dataclass
+class Driven:
+    """A run with a host objective so far; give it back to `drive` to go on."""
+
+    state: Any  # after all evaluations but the last `untold`
+    arm: np.ndarray = struct.field(pytree_node=False)  # [t]
+    reward: np.ndarray = struct.field(pytree_node=False)  # [t], NaN where nothing was observed
+    # evaluations at the end of which the algorithm does not know yet: an error came between
+    untold: int = struct.field(pytree_node=False, default=0)
+    # the algorithm asked for nothing more: no arm is left that it would evaluate
+    exhausted: bool = struct.field(pytree_node=False, default=False)
+    # rounding may have decided on variances, as `Info.imprecise` says of a round
+    imprecise: bool = struct.field(pytree_node=False, default=False)
+
+    @property
+    def t(self) -> int:
+        return len(self.arm)
+
+
+_ask = jax.jit(lambda bandit, state, key, limit: bandit.ask(state, key, limit=limit))
+_tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+
+
+def drive(
+    bandit: Any,
+    objective: Callable[[np.ndarray], Any],
+    domain: Arms,
+    key: PRNGKey,
+    horizon: int,
+    state: Driven | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Driven:
+    """The rounds of `run` for a host objective, up to `horizon` evaluations in all; `state` goes on from an earlier call.
+
+    objective(arms [n] of int) returns n rewards, NaN for one that failed. The same key gives the picks of `run`, if the
+    rewards are the same. An algorithm that repeats no arm may have none left before the horizon: then the run so far comes
+    back with `exhausted` set, and a warning says so.
+
+    checkpoint: a file that the run is written to after every call of the objective, and goes on from when it is called again
+    with the same algorithm, arms and key: a killed run makes the same picks. A larger horizon adds evaluations to it.
+
+    Raises ValueError on a wrong number of rewards or an infinite one, and for a checkpoint that is damaged, of another run
+    or version of jsketch (it says what differs), being written by another process, or given beside a `state`. Whatever ends
+    the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute `driven`: with
+    state=error.driven they are gone on from.
+    """
+    check_horizon(horizon)
+    key = check_keys(key, 0, "drive takes one key, such as jax.random.key(0)")
+    roots = split_roots(key)
+    driven = state or Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
+    sketched.check_whole(driven.state)
+    file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
+    with locked([] if file is None else [file.path]):
+        if file is not None:
+            driven = file.load(bandit, driven)
+        driven = _rounds(bandit, objective, roots, horizon, driven.replace(exhausted=False), file)
+    if driven.exhausted:
+        warn(
+            f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the algorithm would evaluate.",
+        )
+    if driven.imprecise:
+        warn_of_imprecision()
+    return driven
+
+
+def _rounds(
+    bandit: Any,
+    objective: Callable[[np.ndarray], Any],
+    roots: Roots,
+    horizon: int,
+    driven: Driven,
+    file: File | None,
+) -> Driven:
+    """The rounds from `driven` to the horizon, or until the algorithm asks for nothing."""
+    kept = driven.t if file is not None and file.path.exists() else 0  # evaluations in the file
+    try:
+        while driven.t < horizon or driven.untold:
+            known = driven.t - driven.untold
+            # asking again gives the same query, of which the untold evaluations are the beginning
+            limit = max(horizon - known, driven.untold)
+            query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, known), limit)
+            arms = np.asarray(query.index)[np.asarray(query.mask)]
+            queries.present(driven.state.domain, query)
+            if not np.array_equal(arms[: driven.untold], driven.arm[known:]):
+                raise ValueError(
+                    f"state is of another run: its last {driven.untold} evaluations are not those that would be asked for."
+                )
+            if arms.size == 0:
+                return driven.replace(exhausted=True)
+            new = arms[driven.untold :]
+            dtype = driven.state.domain.features.dtype
+            if new.size:
+                observed = _evaluated(objective, new, dtype)
+                driven = driven.replace(
+                    arm=np.append(driven.arm, new),
+                    reward=np.append(driven.reward, observed),
+                    untold=driven.untold + new.size,
+                )
+                if file is not None:
+                    file.save(driven)
+                    kept = driven.t
+            y = np.full(query.index.shape, np.nan)
+            y[np.asarray(query.mask)] = driven.reward[known:]
+            rewards = jnp.asarray(y, dtype)
+            tell_key = jax.random.fold_in(roots.tell, known)
+            after, imprecise = _tell_growing(bandit, driven.state, query, rewards, tell_key)
+            driven = driven.replace(state=after, untold=0, imprecise=driven.imprecise or imprecise)
+        if file is not None:
+            file.save(driven)
+    except BaseException as error:
+        keep_with(error, driven, "drive", file.path if file is not None and kept == driven.t else None)
+        raise
+    return driven
+
+
+def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray, dtype: Any) -> np.ndarray:
+    """The rewards [n] of arms [n]. Raises ValueError, with what the objective returned in its attribute `returned`, unless
+    each is NaN or a number that is finite in the dtype of the arms."""
+    returned, wrong = objective(arms), None
+    rewards = np.asarray(checks.real("rewards", returned), dtype=float)
+    if rewards.shape != arms.shape:
+        wrong = f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."
+    elif (infinite := _infinite(rewards, dtype)).any():
+        beyond = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
+        wrong = (
+            f"the reward of arm {arms[infinite][0]} is infinite{beyond}; return NaN for a failed evaluation."
+        )
+    if wrong is not None:
+        error = ValueError(wrong)
+        error.returned = returned
+        raise error
+    return rewards
+
+
+def _infinite(rewards: np.ndarray, dtype: Any) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.isinf(rewards.astype(dtype))
+
+
+def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, bool]:
+    """(the state after `tell`, at a capacity that holds it; whether it is imprecise)."""
+    while True:
+        new, info = _tell(bandit, state, query, y, key)
+        if not bool(info.overflow):
+            if bool(info.nonfinite):
+                raise FloatingPointError(
+                    "the posterior is not finite: try float64, smaller rewards or a larger regularization."
+                )
+            return new, bool(info.imprecise)
+        state = bandit.grow(state, larger_capacity(state.capacity, state.domain.count))

@@ -1,0 +1,74 @@
+"""The file of a run with a host objective over arms: all that `drive` needs to go on from it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import serialization
+
+from jsketch.loops.saving import saved
+from jsketch.loops.saving.describe import describe
+from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
+from jsketch.types import Arms, PRNGKey
+
+FIELDS = ("arm", "reward", "untold", "imprecise")  # of a `Driven`, beside its state
+
+
+class File(NamedTuple):
+    """Where a run is kept, and what it is."""
+
+    path: Path
+    belongs: dict[str, Any]
+
+    def save(self, driven: Any) -> None:
+        """Replaces the file. The arms are not in it: whoever goes on has them."""
+        body = dict(
+            state=driven.state.replace(domain=None), **{name: getattr(driven, name) for name in FIELDS}
+        )
+        header = dict(
+            belongs=self.belongs, capacity=getattr(driven.state, "capacity", 0), evaluations=driven.t
+        )
+        saved.write(self.path, saved.ARM_RUN, header, serialization.to_bytes(body))
+
+    def load(self, bandit: Any, start: Any) -> Any:
+        """The run in the file, or `start` when there is none. Raises ValueError for a file that does not fit."""
+        if not self.path.exists():
+            return start
+        header, body = saved.read(self.path, saved.ARM_RUN)
+        check_belongs(self.path, header["belongs"], self.belongs)
+        domain, state = start.state.domain, start.state
+        if header["capacity"] > getattr(state, "capacity", 0):
+            state = bandit.grow(state, header["capacity"])
+        form = dict(state=state.replace(domain=None), **{name: getattr(start, name) for name in FIELDS})
+        found = restored(self.path, form, body)
+        state = jax.tree.map(jnp.asarray, found.pop("state")).replace(domain=domain)
+        return start.replace(state=state, **found)
+
+
+def open_file(
+    path: str | os.PathLike[str] | None, bandit: Any, domain: Arms, key: PRNGKey, given: bool
+) -> File | None:
+    """The file of a run, or None without a path; `given` says that the caller gave a state too. Raises ValueError, before
+    anything is evaluated, for a folder that is not there, and for a state beside a file that exists."""
+    if path is None:
+        return None
+    path = checked_path(path)
+    if given and path.exists():
+        raise ValueError(
+            f"{path} holds a run already, and a state was given too: leave `state` out to go on from the file, or name"
+            " another file."
+        )
+    parts = dict(
+        bandit=bandit,
+        arms=domain.features,
+        key=np.asarray(jax.random.key_data(key)),
+        key_kind=str(jax.random.key_impl(key)),
+        # not jax's: weeks of laboratory work outlive it, and what comes after may differ by rounding only
+        version=versions()["jsketch"],
+    )
+    return File(path, describe(parts))

@@ -1,0 +1,140 @@
+"""The pure run at a fixed capacity: one compiled loop over rounds, and what it leaves behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch import checks
+from jsketch.linalg import put
+from jsketch.loops.keys import split_roots
+from jsketch.types import PRNGKey, Query, attach, detach
+
+TRACE = 7  # columns
+
+
+@struct.dataclass
+class Trace:
+    """What happened, evaluation by evaluation; all [T], or [S, T] over seeds."""
+
+    arm: Array  # int32
+    reward: Array
+    regret: Array  # f* - f(x_t), instantaneous
+    round: Array  # int32, number of the round
+    batch_size: Array  # int32, size of the batch that the evaluation belongs to
+    dictionary_size: Array  # int32, inducing points (distinct arms, for the exact posterior) after the round
+    width: Array  # confidence width with which the round was chosen
+
+
+@struct.dataclass
+class Progress:
+    """A run up to evaluation t. It stops early when a flag is raised; the flags are values until `run` raises them."""
+
+    state: Any  # of the bandit, without its domain
+    trace: Trace  # valid up to t
+    t: Array  # [] int32, evaluations made
+    round: Array  # [] int32, rounds made
+    overflow: Array  # [] bool, the next dictionary does not fit; the round that would need it is not applied
+    truncated: Array  # [] bool, some batch was ended by its capacity
+    nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
+    exhausted: Array  # [] bool, the algorithm asked for nothing: no arm is left that it would evaluate
+    imprecise: Array  # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
+
+    @property
+    def stopped(self) -> Array:
+        return self.overflow | self.nonfinite | self.exhausted
+
+
+def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
+    """The run before its first evaluation."""
+    state = detach(bandit.init(problem.arms, split_roots(key).init))
+    dtype = problem.mean_reward.dtype
+    checks.room(TRACE * horizon, jnp.int32, horizon=horizon)
+    integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
+    trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
+    zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return Progress(state, trace, zero, zero, false, false, false, false, false)
+
+
+def _sample(problem: Any, key: PRNGKey, t: Array, query: Query) -> Array:
+    """Rewards [B] of a query whose first evaluation is the t-th; a loop over the slots in use, not over all B."""
+    dtype = problem.mean_reward.dtype
+
+    def one(i: Array, y: Array) -> Array:
+        reward = problem.sample(jax.random.fold_in(key, t + i), query.index[i])
+        return put(y, i, reward.astype(dtype))
+
+    return lax.fori_loop(0, query.size, one, jnp.full(query.index.shape, jnp.nan, dtype))
+
+
+def _record(trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array) -> Trace:
+    def one(i: Array, trace: Trace) -> Trace:
+        arm = query.index[i]
+        values = dict(row, arm=arm, reward=y[i], regret=regrets[arm])
+        columns = {name: put(getattr(trace, name), t + i, value) for name, value in values.items()}
+        return Trace(**columns)
+
+    return lax.fori_loop(0, query.size, one, trace)
+
+
+def rollout(
+    bandit: Any,
+    problem: Any,
+    key: PRNGKey,
+    horizon: int,
+    progress: Progress | None = None,
+    until: ArrayLike | None = None,
+) -> Progress:
+    """Runs rounds until evaluation `until` (by default the horizon) is reached or a flag stops the run.
+
+    Pure, at the capacity of the bandit (or of the progress that it goes on from): for use inside jit and vmap, over keys
+    and over every number of bandit and problem. Check `progress.overflow`, `progress.nonfinite` and `progress.exhausted`
+    yourself: with any of them the run has ended at `progress.t`, and its trace holds no more than that.
+    """
+    roots = split_roots(key)
+    progress = start(bandit, problem, key, horizon) if progress is None else progress
+    until = horizon if until is None else until
+    mean_reward = problem.mean_reward
+    regrets = jnp.max(mean_reward) - mean_reward
+
+    def one_round(p: Progress) -> Progress:
+        # the domain stays out of the carry: under vmap a carried array is copied for every seed
+        state = attach(p.state, problem.arms)
+        query = bandit.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
+        y = _sample(problem, roots.problem, p.t, query)
+        state, info = bandit.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
+        row = dict(
+            round=p.round, batch_size=info.batch_size, dictionary_size=info.dictionary_size, width=info.width
+        )
+        nothing = ~info.overflow & (info.batch_size == 0)
+        applied = (~info.overflow & ~nothing).astype(jnp.int32)
+        return Progress(
+            state=detach(state),
+            trace=_record(p.trace, p.t, query, y, row, regrets),
+            t=p.t + applied * info.batch_size,
+            round=p.round + applied,
+            overflow=info.overflow,
+            truncated=p.truncated | info.truncated,
+            nonfinite=p.nonfinite | info.nonfinite,
+            exhausted=nothing,
+            imprecise=p.imprecise | info.imprecise,
+        )
+
+    return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)
+
+
+def regret_ratio(regret: Array, mean_reward: Array) -> Array:
+    """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its expectation t (f* - mean f).
+
+    Where all rewards are equal nobody can regret anything: the ratio is 1, level with the uniform policy.
+    """
+    best = jnp.max(mean_reward)
+    constant = jnp.min(mean_reward) == best
+    uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))
+    evaluations = jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype)
+    return jnp.where(constant, 1, jnp.cumsum(regret, -1) / (uniform * evaluations))

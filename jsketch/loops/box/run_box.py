@@ -1,0 +1,156 @@
+"""A box optimiser meets an objective that a tracer can enter.
+
+    rollout_box    the pure run, for anybody's jit and vmap
+    run_box        the same compiled, for one key or several
+
+Evaluation t has its keys folded in from separate roots of the optimiser and of the objective, as in `rollout`.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import Array, lax
+
+from jsketch.box.history import checked_box, write
+from jsketch.linalg import put
+from jsketch.loops.inputs import check_horizon, check_keys, check_objective
+from jsketch.loops.keys import split_roots
+from jsketch.types import Box, BoxQuery, PRNGKey, is_traced
+
+
+@struct.dataclass
+class BoxRun:
+    """What happened, evaluation by evaluation: [T], or [S, T] over seeds; and the state at the end."""
+
+    x: Array  # [T, d]
+    y: Array  # [T], as observed; NaN or infinite for a failed evaluation
+    value: Array  # [T], without noise; NaN where the objective has no `value`
+    best: Array  # [T], largest observed so far, -inf before the first
+    info: Any  # of the round that the evaluation belongs to, each field [T, ...]
+    state: Any
+    t: Array  # [] int32, evaluations made: fewer than T only where the optimiser asked for nothing more
+
+
+def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int) -> BoxRun:
+    """`horizon` evaluations of objective(x [d], key) -> y []; pure, for use inside jit and vmap.
+
+    An objective with a method `value(x) -> []` (a test function) has its noiseless values recorded too. Raises ValueError,
+    before anything is compiled, for a box that is none and an objective of other arguments or of more than one number.
+    """
+    box = checked_box(box)
+    roots = split_roots(key)
+    check_objective(objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem)
+    value = getattr(objective, "value", None)
+
+    def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:
+        """(y [B], value [B]); a loop over the slots in use, not over all B."""
+
+        def one(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
+            x = query.x[i]
+            y = put(both[0], i, objective(x, jax.random.fold_in(roots.problem, t + i)))
+            return y, both[1] if value is None else put(both[1], i, value(x))
+
+        nothing = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
+        return lax.fori_loop(0, query.size, one, (nothing, nothing))
+
+    def one_round(state: Any, t: Array) -> tuple[Any, BoxQuery, Array, Array, Any]:
+        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t))
+        y, noiseless = evaluate(query, t)
+        state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
+        return state, query, y, noiseless, info
+
+    def step(carry: tuple[BoxRun, Array]) -> tuple[BoxRun, Array]:
+        run, _ = carry
+        t = run.t
+        state, query, y, noiseless, info = one_round(run.state, t)
+
+        def record(old: Array, new: Array) -> Array:
+            return write(old, new.astype(old.dtype), t, query.size)
+
+        every = jax.tree.map(lambda new: jnp.broadcast_to(new, query.mask.shape + new.shape), info)
+        run = run.replace(
+            x=record(run.x, query.x),
+            y=record(run.y, y),
+            value=record(run.value, noiseless),
+            info=jax.tree.map(record, run.info, every),
+            state=state,
+            t=t + query.size,
+        )
+        return run, query.size == 0
+
+    state, zero = optimizer.init(box, roots.init, horizon), jnp.zeros((), jnp.int32)
+    _, query, _, _, info = jax.eval_shape(one_round, state, zero)
+    numbers = jnp.full(horizon, jnp.nan, query.x.dtype)
+    start = BoxRun(
+        x=jnp.zeros((horizon, query.x.shape[1]), query.x.dtype),
+        y=numbers,
+        value=numbers,
+        best=numbers,
+        info=jax.tree.map(lambda leaf: jnp.zeros((horizon, *leaf.shape), leaf.dtype), info),
+        state=state,
+        t=zero,
+    )
+    start_and_go = (start, jnp.zeros((), bool))
+    run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, start_and_go)
+    observed = jnp.where(jnp.isfinite(run.y), run.y, -jnp.inf)
+    return run.replace(best=lax.cummax(observed))
+
+
+_one = partial(jax.jit, static_argnames="horizon")(rollout_box)
+
+
+@partial(jax.jit, static_argnames="horizon")
+def _together(optimizer: Any, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
+    return jax.vmap(lambda key: rollout_box(optimizer, objective, box, key, horizon))(keys)
+
+
+def _spread(optimizer: Any, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
+    """One program, a run at a time on each core."""
+
+    def one(key: PRNGKey) -> BoxRun:
+        return jax.block_until_ready(_one(optimizer, objective, box, key, horizon))
+
+    first = one(keys[0])  # compiles
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = [first, *pool.map(one, keys[1:])]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
+
+
+def run_box(
+    optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int, strategy: str | None = None
+) -> BoxRun:
+    """A compiled run, or, for keys [S], one for each.
+
+    objective(x [d], key) -> y [] is a pure function or a callable pytree such as a test function of `problems`. strategy,
+    for several keys: "vmap" runs them in one program (the default on an accelerator); "threads" spreads them over the cores
+    (the default on a CPU, where batched products of small matrices are slow). Raises ValueError on static mistakes, and
+    RuntimeError for an optimiser that asks for nothing before the horizon.
+    """
+    check_horizon(horizon)
+    box = checked_box(box)
+    if strategy not in (None, "vmap", "threads"):
+        raise ValueError(f'strategy must be "vmap", "threads" or None; {strategy!r} was given.')
+    several = getattr(key, "ndim", 0) > 0 and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    key = check_keys(key, 1 if several else 0, "run_box takes a key or a vector of keys")
+    if several and len(key) == 0:
+        raise ValueError("run_box takes at least one key; an empty vector of keys was given.")
+    if not callable(objective):
+        raise ValueError(f"the objective must be a function of a point and a key; {objective!r} was given.")
+    if jax.tree_util.all_leaves([objective]):  # a plain function is no argument for jit: it goes in as static
+        objective = jax.tree_util.Partial(objective)
+    optimizer.init(box, jax.random.key(0), horizon)  # static mistakes are said outside of jit
+    vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
+    made = _one if not several else _together if vmapped else _spread
+    run = made(optimizer, objective, box, key, horizon)
+    if not is_traced(run.t) and int(jnp.min(run.t)) < horizon:
+        raise RuntimeError(
+            f"the run stopped after {int(jnp.min(run.t))} of {horizon} evaluations: the optimiser asked for no point."
+        )
+    return run

@@ -1,0 +1,7 @@
+"""Runs in files.
+
+saved           the format of a file, and its atomic write
+lock            one writer to a file
+describe        what a file belongs to, by value; `describe_code` for functions and classes
+resume          whether a run may go on from a file
+"""

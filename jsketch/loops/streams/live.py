@@ -1,0 +1,251 @@
+"""A live stream on the host: one example in, one prediction out, and a file that goes on in another process.
+
+The one mutable object of the package, for the edge where examples arrive one at a time. The numbers are those of
+`prequential` with the same key on the same examples.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import serialization
+from jax import Array
+
+from jsketch import checks
+from jsketch.loops.inputs import check_keys, check_stream
+from jsketch.loops.saving import saved
+from jsketch.loops.saving.describe import describe, differences
+from jsketch.loops.streams.prequential import prequential, warn_of_diverged
+from jsketch.loops.streams.stream import Forecasts
+from jsketch.online.step import look, look_at_all, step
+from jsketch.precision import in_dtype
+from jsketch.types import ForecastInfo, PRNGKey
+
+ROWS = 1024  # predicted together
+
+_start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
+_look = jax.jit(lambda forecaster, state, x, key, t: look(forecaster, state, x, jax.random.fold_in(key, t)))
+_look_at_all = jax.jit(
+    lambda forecaster, state, xs, key, t: look_at_all(forecaster, state, xs, jax.random.fold_in(key, t))
+)
+# the state's memory is taken over: copying a large one costs ten times the update
+_step = jax.jit(
+    lambda forecaster, state, x, y, key, t: step(forecaster, state, x, y, jax.random.fold_in(key, t)),
+    donate_argnums=1,
+)
+
+
+def compiled_programs() -> int:
+    """Programs that live streams have compiled in this process: one for each of their methods, and for each capacity."""
+    return sum(f._cache_size() for f in (_start, _look, _look_at_all, _step))
+
+
+class Live:
+    """A forecaster and all that it has learned from `received` examples of d = `inputs` numbers.
+
+    `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep. Methods raise ValueError,
+    and change nothing, for an example of another shape, what is not a real number, a missing or infinite input, or an
+    infinite label. After a FloatingPointError of `learn` or `predict_learn` there is no state to go on from: all of them
+    raise it again, and a file saved before is not written over.
+    """
+
+    def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: Any = float):
+        """Nothing seen. Raises ValueError on static mistakes, and for float64 numbers where jax has none."""
+        if not checks.is_integer(inputs, 1):
+            raise ValueError(f"inputs counts the numbers of an example, at least 1; {inputs!r} was given.")
+        self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
+        self._broken = ""  # why the state is of no use
+        self.dtype = _floating(dtype)
+        self._typed = in_dtype(forecaster, self.dtype)
+        self._key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
+        init_key, self._stream_key = jax.random.split(self._key)
+        example = jnp.zeros(self.inputs, self.dtype)
+        forecaster.init(example, init_key)  # static mistakes are said outside of jit
+        # the square of the longest example of which the rounding was looked at; infinite when it was warned of
+        self._looked_at = np.inf if _warned_of(forecaster, example) else 0.0
+        self.state = _start(self._typed, example, init_key)
+
+    def predict(self, x: Any) -> float:
+        """The prediction at x [d]. Nothing is learned; a state without room for x grows, as it would to learn it. Raises
+        FloatingPointError when it is not finite."""
+        x = self._example(x)
+        self._check_state()
+        while True:
+            prediction, overflow = _look(self._typed, self.state, x, self._stream_key, self.received)
+            if not overflow:
+                break
+            self.state = self._typed.grow(self.state)
+        return self._finite(float(prediction))
+
+    def learn(self, x: Any, y: float) -> ForecastInfo:
+        """Learns label y at x [d]. NaN for a missing label: the example counts, nothing is learned. Raises
+        FloatingPointError when the state is no longer finite."""
+        return self._advance(self._example(x), self._label(y))[1]
+
+    def predict_learn(self, x: Any, y: float) -> float:
+        """`predict`, then `learn`, in one program: for streams whose label is at hand."""
+        return self._finite(self._advance(self._example(x), self._label(y))[0])
+
+    def predict_many(self, xs: Any) -> np.ndarray:
+        """`predict` at every row of xs [n,d], all from the present state: [n]."""
+        xs = self._examples(xs, np.zeros(np.shape(xs)[:1]))[0]
+        self._check_state()
+        rows = [self._predict_rows(xs[begin : begin + ROWS]) for begin in range(0, len(xs), ROWS)]
+        return self._finite(np.concatenate(rows))
+
+    def learn_many(self, xs: Any, ys: Any) -> Forecasts:
+        """Learns ys [n] at xs [n,d] in order, in exact blocks where the forecaster has them. Returns what happened: the
+        predictions are made one by one, each before its label. Compiled once for every n. Where it raises
+        FloatingPointError, nothing of them was learned."""
+        xs, ys = self._examples(xs, ys)
+        self._check_state()
+        forecasts, self.state = prequential(
+            self.forecaster, xs, ys, self._key, state=self.state, first=self.received
+        )
+        self.received += len(xs)
+        return forecasts
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything to one file, whole or not at all: a line of JSON that says what it is, then the numbers."""
+        self._check_state()
+        header = dict(
+            forecaster=describe(self.forecaster),
+            inputs=self.inputs,
+            dtype=self.dtype.name,
+            received=self.received,
+            key=np.asarray(jax.random.key_data(self._key)).tolist(),
+            key_kind=str(jax.random.key_impl(self._key)),
+        )
+        saved.write(path, saved.STREAM, header, serialization.to_bytes(self.state))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], forecaster: Any) -> Live:
+        """The stream of a file, to go on with. Raises ValueError, naming every difference, when it was saved with another
+        forecaster, and for a file that is damaged or something else."""
+        header, body = saved.read(path, saved.STREAM)
+        changed = differences(header["forecaster"], json.loads(json.dumps(describe(forecaster))))
+        if changed:
+            raise ValueError(f"{path} was saved with another forecaster: {'; '.join(changed)}.")
+        key = jax.random.wrap_key_data(jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"])
+        live = cls(forecaster, header["inputs"], key, header["dtype"])
+        try:
+            state = serialization.from_bytes(live.state, body)
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"{path} holds the state of another version of this forecaster: {error}"
+            ) from error
+        live.state = jax.tree.map(jnp.asarray, state)
+        live.received = header["received"]
+        return live
+
+    def _advance(self, x: np.ndarray, y: np.ndarray) -> tuple[float, ForecastInfo]:
+        self._check_state()
+        while True:
+            self.state, prediction, info = _step(
+                self._typed, self.state, x, y, self._stream_key, self.received
+            )
+            if not info.overflow:
+                break
+            self.state = self._typed.grow(self.state)
+        if info.nonfinite:
+            self._broken = (
+                f"the state is no longer finite after example {self.received}: go on from a saved file, in float64 or with a"
+                " larger regularization."
+            )
+        self._check_state()
+        self.received += 1
+        if hasattr(info, "diverged"):
+            warn_of_diverged(info.diverged)
+        return float(prediction), info
+
+    def _check_state(self) -> None:
+        if self._broken:
+            raise FloatingPointError(self._broken)
+
+    def _finite(self, predictions: Any) -> Any:
+        if not np.isfinite(predictions).all():
+            raise FloatingPointError(
+                f"a prediction after {self.received} examples is not finite: the numbers of the state are too large. Try"
+                " float64 or a larger regularization."
+            )
+        return predictions
+
+    def _predict_rows(self, xs: np.ndarray) -> np.ndarray:
+        # rows are filled up to a power of two, so that few numbers of rows are ever compiled
+        filled = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
+        while True:
+            predictions, overflow = _look_at_all(
+                self._typed, self.state, filled, self._stream_key, self.received
+            )
+            if not overflow:
+                return np.asarray(predictions)[: len(xs)]
+            self.state = self._typed.grow(self.state)
+
+    def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
+        xs, ys = check_stream(xs, ys, self.dtype)
+        if np.isinf(ys).any():
+            raise ValueError(f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing one.")
+        if xs.shape[1] != self.inputs:
+            raise ValueError(
+                f"an example of this stream is a vector of {self.inputs} numbers; these have {xs.shape[1]}."
+            )
+        return np.asarray(xs), np.asarray(ys)
+
+    def _example(self, x: Any) -> np.ndarray:
+        numbers = self._number(x, f"the {self.inputs} numbers of an example")
+        if numbers.shape != (self.inputs,):
+            raise ValueError(
+                f"an example of this stream is a vector of {self.inputs} numbers; its shape is {numbers.shape}."
+            )
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not: {x!r}."
+            )
+        checks.inputs_of(self.forecaster, numbers[None])
+        self._check_rounding(numbers)
+        return numbers
+
+    def _check_rounding(self, x: np.ndarray) -> None:
+        """Warns once of what rounding does to examples as large as x [d]; only one twice as long is looked at again."""
+        with np.errstate(over="ignore"):
+            square = float(x @ x)
+        if square > 4 * self._looked_at:
+            warned = hasattr(self.forecaster, "check_rounding") and self.forecaster.check_rounding(x)
+            self._looked_at = np.inf if warned else square
+
+    def _label(self, y: Any) -> np.ndarray:
+        label = self._number(y, "labels")
+        if label.shape != () or np.isinf(label):
+            raise ValueError(f"a label is one finite number, or NaN for a missing one; {y!r} was given.")
+        return label
+
+    def _number(self, value: Any, name: str) -> np.ndarray:
+        array = np.asarray(value)
+        if array.dtype == self.dtype:
+            return array
+        with np.errstate(over="ignore"):  # becomes infinite, which is refused
+            return np.asarray(checks.real(name, array)).astype(self.dtype)
+
+
+def _warned_of(forecaster: Any, x: Array) -> bool:
+    """Whether `init` has warned of the rounding of an example x [d]."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return hasattr(forecaster, "check_rounding") and bool(forecaster.check_rounding(x))
+
+
+def _floating(dtype: Any) -> np.dtype:
+    wanted = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
+    if not jnp.issubdtype(wanted, jnp.floating):
+        raise ValueError(f"dtype must be a floating point type; {dtype!r} was given.")
+    if jax.dtypes.canonicalize_dtype(wanted) != wanted:
+        raise ValueError(
+            f'a stream of {wanted.name} numbers needs jax.config.update("jax_enable_x64", True) before anything else.'
+        )
+    return wanted

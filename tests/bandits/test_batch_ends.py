@@ -1,0 +1,122 @@
+"""Where a batch ends, to the last digit, and the exact zeros of a dictionary: what mutations of the core once survived."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from small_problems import ARMS, ASK, Problem, near
+
+from jsketch.bandits.core import adaptive_batch, widths
+from jsketch.linalg import matmul
+from jsketch.posterior import ridge
+from jsketch.sketch import dictionary as dictionaries
+
+READ = jax.jit(lambda kernel, state, x: matmul(kernel.gram(x, state.nystrom.points), state.whitened_root))
+
+
+@functools.partial(jax.jit, static_argnums=5)
+def LOCAL(state, kernel, lam, arms, size, guaranteed):
+    """Local bounds [A] of a batch whose global bound says nothing about any arm."""
+    rule = adaptive_batch.Rule(ratio=2.0, local=True, strict=True, guaranteed=guaranteed, lazy=True)
+    unknown = jnp.full_like(state.mean, jnp.inf)
+    batch = adaptive_batch.Batch(
+        arms, size, state.mean, state.whitened_root, state.mean, unknown, state.mean[0], size > 0
+    )
+    return adaptive_batch._local_bounds(state, kernel, lam, rule, batch)
+
+
+OF_ARMS = jax.jit(dictionaries.of_arms, static_argnums=1)
+
+
+def batch_of(p, ratio, **options):
+    """The picks at a width that does not depend on C, so that C decides on the end only."""
+    bandit, state = p.state(norm_bound=1.0, max_batch=60, ratio=ratio, width=widths.bayesian, **options)
+    query = ASK(bandit, state)
+    return np.asarray(query.index)[np.asarray(query.mask)]
+
+
+def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
+    """After each pick: the global bound, or the local one, which never exceeds it (the largest over the arms)."""
+    _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
+    variance = np.diag(full)
+    if local is None:
+        return 1 + np.cumsum(variance[batch])
+    squares = np.square(full[batch]).cumsum(0)
+    if local == "guaranteed":
+        squares = np.maximum(squares, np.square(embedded[batch]).cumsum(0))
+    return over_arms(1 + squares / variance)
+
+
+@pytest.mark.parametrize("local", [None, "full", "guaranteed"])
+def test_a_batch_ends_with_the_very_pick_that_takes_its_bound_over_c(local):
+    """C a millionth below the bound after a pick: the last. C a millionth above: one more."""
+    options = {} if local is None else dict(rule="global_local", local_statistic=local)
+    ends = 0
+    for seed in range(12):
+        p = Problem(seed)
+        batch = batch_of(p, 40.0, **options)
+        bounds = bounds_of(p, batch, local)
+        for pick in range(min(len(batch) - 1, 6)):
+            if bounds[pick + 1] < bounds[pick] * 1.001:
+                continue  # the next pick may not be told from this one
+            np.testing.assert_array_equal(
+                batch_of(p, bounds[pick] * (1 - 1e-6), **options), batch[: pick + 1]
+            )
+            np.testing.assert_array_equal(
+                batch_of(p, bounds[pick] * (1 + 1e-6), **options), batch[: pick + 2]
+            )
+            ends += bounds[pick] < 50  # where a millionth is less than 1e-4
+    assert ends >= 10
+
+
+def test_local_bounds_of_all_arms_are_lemma_3s():
+    """1 + sum_s k~(x, x_s)^2 / sigma~^2(x) for any picks; `guaranteed` has the larger of the sums with k~ and with e."""
+    differ = 0
+    for seed in range(16):
+        p = Problem(seed)
+        _, state = p.state()
+        picks = np.random.default_rng(seed).integers(0, ARMS, 7)
+        arms = np.append(picks, [0, 0, 0])  # free slots
+        for guaranteed in (False, True):
+            bounds = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
+            near(
+                LOCAL(state, p.kernel, p.lam, jnp.asarray(arms, jnp.int32), jnp.asarray(7), guaranteed),
+                bounds,
+            )
+        differ += (bounds > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
+    assert differ >= 1
+
+
+def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
+    """At lam = 1e-9 what rounding leaves of its residual is a millionth of a variance of 1."""
+    for seed in range(5):
+        p = Problem(seed)
+        p.lam = 1e-9
+        p.counts[p.keep] += 1
+        _, state = p.state()
+        u = np.asarray(READ(p.kernel, state, p.x))[p.keep]
+        np.testing.assert_allclose(np.asarray(state.variance)[p.keep], np.square(u).sum(1), rtol=1e-11)
+
+
+def test_a_dictionary_may_fill_its_capacity():
+    keep = jnp.arange(12) % 3 == 0
+    for capacity, overflow in ((4, False), (3, True)):
+        dictionary, found = OF_ARMS(keep, capacity)
+        assert bool(found) == overflow and int(dictionary.size) == min(4, capacity)
+
+
+def test_hallucinated_pulls_are_pulls():
+    """P after five of them is (I + sum_s u_s u_s^T)^-1."""
+
+    @jax.jit
+    def after(points):
+        precision = jnp.eye(6)
+        for u in points:
+            precision = ridge.hallucinate(precision, *ridge.pull(precision, u))
+        return precision
+
+    points = np.random.default_rng(0).standard_normal((5, 6))
+    np.testing.assert_allclose(after(points), np.linalg.inv(np.eye(6) + points.T @ points), atol=1e-12)

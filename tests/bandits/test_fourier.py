@@ -1,0 +1,181 @@
+"""Fourier features, and the bandits on them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import problem
+
+from jsketch import Query, kernels, loops
+from jsketch.bandits import GPUCB
+from jsketch.bandits.fourier import FourierTS, FourierUCB
+from jsketch.linalg import matmul
+from jsketch.loops.arms.rollout import start
+from jsketch.posterior import exact, ridge
+from jsketch.sketch import fourier
+from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
+from jsketch.sketch.sincos import cos_sin
+
+KEY = jax.random.key(0)
+HORIZON, LAM = 30, 0.05
+KERNEL = kernels.Gaussian(0.5)
+COMMON = dict(kernel=KERNEL, regularization=LAM, noise_std=0.2, norm_bound=1.0, delta=0.1)
+BANDITS = {
+    "random": FourierUCB(**COMMON, features=RandomFourier(20)),
+    "quadrature": FourierUCB(**COMMON, features=QuadratureFourier(6)),
+    "ts": FourierTS(**COMMON, features=QuadratureFourier(6)),
+}
+each = pytest.mark.parametrize("name", BANDITS)
+rollout = jax.jit(loops.rollout, static_argnames="horizon")
+tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        kernels.Gaussian(0.4),
+        kernels.Gaussian(jnp.array([0.3, 1.0])),
+        kernels.Matern(0.6, nu=0.5),
+        kernels.Matern(0.6, nu=1.5),
+        kernels.Matern(0.6, nu=2.5),
+    ],
+)
+def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
+    """Over 2,000 seeds: the mean within 4 standard errors of the kernel, the mean square within 25% of (1 + k(2 delta)
+    - 2 k^2) / (2 count), the variance of cos(omega.delta) over count."""
+    x = jax.random.uniform(KEY, (8, 2))
+    maps = RandomFourier(16)
+
+    def gram(key):
+        z = fourier.features(maps.draw(kernel, 2, key, x.dtype), x)
+        return matmul(z, z.T)
+
+    found = np.asarray(jax.jit(jax.vmap(gram))(jax.random.split(KEY, 2000)))
+    truth, doubled = np.asarray(kernel.gram(x, x)), np.asarray(kernel.gram(2 * x, 2 * x))
+    variance = (1 + doubled - 2 * truth**2) / 2 / 16
+    np.testing.assert_allclose(np.diagonal(found, axis1=1, axis2=2), 1, rtol=1e-12)
+    assert (np.abs(found.mean(0) - truth) <= 4 * np.sqrt(variance / 2000) + 1e-12).all()
+    off = ~np.eye(8, dtype=bool)
+    np.testing.assert_allclose(found.var(0)[off], variance[off], rtol=0.25)
+
+
+@pytest.mark.parametrize(("nodes", "lengthscale"), [(1, 1.0), (5, 1.0), (6, 1.0), (12, 0.5), (13, 1.0)])
+def test_quadrature_keeps_its_bound(nodes, lengthscale):
+    x = jax.random.uniform(KEY, (30, 2))
+    kernel = kernels.Gaussian(lengthscale)
+    drawn = QuadratureFourier(nodes).draw(kernel, 2, KEY, x.dtype)
+    assert drawn.weights.shape[0] == -(-(nodes**2) // 2)
+    z = fourier.features(drawn, x)
+    error = np.abs(matmul(z, z.T) - kernel.gram(x, x))
+    bound = fourier.quadrature_error(nodes, (x[:, None] - x[None]) / lengthscale)
+    assert (error <= np.asarray(bound) + 1e-13).all()
+
+
+def test_quadrature_is_exact_for_long_lengthscales():
+    """12 nodes per input reach 1e-12 at differences up to one lengthscale; 24 reach 1e-9 up to four."""
+    x = jnp.linspace(0, 1, 40)[:, None]
+    for nodes, lengthscale, tolerance in ((12, 1.0, 1e-12), (24, 0.25, 1e-9)):
+        kernel = kernels.Gaussian(lengthscale)
+        z = fourier.features(QuadratureFourier(nodes).draw(kernel, 1, KEY, x.dtype), x)
+        np.testing.assert_allclose(matmul(z, z.T), kernel.gram(x, x), atol=tolerance)
+
+
+def test_accurate_features_pick_as_the_kernel_does():
+    """UCB on 16 x 16 quadrature nodes and exact GP-UCB from the same first arm."""
+    oracle = rollout(GPUCB(**COMMON, capacity=HORIZON), problem(), KEY, HORIZON)
+    bandit = FourierUCB(**COMMON, features=QuadratureFourier(16))
+    progress = start(bandit, problem(), KEY, HORIZON)
+    progress = progress.replace(state=progress.state.replace(first_arm=oracle.trace.arm[0]))
+    run = rollout(bandit, problem(), KEY, HORIZON, progress)
+    np.testing.assert_array_equal(run.trace.arm, oracle.trace.arm)
+    np.testing.assert_allclose(run.state.posterior.variance, oracle.state.posterior.variance, rtol=1e-4)
+
+
+def told(bandit, arms, y):
+    state = bandit.init(problem().arms, KEY)
+    query = Query(jnp.asarray(arms, jnp.int32), jnp.ones(len(arms), bool))
+    return tell(bandit, state, query, jnp.asarray(y), KEY)[0]
+
+
+def test_few_random_features_starve():
+    """After 200 evaluations on the left half, 8 random frequencies think to know the right half; the exact GP does not."""
+    x = problem().arms.features
+    left = np.flatnonzero(np.asarray(x[:, 0]) < 0.5)
+    arms = np.resize(left, 200)
+    state = told(
+        FourierUCB(**COMMON | dict(kernel=kernels.Gaussian(0.1)), features=RandomFourier(8)),
+        arms,
+        np.zeros(200),
+    )
+    counts = jnp.asarray(np.bincount(arms, minlength=60), x.dtype)
+    dense = exact.dense(kernels.Gaussian(0.1), x, counts, jnp.zeros(60), LAM)
+    far = np.asarray(x[:, 0]) > 0.8
+    ratio = np.sqrt(np.asarray(state.posterior.variance) / np.asarray(dense.variance))[far]
+    assert ratio.max() < 0.6
+
+
+def test_thompson_samples_have_the_right_law():
+    """Mean and covariance of 4,000 draws of 12 arms, entry by entry within 4.5 standard errors of a fit from scratch."""
+    bandit = BANDITS["ts"].replace(scale=0.7)
+    arms, y = np.array([1, 3, 3, 3, 7, 20]), np.sin(np.arange(6))
+    state = told(bandit, arms, y)
+    draws = np.asarray(jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:12]))(jax.random.split(KEY, 4000)))
+    z = state.whitened * jnp.sqrt(LAM)
+    fitted = ridge.fit(matmul(z[arms].T, z[arms]), matmul(jnp.asarray(y), z[arms]), LAM)
+    u = matmul(z[:12], fitted.whiten)
+    width = float(bandit.confidence_width(state))
+    assert width == pytest.approx(0.7 * np.sqrt(LAM))
+    covariance, mean = np.asarray(matmul(u, u.T)) * width**2, np.asarray(ridge.mean(fitted, u))
+    variance = np.diag(covariance)
+    assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / 4000)).all()
+    error = np.sqrt((np.outer(variance, variance) + covariance**2) / 4000)
+    assert (np.abs(np.cov(draws.T) - covariance) < 4.5 * error).all()
+
+
+@each
+def test_runs_and_failed_evaluations(name):
+    bandit = BANDITS[name]
+    run = rollout(bandit, problem(), KEY, HORIZON)
+    assert int(run.t) == HORIZON and not bool(run.stopped)
+    assert int(run.trace.dictionary_size[-1]) == run.state.whitened.shape[1]
+    state = run.state.replace(domain=problem().arms)
+    query = bandit.ask(state, KEY)
+    for value, infinite in ((jnp.nan, False), (jnp.inf, True)):
+        after, info = tell(bandit, state, query, jnp.array([value]), KEY)
+        assert int(info.observed) == 0 and bool(info.nonfinite) == infinite
+        jax.tree.map(np.testing.assert_array_equal, after, state)
+
+
+@pytest.mark.parametrize("bandit", [FourierUCB, FourierTS])
+def test_mistakes(bandit):
+    for wrong, words in [
+        (dict(regularization=0.0), "regularization must be a finite number above 0"),
+        (dict(delta=0.0), "delta is a probability"),
+        (dict(scale=-1.0), "scale must be a finite number above 0"),
+        (dict(features=RandomFourier(0)), "count must be an integer of at least 1; 0"),
+        (dict(features=QuadratureFourier(0)), "nodes must be an integer of at least 1; 0"),
+        (dict(features=QuadratureFourier(400)), "make a grid of 160000 frequencies"),
+        (dict(features=RandomFourier(4), kernel=kernels.Linear()), "Gaussian and Matern kernels; Linear"),
+        (dict(features=QuadratureFourier(4), kernel=kernels.Matern()), "are for Gaussian kernels; Matern"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            bandit(**COMMON | wrong).init(problem().arms, KEY)
+
+
+def test_cosines_and_sines():
+    random = np.random.default_rng(0)
+    phase = np.concatenate(
+        [random.normal(scale=scale, size=20_000) for scale in (1e-9, 1, 10, 1e5)]
+        + [np.arange(-40, 41) * np.pi / 4, [0.0, -0.0]]
+    )
+    cos, sin = jax.jit(cos_sin)(phase)
+    np.testing.assert_allclose(cos, np.cos(phase), rtol=0, atol=2.3e-16)
+    np.testing.assert_allclose(sin, np.sin(phase), rtol=1e-15, atol=2.3e-16)
+    # the rounding of the phase is what is left of far ones; no digits are left of 1e18
+    far = random.uniform(1e7, 1e12, 1000)
+    np.testing.assert_allclose(cos_sin(jnp.asarray(far))[0], np.cos(far), atol=1e12 * 2.3e-16)
+    beyond = cos_sin(jnp.array([1e18, -1e300, np.inf, np.nan]))
+    assert np.abs(np.array(beyond)[:, :2]).max() <= 1 and np.isnan(np.array(beyond)[:, 2:]).all()
+    slope = jax.grad(lambda p: cos_sin(p)[0])(2.0)
+    assert slope == pytest.approx(-np.sin(2.0), abs=1e-14)
+    assert cos_sin(jnp.zeros(3, jnp.float32))[0].dtype == jnp.float32

@@ -1,0 +1,224 @@
+"""Conformance: every array of every vector, from the BBKB authors' implementation, through the public API.
+
+Tolerances are those of the vectors' README: 1e-5 of the range of an array, 1e-6 for means and scores. Two small vectors are
+in tests/golden; all of them run where the folder `../shared/golden` (or JSKETCH_GOLDEN) exists.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import Arms, kernels
+from jsketch.bandits import BBKB, BKB, widths
+from jsketch.posterior import ridge
+from jsketch.sketch import nystrom
+
+HERE = Path(__file__).parents[1]
+ASKED = os.environ.get("JSKETCH_GOLDEN")
+KEY = jax.random.key(0)
+
+
+# every vector compiles its own shapes; these are like others
+SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
+
+
+def vectors(asked=ASKED):
+    """The vectors of this folder and those of the one that was asked for, `asked`, or lies beside the repository.
+
+    A file with the bytes of one that is there already is the same vector, whatever its name. Of a folder that was asked for
+    all run, and one without vectors is an error.
+    """
+    folder = Path(asked or HERE.parents[1] / "shared" / "golden")
+    own = sorted((HERE / "golden").glob("*.npz"))
+    known = {path.read_bytes() for path in own}
+    others = [path for path in sorted(folder.glob("*.npz")) if path.read_bytes() not in known]
+    if asked and not any(folder.glob("*.npz")):
+        raise FileNotFoundError(f"JSKETCH_GOLDEN names {folder}, which holds no vectors (*.npz).")
+    found = [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked))
+        for path in own
+    ]
+    for path in others:
+        name = f"{path.stem} of {folder.name}" if path.name in {o.name for o in own} else path.stem
+        found.append(
+            pytest.param(path, id=name, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked))
+        )
+    if not folder.is_dir():
+        found.append(pytest.param(None, id="shared", marks=pytest.mark.skip(f"no folder {folder.name}")))
+    return found
+
+
+def close(actual, desired, share):
+    desired = np.asarray(desired, float)
+    scale = np.ptp(desired) if desired.size > 1 and np.ptp(desired) > 0 else np.abs(desired).max()
+    np.testing.assert_allclose(np.asarray(actual, float), desired, rtol=0, atol=share * scale)
+
+
+class Vector:
+    """One file, and the algorithms in the state that it describes."""
+
+    def __init__(self, path):
+        self.data = dict(np.load(path))
+        self.spec = spec = json.loads(str(self.data["spec"]))
+        kernel = spec["kernel"]
+        self.kernel = {
+            "rbf": lambda: kernels.Gaussian(kernel["lengthscale"]),
+            "matern": lambda: kernels.Matern(kernel["lengthscale"], nu=kernel["nu"]),
+            "linear": lambda: kernels.Linear(),
+        }[kernel["type"]]()
+        self.capacity = len(self.data["dictionary_index"]) + 5
+        self.common = dict(
+            kernel=self.kernel,
+            regularization=spec["lam"],
+            noise_std=np.sqrt(spec["noise_variance"]),
+            norm_bound=spec["norm_bound"],
+            delta=spec["delta"],
+            qbar=spec["qbar"],
+            capacity=self.capacity,
+        )
+
+        history = dict(pull_counts=self.data["pull_counts"], reward_sums=self.data["reward_sums"])
+        # BKB and BBKB share the state, so one serves all tests
+        self.state = BKB(**self.common).init(
+            Arms(jnp.asarray(self.data["arms"])), KEY, **history, dictionary=self.data["dictionary_index"]
+        )
+
+    def bbkb(self, rule, beta, **options):
+        return BBKB(
+            **self.common,
+            ratio=self.spec["ratio_threshold"],
+            rule=rule,
+            width=lambda *_: jnp.asarray(beta),
+            **options,
+        )
+
+    def batch(self, rule, **options):
+        bandit = self.bbkb(rule, self.data[f"{rule}_beta_before"], max_batch=400, **options)
+        query = jax.jit(bandit.ask)(self.state, KEY)
+        return np.asarray(query.index)[np.asarray(query.mask)]
+
+
+@pytest.fixture(scope="module", params=vectors())
+def vector(request):
+    return Vector(request.param)
+
+
+def test_no_vector_is_left_out_for_its_name(tmp_path):
+    """Other vectors under the names of ours are run, and all of those that were asked for."""
+    own = sorted((HERE / "golden").glob("*.npz"))
+    (tmp_path / "again.npz").write_bytes(own[0].read_bytes())
+    for path in own:
+        (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
+    found = vectors(str(tmp_path))
+    assert [param.values[0] for param in found] == [*own, *(tmp_path / path.name for path in own)]
+    assert len({param.id for param in found}) == len(found)
+    assert not [param for param in found if param.marks]
+    with pytest.raises(FileNotFoundError, match="JSKETCH_GOLDEN names .* no vectors"):
+        vectors(str(tmp_path / "nothing"))
+
+
+def test_inputs_are_consistent(vector):
+    d = vector.data
+    counts = np.bincount(d["pulled_index"], minlength=len(d["arms"]))
+    np.testing.assert_array_equal(counts, d["pull_counts"])
+    np.testing.assert_allclose(
+        np.bincount(d["pulled_index"], d["pulled_reward"], len(d["arms"])), d["reward_sums"]
+    )
+
+
+def test_posterior_and_bkb(vector):
+    d = vector.data
+    bandit = BKB(**vector.common)
+    state = vector.state
+    close(state.mean, d["posterior_mean"], 1e-6)
+    close(state.variance, d["posterior_variance"], 1e-5)
+    if "posterior_variance_60_digits" in d:
+        close(state.variance, d["posterior_variance_60_digits"], 1e-5)
+    close(bandit.confidence_width(state), d["beta_bkb"], 1e-6)
+    close(bandit.scores(state), d["bkb_ucb"], 1e-6)
+    assert int(bandit.ask(state, KEY).index[0]) == d["bkb_choice"]
+    assert int((jnp.abs(state.nystrom.root).sum(0) > 0).sum()) == d["embedding_rank"]
+
+
+def features(vector, state):
+    x = state.domain.features
+    z = nystrom.features(state.nystrom, vector.kernel, x)
+    u = vector.kernel.gram(x, state.nystrom.points) @ state.whitened_root
+    return np.asarray(z), np.asarray(u)
+
+
+def covariance(vector, state, rows):
+    z, u = features(vector, state)
+    gram = np.asarray(vector.kernel.gram(state.domain.features[rows], state.domain.features))
+    return (gram - z[rows] @ z.T) / vector.spec["lam"] + u[rows] @ u.T
+
+
+def test_covariance(vector):
+    state = vector.state
+    close(covariance(vector, state, np.arange(8)), vector.data["posterior_covariance"], 1e-5)
+
+
+def test_batches_of_both_rules(vector):
+    d = vector.data
+    np.testing.assert_array_equal(vector.batch("global"), d["global_batch"])
+    np.testing.assert_array_equal(vector.batch("global_local"), d["global_local_batch_strict"])
+    np.testing.assert_array_equal(vector.batch("global_local", strict=False), d["global_local_batch"])
+    np.testing.assert_array_equal(vector.batch("global_local", lazy=False), d["global_local_batch_strict"])
+
+
+def test_ratio_bounds(vector):
+    d, c = vector.data, vector.spec["ratio_threshold"]
+    state = vector.state
+    batch = d["global_local_batch"]
+    global_bounds = 1 + np.cumsum(np.asarray(state.variance)[batch])
+    squared = np.square(covariance(vector, state, batch)) / np.asarray(state.variance)
+    local_bounds = 1 + np.cumsum(squared, 0).max(1)
+    close(global_bounds, d["global_ratio_bounds"], 1e-5)
+    close(local_bounds, d["local_ratio_bounds"], 1e-5)
+    close(local_bounds[-1], d["global_local_ratio_bound_max"], 1e-5)
+    close(global_bounds[len(d["global_batch"]) - 1], d["global_ratio_bound"], 1e-5)
+    both = np.flatnonzero((global_bounds > c) & (local_bounds > c))
+    assert len(d["global_local_batch_strict"]) == both[0] + 1
+
+
+@pytest.mark.parametrize("rule", ["global", "global_local"])
+def test_widths(vector, rule):
+    d, name = vector.data, rule
+    bandit = BBKB(**vector.common, ratio=vector.spec["ratio_threshold"], rule=rule)
+    state = vector.state
+    before = jnp.asarray(d[f"{name}_logdet_before"])
+    increment = jnp.log1p(state.variance[d[f"{name}_batch"]]).sum()
+    close(before + increment, d[f"{name}_logdet_after"], 1e-5)
+    close(increment, d[f"{name}_logdet_after"] - d[f"{name}_logdet_before"], 1e-4)
+    confidence = widths.Confidence(
+        bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta, bandit.ratio
+    )
+    evidence = state.evidence.replace(information=before + increment)
+    close(widths.bbkb_code(evidence, confidence), d[f"{name}_beta_after"], 1e-6)
+    # before the first batch the authors' width is BKB's
+    close(widths.bkb_code(state.evidence, confidence), d[f"{name}_beta_before"], 1e-6)
+
+
+@pytest.mark.parametrize("rule", ["global", "global_local"])
+def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
+    """Their stored scores are stale where an arm never came into question; THEORY 5.7 tells their threshold."""
+    d, lam = vector.data, vector.spec["lam"]
+    state = vector.state
+    _, u = features(vector, state)
+    mean, beta = np.asarray(state.mean), float(d[f"{rule}_beta_before"])
+    residual = np.asarray(state.residual) / lam
+    scores = mean + beta * np.sqrt(np.asarray(state.variance))
+    precision = jnp.eye(u.shape[1])
+    for arm in d[f"{rule}_batch"]:
+        direction, e = ridge.pull(precision, jnp.asarray(u[arm]))
+        precision = ridge.hallucinate(precision, direction, e)
+        scores[arm] = mean[arm] + beta * np.sqrt(u[arm] @ np.asarray(precision) @ u[arm])
+        asked = scores >= scores[arm]
+        embedded = np.einsum("ij,jk,ik->i", u[asked], np.asarray(precision), u[asked])
+        scores[asked] = mean[asked] + beta * np.sqrt(residual[asked] + embedded)
+    close(scores, d[f"{rule}_ucb_after_batch"], 1e-6)

@@ -1,0 +1,216 @@
+"""SOFUL and CBRAP, and the sketches that they stand on."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import problem
+
+from jsketch import Arms, Query, kernels, loops, problems
+from jsketch.bandits import GPUCB
+from jsketch.bandits.core import features
+from jsketch.bandits.linear_sketches import CBRAP, SOFUL
+from jsketch.linalg import matmul
+from jsketch.loops.arms.rollout import start
+from jsketch.posterior import features as posteriors
+from jsketch.posterior import ridge
+from jsketch.sketch import projection
+
+KEY = jax.random.key(0)
+HORIZON, LAM, INPUTS = 30, 0.05, 6
+COMMON = dict(regularization=LAM, noise_std=0.1, norm_bound=1.0, delta=0.1)
+FORMS = {
+    "soful": SOFUL(**COMMON, size=3),
+    "soful_paper": SOFUL(**COMMON, size=3, width="paper"),
+    "soful_ts": SOFUL(**COMMON, size=3, form="ts"),
+    "cbrap": CBRAP(**COMMON, size=3),
+}
+each = pytest.mark.parametrize("name", FORMS)
+rollout = jax.jit(loops.rollout, static_argnames="horizon")
+tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+
+
+@cache
+def linear_problem():
+    """[50, 6] with rewards linear in them."""
+    x = jax.random.normal(jax.random.key(1), (50, INPUTS)) / 3
+    return problems.finite_arms(x, x @ jax.random.normal(jax.random.key(2), (INPUTS,)), 0.1)
+
+
+@cache
+def run_of(name):
+    return rollout(FORMS[name], linear_problem(), KEY, HORIZON)
+
+
+def one(arm):
+    return Query(jnp.asarray([arm], jnp.int32), jnp.ones(1, bool))
+
+
+def sketched(points, size):
+    empty = projection.empty(size, points.shape[1], points.dtype)
+    return jax.lax.scan(lambda s, x: (projection.append(s, x), None), empty, points)[0]
+
+
+@pytest.mark.parametrize("size", [1, 4, 9, 12])
+def test_frequent_directions_keep_their_guarantee(size):
+    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) for every k, on 20 matrices with decaying spectra."""
+    scales = 0.8 ** np.arange(9)
+    points = np.random.default_rng(0).standard_normal((20, 40, 9)) * scales
+    found = jax.jit(jax.vmap(lambda p: sketched(p, size)))(jnp.asarray(points))
+    for a, directions, energies, shrunk in zip(
+        points, found.directions, found.energies, found.shrunk, strict=True
+    ):
+        gap = np.linalg.eigvalsh(a.T @ a - (directions.T * energies) @ directions)
+        assert gap.min() > -1e-10 and gap.max() <= float(shrunk) + 1e-10
+        squares = np.linalg.svd(a, compute_uv=False) ** 2
+        for k in range(min(size + 1, 9)):
+            assert float(shrunk) <= squares[k:].sum() / (size + 1 - k) + 1e-10
+        used = np.asarray(energies) > 0
+        np.testing.assert_allclose(directions @ directions.T, np.diag(used.astype(float)), atol=1e-10)
+    assert bool((found.shrunk == 0).all()) == (size >= 9)
+
+
+def test_frequent_directions_read_as_dense_matrices():
+    points = jax.random.normal(KEY, (12, 5))
+    sketch = sketched(points, 3)
+    dense = np.asarray(LAM * np.eye(5) + (sketch.directions.T * sketch.energies) @ sketch.directions)
+    x = np.asarray(points[0])
+    np.testing.assert_allclose(projection.power(sketch, points[0], LAM, -1), np.linalg.solve(dense, x))
+    half = projection.power(sketch, projection.power(sketch, points[0], LAM, -0.5), LAM, -0.5)
+    np.testing.assert_allclose(half, np.linalg.solve(dense, x))
+    np.testing.assert_allclose(
+        projection.variance(sketch, points, LAM),
+        np.einsum("ni,ij,nj->n", points, np.linalg.inv(dense), points),
+    )
+    np.testing.assert_allclose(projection.logdet(sketch, LAM), np.linalg.slogdet(dense / LAM)[1], rtol=1e-10)
+
+
+def test_points_in_few_dimensions_are_kept_exactly_and_repeats_lose_nothing():
+    plane = jax.random.normal(KEY, (2, 7))
+    points = jnp.concatenate([jax.random.normal(jax.random.key(1), (200, 2)) @ plane, jnp.zeros((3, 7))])
+    sketch = sketched(points, 3)
+    np.testing.assert_allclose((sketch.directions.T * sketch.energies) @ sketch.directions, points.T @ points)
+    assert float(sketch.shrunk) == 0 and int((sketch.energies > 0).sum()) == 2
+
+
+@cache
+def linear_ucb():
+    """The oracle: exact GP-UCB with a linear kernel."""
+    return rollout(GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON), linear_problem(), KEY, HORIZON)
+
+
+def from_arm(bandit, state, first_arm):
+    """A run of `bandit` from `state` whose first arm is the oracle's."""
+    state = state.replace(first_arm=first_arm, domain=None)
+    progress = start(bandit, linear_problem(), KEY, HORIZON).replace(state=state)
+    return rollout(bandit, linear_problem(), KEY, HORIZON, progress)
+
+
+@pytest.mark.parametrize("size", [INPUTS, INPUTS + 3])
+def test_soful_with_room_for_all_directions_is_linear_ucb(size):
+    exact, bandit = linear_ucb(), SOFUL(**COMMON, size=size)
+    run = from_arm(bandit, bandit.init(linear_problem().arms, KEY), exact.trace.arm[0])
+    np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
+    np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
+
+
+def test_cbrap_with_a_rotation_is_linear_ucb():
+    exact, bandit = linear_ucb(), CBRAP(**COMMON, size=INPUTS)
+    arms = linear_problem().arms
+    rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
+    run = from_arm(
+        bandit, features.start(bandit, arms, KEY, matmul(arms.features, rotation)), exact.trace.arm[0]
+    )
+    np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
+    np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
+    # rank-one steps and a fit from scratch are two routes to the same numbers
+    counts = jnp.zeros(50).at[run.trace.arm].add(1)
+    sums = jnp.zeros(50).at[run.trace.arm].add(run.trace.reward)
+    z = run.state.whitened * jnp.sqrt(LAM)
+    fitted = ridge.fit(matmul(z.T * counts, z), matmul(sums, z), LAM)
+    u = matmul(z, fitted.whiten)
+    np.testing.assert_allclose(run.state.posterior.mean, ridge.mean(fitted, u), atol=1e-10)
+    np.testing.assert_allclose(run.state.posterior.variance, ridge.variance(u, jnp.zeros(50), LAM), rtol=1e-9)
+    np.testing.assert_allclose(run.state.posterior.logdet, fitted.logdet, rtol=1e-10)
+
+
+def test_gaussian_projections_keep_inner_products_on_average():
+    """Mean over 4,000 projections within 4 standard errors; an entry's variance is (|x|^2 |y|^2 + (x.y)^2)/m."""
+    x = jax.random.normal(KEY, (4, INPUTS))
+    drawn = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(jax.random.split(KEY, 4000))
+    gram = np.asarray(x @ x.T)
+    error = np.sqrt((np.outer(np.diag(gram), np.diag(gram)) + gram**2) / 3 / 4000)
+    assert (np.abs(np.einsum("sim,sjm->ij", drawn, drawn) / 4000 - gram) < 4 * error).all()
+
+
+def test_soful_samples_have_the_right_law():
+    """Mean and covariance of 4,000 draws of 8 arms, entry by entry within 4.5 standard errors."""
+    bandit = FORMS["soful_ts"].replace(scale=0.7)
+    state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
+    draws = np.asarray(jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:8]))(jax.random.split(KEY, 4000)))
+    x, s = np.asarray(linear_problem().arms.features[:8]), state.sketch
+    inverse = np.linalg.inv(LAM * np.eye(INPUTS) + (s.directions.T * s.energies) @ s.directions)
+    covariance = x @ inverse @ x.T * float(bandit.confidence_width(state)) ** 2
+    variance = np.diag(covariance)
+    assert (np.abs(draws.mean(0) - x @ inverse @ state.moment) < 4.5 * np.sqrt(variance / 4000)).all()
+    error = np.sqrt((np.outer(variance, variance) + covariance**2) / 4000)
+    assert (np.abs(np.cov(draws.T) - covariance) < 4.5 * error).all()
+
+
+@each
+def test_runs_and_failed_evaluations(name):
+    run = run_of(name)
+    assert int(run.t) == HORIZON and not bool(run.stopped) and int(run.trace.dictionary_size[-1]) == 3
+    state = run.state.replace(domain=linear_problem().arms)
+    for value, infinite in ((jnp.nan, False), (jnp.inf, True)):
+        told, info = tell(FORMS[name], state, one(4), jnp.array([value]), KEY)
+        assert int(info.observed) == 0 and bool(info.nonfinite) == infinite
+        jax.tree.map(np.testing.assert_array_equal, told, state)
+
+
+@each
+def test_a_batch_is_its_evaluations_one_by_one(name):
+    bandit = FORMS[name]
+    state = bandit.init(linear_problem().arms, KEY)
+    several = Query(jnp.array([3, 8, 3, 0], jnp.int32), jnp.array([True, True, True, False]))
+    y = jnp.array([0.5, jnp.nan, -0.2, 9.0])
+    together, info = tell(bandit, state, several, y, KEY)
+    for arm, reward in ((3, 0.5), (3, -0.2)):
+        state, _ = tell(bandit, state, one(arm), jnp.array([reward]), KEY)
+    assert int(info.observed) == 2 and int(info.batch_size) == 3
+    for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(state), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10)
+
+
+def test_the_papers_width():
+    """Theorem 1 of Kuzborskij et al. in NumPy, where the sketch has lost something."""
+    state = run_of("soful_paper").state
+    ratio = 1 + float(state.sketch.shrunk) / LAM
+    inside = 3 * np.log(1 + HORIZON * float(state.prior_variance) / (3 * LAM)) + 2 * np.log(10)
+    width = 0.1 * np.sqrt(inside + INPUTS * np.log(ratio)) * np.sqrt(ratio) + np.sqrt(LAM) * ratio
+    assert ratio > 2 and float(FORMS["soful_paper"].confidence_width(state)) == pytest.approx(width)
+
+
+@pytest.mark.parametrize("bandit", [SOFUL, CBRAP])
+def test_mistakes(bandit):
+    for wrong, words in [
+        (dict(size=0), "size must be an integer of at least 1; 0"),
+        (dict(regularization=0.0), "regularization must be a finite number above 0"),
+        (dict(delta=1.0), "delta is a probability"),
+        (dict(noise_std=-1.0), "noise_std must be a finite number, at least 0"),
+        (dict(scale=0.0), "scale must be a finite number above 0"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            bandit(**wrong).init(problem().arms, KEY)
+    with pytest.raises(ValueError, match="must be a matrix"):
+        bandit().init(Arms(jnp.ones(3)), KEY)
+
+
+def test_choices_of_soful():
+    with pytest.raises(ValueError, match="form must be one of"):
+        SOFUL(form="ei").init(problem().arms, KEY)
+    with pytest.raises(ValueError, match="width must be one of"):
+        SOFUL(width="tight").init(problem().arms, KEY)
+    assert posteriors.prior(jnp.ones((2, 3))).variance.tolist() == [3.0, 3.0]

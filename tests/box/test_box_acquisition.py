@@ -1,0 +1,158 @@
+"""Acquisition functions against integrals, and their maximisation against random search."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from jsketch.box import GPBandit, acquisition, history
+from jsketch.problems import boxes
+from jsketch.search import over_cube
+
+LEFT = -np.array([1e-3, 0.1, 0.9, 2.0, 4.999, 5.001, 8.0, 20.0, 38.0, 40.0, 300.0, 1e4, 1e8])
+RIGHT = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
+LOG_ROOT_2PI = np.log(2 * np.pi) / 2
+
+
+def laplace(t, power):
+    """The integral of s^power exp(-s^2/2 - t s) over s > 0, by quadrature in units where exp(-t s) is exp(-s)."""
+    scale = max(t, 1.0)
+    value, _ = quad(
+        lambda s: s**power * np.exp(-((s / scale) ** 2) / 2 - t / scale * s),
+        0,
+        60,
+        epsabs=0,
+        epsrel=1e-12,
+        limit=200,
+    )
+    return value / scale ** (power + 1)
+
+
+def log_cdf(z):
+    """log Phi(z) = log phi(z) + log of the integral of exp(-s^2/2 + z s), for z < 0."""
+    return norm.logcdf(z) if z >= 0 else -z * z / 2 - LOG_ROOT_2PI + np.log(laplace(-z, 0))
+
+
+def log_excess(z):
+    """log E (Z + z)_+: phi(z) times the integral of s exp(-s^2/2 + z s), for z < 0."""
+    if z >= 0:
+        return np.log(norm.pdf(z) + z * norm.cdf(z))
+    return -z * z / 2 - LOG_ROOT_2PI + np.log(laplace(-z, 1))
+
+
+def test_the_oracles_agree_with_closed_forms_where_these_are_exact():
+    for z in (-3.0, -1.0, -1e-3):
+        assert log_cdf(z) == pytest.approx(norm.logcdf(z), rel=1e-11)
+        assert log_excess(z) == pytest.approx(np.log(norm.pdf(z) + z * norm.cdf(z)), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("function", "oracle"),
+    [
+        (acquisition.log_expected_improvement, log_excess),
+        (acquisition.log_probability_of_improvement, log_cdf),
+    ],
+)
+def test_values_in_both_tails(function, oracle):
+    z = np.concatenate([LEFT, RIGHT])
+    found = jax.jit(function)(jnp.asarray(z), jnp.ones(len(z)), 0.0)
+    expected = [oracle(value) for value in z]
+    # a logarithm near zero has an absolute error
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+
+
+def test_gradients_in_both_tails():
+    """d log E(Z + z)_+ / dz = Phi / E and d log Phi / dz = phi / Phi: ratios of integrals for z < 0."""
+    slope = jax.jit(jax.vmap(jax.grad(lambda z: acquisition.log_expected_improvement(z, jnp.ones(()), 0.0))))
+    np.testing.assert_allclose(
+        slope(jnp.asarray(LEFT)), [laplace(-z, 0) / laplace(-z, 1) for z in LEFT], rtol=1e-10
+    )
+    expected = norm.cdf(RIGHT) / (norm.pdf(RIGHT) + RIGHT * norm.cdf(RIGHT))
+    np.testing.assert_allclose(slope(jnp.asarray(RIGHT)), expected, rtol=1e-11)
+    slope = jax.jit(jax.vmap(jax.grad(acquisition.log_normal_cdf)))
+    np.testing.assert_allclose(slope(jnp.asarray(LEFT)), [1 / laplace(-z, 0) for z in LEFT], rtol=1e-10)
+    expected = norm.pdf(RIGHT) / norm.cdf(RIGHT)
+    np.testing.assert_allclose(slope(jnp.asarray(RIGHT)), expected, rtol=1e-11, atol=1e-300)
+
+
+@pytest.mark.float32
+def test_tails_are_finite_in_this_precision():
+    dtype = jnp.zeros(()).dtype
+    z = jnp.asarray(np.concatenate([LEFT, RIGHT]), dtype)
+    for function in (acquisition.log_expected_improvement, acquisition.log_probability_of_improvement):
+        value, slope = jax.vmap(jax.value_and_grad(lambda z, f=function: f(z, jnp.ones((), dtype), 0.0)))(z)
+        assert value.dtype == slope.dtype == dtype
+        assert np.isfinite(value).all() and np.isfinite(slope).all()
+
+
+def test_units():
+    """Scaling f scales EI and UCB; EI, PI and UCB are what their definitions say."""
+    mean, variance, threshold = jnp.array([0.3, -2.0]), jnp.array([0.5, 4.0]), 0.4
+    deviation = np.sqrt(variance)
+    z = (np.asarray(mean) - threshold) / deviation
+    np.testing.assert_allclose(
+        acquisition.expected_improvement(mean, variance, threshold),
+        deviation * (norm.pdf(z) + z * norm.cdf(z)),
+        rtol=1e-12,
+    )
+    np.testing.assert_allclose(
+        jnp.exp(acquisition.log_probability_of_improvement(mean, variance, threshold)),
+        norm.cdf(z),
+        rtol=1e-12,
+    )
+    np.testing.assert_allclose(
+        acquisition.upper_confidence_bound(mean, variance, 2.5), mean + 2.5 * deviation, rtol=1e-15
+    )
+
+
+def bumps(u):
+    """Two hills in the unit square, the higher one in a corner; outside of it the function would go on rising."""
+    near = jnp.exp(-20 * jnp.square(u - 0.3).sum(1))
+    return near + 1.5 * jnp.exp(-20 * jnp.square(u - 1.02).sum(1))
+
+
+def test_ascent_stays_in_the_cube_and_never_ends_below_its_starts():
+    starts = jnp.asarray(np.random.default_rng(0).uniform(size=(30, 2)))
+    points, values = jax.jit(lambda s: over_cube.ascend(bumps, s, 60))(starts)
+    assert (points >= 0).all() and (points <= 1).all()
+    assert (values >= bumps(starts)).all()
+    np.testing.assert_allclose(values, bumps(points), rtol=1e-12)
+    assert float(values.max()) == pytest.approx(float(bumps(jnp.ones((1, 2)))[0]), rel=1e-6)
+
+
+def test_a_score_that_is_not_a_number_is_never_chosen():
+    def score(u):
+        return jnp.where(u[:, 0] > 0.5, jnp.nan, u[:, 0])
+
+    u, value = over_cube.maximise_over_cube(score, jnp.array([0.9, 0.9]), jax.random.key(0), 64, 4, 20)
+    assert float(u[0]) <= 0.5 and np.isfinite(value)
+
+
+@pytest.mark.parametrize(
+    "name", ["log_ei", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pi", "ucb"))]
+)
+def test_ascent_beats_random_search_at_every_step(name):
+    """On the acquisition functions of a run, with as many evaluations of them for random search as for the ascent."""
+    bandit = GPBandit(acquisition=name, initial=6, candidates=100, starts=4, steps=40)
+    evaluations = 100 + 8 * 40
+    problem = boxes.hartmann6()
+    state = bandit.init(problem.box, jax.random.key(0), 16)
+
+    @jax.jit
+    def round_of(state, key):
+        """(state after a round, score of the point that was picked, best score of random search)."""
+        query = bandit.ask(state, key)
+        score = bandit.score(bandit.posterior(state))
+        random = score(jax.random.uniform(key, (evaluations, 6))).max()
+        picked = score(history.to_unit(problem.box, query.x[:1]))[0]
+        state, _ = bandit.tell(state, query, jax.vmap(problem.value)(query.x), key)
+        return state, picked, random
+
+    wins = []
+    for t in range(11):
+        state, picked, random = round_of(state, jax.random.key(t))
+        if t > 0:  # the first round is the initial points
+            wins.append(bool(picked >= random))
+    assert len(wins) == 10 and all(wins)

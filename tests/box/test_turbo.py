@@ -1,0 +1,366 @@
+"""TuRBO: Sobol candidates, trust regions against plain counters, its GP and its draws against NumPy, restarts, several
+regions, and Ackley's function."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import qmc
+
+from experiments.bench.boxes import NOISELESS
+from jsketch import Box, loops
+from jsketch.box import Turbo, fit, gp, history
+from jsketch.box.gp.regression import Hyperparameters
+from jsketch.box.turbo import local_gp, trust_regions
+from jsketch.box.turbo.sobol import sobol
+from jsketch.factor import cholesky_inverse
+from jsketch.problems import boxes
+from jsketch.types import BoxQuery
+
+KEY = jax.random.key(0)
+SMALL = Turbo(batch=3, initial=5, candidates=50, frequencies=16, fit_steps=5)
+
+
+def test_sobol_points_are_evenly_spread_and_random():
+    one, other = (np.asarray(sobol(jax.random.key(seed), 64, 5, jnp.float64)) for seed in (0, 1))
+    assert one.min() >= 0 and one.max() < 1 and (one != other).any()
+    for points in (one, other):
+        for column in points.T:  # each of the 64 intervals of every input has one point
+            assert sorted(np.floor(column * 64)) == list(range(64))
+    plain = qmc.Sobol(5, scramble=False).random_base2(6)
+    assert (
+        qmc.discrepancy(one)
+        < 2 * qmc.discrepancy(plain)
+        < 0.5 * qmc.discrepancy(np.random.default_rng(0).uniform(size=(64, 5)))
+    )
+    # a point by itself is uniform
+    first = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])(jax.random.split(KEY, 4000))
+    assert float(first.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
+
+
+def region_of(lengthscale, length, n=9):
+    """Data with its best observation at 0.6 in every input."""
+    d = len(lengthscale)
+    u = jnp.asarray(np.random.default_rng(0).uniform(size=(12, d))).at[4].set(0.6)
+    data = gp.standardized(u, jnp.zeros(12).at[4].set(1.0).at[11].set(5.0), jnp.arange(12) < n)
+    return data, jnp.asarray(lengthscale), jnp.asarray(length)
+
+
+def test_candidates_fill_the_box_around_the_best_observation():
+    lengthscale = np.array([0.2, 0.4, 0.8])
+    data, scales, length = region_of(lengthscale, 0.3)
+    u = np.asarray(trust_regions.candidates(data, data.mask, scales, length, KEY, 512))
+    sides = 0.3 * lengthscale / np.exp(np.log(lengthscale).mean())
+    assert np.prod(sides) == pytest.approx(0.3**3)
+    assert (np.abs(u - 0.6) <= sides / 2 + 1e-12).all()
+    np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
+    assert (u != 0.6).all()  # with so few inputs, all of them are taken
+    wide = np.asarray(trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512))
+    assert wide.min() >= 0 and wide.max() <= 1
+
+
+def test_candidates_change_about_twenty_inputs_and_at_least_one():
+    d = 100
+    data, scales, length = region_of(np.full(d, 0.5), 0.4)
+    changed = np.asarray(trust_regions.candidates(data, data.mask, scales, length, KEY, 2000)) != 0.6
+    error = (0.2 * 0.8 / 2000) ** 0.5
+    np.testing.assert_allclose(changed.mean(0), 0.2, atol=5 * error)  # the last input too
+    assert changed.any(1).all()
+
+
+def test_a_region_of_which_all_has_failed_is_around_its_own_first_point():
+    """Slots 5 to 7 are its own; once one of them succeeds, that is the centre, whatever its value."""
+    data, scales, length = region_of([0.5, 0.5], 0.1)
+    mine = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
+    for succeeded, centre in ((None, 5), (6, 6)):
+        ok = jnp.zeros(12, bool) if succeeded is None else jnp.arange(12) == succeeded
+        own = gp.standardized(data.u, -jnp.ones(12), ok)
+        u = np.asarray(trust_regions.candidates(own, mine, scales, length, KEY, 64))
+        assert (np.abs(u - np.asarray(data.u[centre])) <= 0.05 + 1e-12).all()
+
+
+def test_two_regions_of_which_one_has_failed():
+    """The optimiser knows whose evaluations are whose."""
+    turbo = SMALL.replace(regions=2, initial=6)
+    state = turbo.init(boxes.branin().box, KEY, 30)
+    dealt = BoxQuery(state.initial, jnp.ones(6, bool))
+    past = history.add(state.history, dealt, jnp.array([1.0, jnp.nan] * 3))
+    owner = history.write(state.owner, jnp.arange(6, dtype=jnp.int32) % 2, 0, 6)
+    regions = state.regions.replace(length=jnp.full(2, 0.1), design=jnp.zeros(2, jnp.int32))
+    state = state.replace(history=past, owner=owner, regions=regions)
+    u = jax.jit(lambda state: turbo._thompson(state, KEY)[0])(state)
+    for region in (0, 1):  # all values are equal, so that the first point is the centre of both
+        centre = history.to_unit(state.box, state.initial[region])
+        assert (np.abs(u[region] - centre) <= 0.05 + 1e-12).all()
+
+
+def plain_covariance(x, y, scales, outputscale):
+    """Matern 5/2, and exp(-s) (1 + s), s = sqrt(5) r, of which its derivatives are made."""
+    r = np.sqrt((((x[:, None] - y) / scales) ** 2).sum(2))
+    s = np.sqrt(5) * r
+    return outputscale * (1 + s + s**2 / 3) * np.exp(-s), outputscale * (1 + s) * np.exp(-s)
+
+
+def plain_fit(x, y):
+    """50 steps of Adam at rate 0.1, as one writes it with NumPy: (mean, lengthscales, outputscale, noise)."""
+    low = np.array([0.005] * x.shape[1] + [0.05, 5e-4])
+    high = np.array([2.0] * x.shape[1] + [20.0, 0.2])
+    share = (np.array([0.5] * x.shape[1] + [1.0, 0.005]) - low) / (high - low)
+    free = np.concatenate([[0.0], np.log(share / (1 - share))])
+    first, second = np.zeros_like(free), np.zeros_like(free)
+    for step in range(1, 51):
+        squashed = 1 / (1 + np.exp(-free[1:]))
+        values = low + (high - low) * squashed
+        scales, outputscale, noise = values[:-2], values[-2], values[-1]
+        k, slope = plain_covariance(x, x, scales, outputscale)
+        inverse = np.linalg.inv(k + noise * np.eye(len(x)))
+        w = inverse @ (y - free[0])
+        half = (np.outer(w, w) - inverse) / 2
+        squares = (x[:, None] - x) ** 2 / scales**3
+        numbers = [*(half[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
+        numbers += [(half * k).sum() / outputscale, np.trace(half)]
+        gradient = -np.concatenate([[w.sum()], numbers * (high - low) * squashed * (1 - squashed)]) / len(x)
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        rate = 0.1 / (1 - 0.9**step)
+        free = free - rate * first / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+    values = low + (high - low) / (1 + np.exp(-free[1:]))
+    return free[0], values[:-2], values[-2], values[-1]
+
+
+def bumpy(n, slots):
+    """Data of n points of a function with an outlier, in slots of which some are free; u [n,3], y [n] of their own too."""
+    random = np.random.default_rng(n)
+    u = random.uniform(size=(slots, 3))
+    y = np.sin(6 * u[:, 0]) + u[:, 1] ** 2
+    y[1] = -30.0
+    # in no order, the slots that count
+    mask = np.isin(np.arange(slots), random.choice(np.arange(2, slots), n - 2, replace=False)) | (
+        np.arange(slots) < 2
+    )
+    return local_gp.standardized(jnp.asarray(u), jnp.asarray(y), jnp.asarray(mask)), u[mask], y[mask]
+
+
+FITTED = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, trust_regions.BOUNDS, 50, 1000))
+
+
+@pytest.mark.parametrize("n", [40, 41])
+def test_the_fit_is_that_of_the_paper(n):
+    """The median is the centre; the mean is a number that is fitted; every fit starts at the same point and ends early."""
+    data, u, y = bumpy(n, 50)
+    assert float(data.centre) == pytest.approx(np.median(y), rel=1e-14)
+    assert float(data.spread) == pytest.approx(y.std(), rel=1e-14)
+    model = FITTED(data)
+    mean, scales, outputscale, noise = plain_fit(u, (y - np.median(y)) / y.std())
+    assert float(model.mean) == pytest.approx(mean, rel=1e-7) and abs(mean) > 0.1
+    np.testing.assert_allclose(model.numbers.lengthscale, scales, rtol=1e-7)
+    np.testing.assert_allclose(model.numbers.outputscale, outputscale, rtol=1e-7)
+    np.testing.assert_allclose(model.numbers.noise, noise, rtol=1e-7)
+
+
+def test_draws_are_joint_and_of_noisy_values():
+    """Mean and covariance of 20,000 draws are those of the posterior of values to be observed."""
+    data, u, y = bumpy(40, 50)
+    numbers = Hyperparameters(jnp.array([0.4, 0.6, 0.9]), jnp.array(1.3), jnp.array(0.05))
+    model = local_gp.Model(jnp.array(0.7), numbers)
+    points, draws = np.random.default_rng(0).uniform(size=(6, 3)), 20_000
+    found = jax.jit(lambda u: local_gp.draw(Turbo().kernel, model, data, u, KEY, draws, 16))(points)
+    found = np.asarray(found)
+
+    def k(a, b):
+        return plain_covariance(a, b, np.asarray(numbers.lengthscale), 1.3)[0]
+
+    gain = k(points, u) @ np.linalg.inv(k(u, u) + 0.05 * np.eye(40))
+    mean = 0.7 + gain @ ((y - np.median(y)) / y.std() - 0.7)
+    covariance = k(points, points) - gain @ k(u, points) + 0.05 * np.eye(6)
+    deviation = y.std() * np.sqrt(np.diag(covariance))
+    error = np.abs(found.mean(0) - np.median(y) - y.std() * mean) / deviation
+    assert error.max() < 5 / draws**0.5
+    error = np.cov(found.T) / np.outer(deviation, deviation)
+    error -= covariance * y.var() / np.outer(deviation, deviation)
+    assert np.abs(error).max() < 5 * (2 / draws) ** 0.5
+
+
+@pytest.mark.float32
+def test_factors_out_of_products():
+    """L z, and the inverse, of covariances as ill-conditioned as candidates' are with the least noise."""
+    random = np.random.default_rng(0)
+    x, z = random.uniform(size=(150, 4)), random.normal(size=(150, 2))
+    matrix = plain_covariance(x, x, np.full(4, 1.9), 1.0)[0] + 5e-4 * np.eye(150)
+    matrix, z = jnp.asarray(matrix, jnp.zeros(()).dtype), jnp.asarray(z, jnp.zeros(()).dtype)
+
+    @jax.jit
+    def both(matrix, z):
+        return local_gp.root_times(matrix, z), local_gp.gram_of_lower(cholesky_inverse(matrix).inverse)
+
+    found, inverse = both(matrix, z)
+    matrix, eps = np.asarray(matrix, float), float(jnp.finfo(z.dtype).eps)
+    np.testing.assert_allclose(found, np.linalg.cholesky(matrix) @ np.asarray(z), atol=2e4 * eps)
+    expected = np.linalg.inv(matrix)
+    assert np.abs(inverse - expected).max() < np.linalg.cond(matrix) * 10 * eps * np.abs(expected).max()
+
+
+class PlainCounters:
+    """Section 2 of the paper with the numbers of THEORY 8.5, as one writes it with numbers and ifs; batches of B."""
+
+    def __init__(self, d, batch):
+        self.tolerance = int(np.ceil(max(4 / batch, d / batch)))
+        self.length, self.successes, self.failures, self.best = 0.8, 0, 0, None
+
+    def tell(self, values, least=2**-7):
+        """Returns true when the region starts anew."""
+        top = max(values)
+        if self.best is None or top > self.best + 1e-3 * abs(self.best):
+            self.successes, self.failures = self.successes + 1, 0
+        else:
+            self.successes, self.failures = 0, self.failures + 1
+        self.best = top if self.best is None else max(top, self.best)
+        if self.successes == 3:
+            self.length, self.successes = min(2 * self.length, 1.6), 0
+        if self.failures == self.tolerance:
+            self.length, self.failures = self.length / 2, 0
+        return self.length < least
+
+
+@pytest.mark.parametrize(("d", "batch"), [(2, 1), (7, 3), (10, 5), (10, 4), (3, 8)])
+def test_regions_follow_the_plain_counters(d, batch):
+    random = np.random.default_rng(d)
+    plain = PlainCounters(d, batch)
+    regions = trust_regions.started(
+        jnp.zeros(1, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((1, 5, d)), trust_regions.BOUNDS
+    )
+    best, lengths = -np.inf, []
+    after = jax.jit(trust_regions.after_round)
+    for step in range(150):
+        success = random.uniform() < (0.8 if step < 40 else 0.1)
+        base = 0.0 if np.isinf(best) else best
+        values = base + random.choice([-1.0, 5e-4 * abs(base)], size=batch)  # too little is no success
+        values[0] = base + 1.0 if success else values[0]
+        regions = after(regions, jnp.array([best]), jnp.array([values.max()]), jnp.array([batch], jnp.int32))
+        ended = plain.tell(list(values))
+        best = max(best, values.max())
+        assert float(regions.length[0]) == plain.length and int(regions.successes[0]) == plain.successes
+        lengths.append(plain.length)
+        if ended:
+            break
+    assert max(lengths) == 1.6 and min(lengths) < 0.1  # both directions were met
+
+
+def test_a_region_that_is_too_small_starts_anew_and_forgets():
+    """Nothing is ever better than the first point, so that every round is a failure."""
+    box = Box(jnp.zeros(2), jnp.ones(2))
+    turbo = SMALL.replace(least_length=0.3, batch=4, initial=6)
+    run = loops.run_box(turbo, lambda x, key: jnp.zeros((), x.dtype), box, KEY, 30)
+    # 6 initial points; two rounds of 4 halve the side twice, below 0.3; then a design of 6, in a round of 4 and one of 2
+    np.testing.assert_array_equal(run.info.restarts[:26], [0] * 10 + [1] * 4 + [0] * 10 + [1] * 2)
+    assert int(run.state.regions.first[0]) in (14, 28)
+    lengths = np.asarray(run.info.length)[:, 0]
+    np.testing.assert_array_equal(lengths[[0, 6, 10, 14, 18, 20]], [0.8, 0.4, 0.8, 0.8, 0.8, 0.4])
+    for column in np.asarray(run.x)[14:20].T:  # a Latin hypercube: one point in each sixth
+        assert sorted(np.floor(6 * column)) == list(range(6))
+
+
+def test_runs_follow_a_plain_region():
+    """Round by round: which points count, the side, when it starts anew and with what; all proposals lie in the box around
+    the best point since then, whose sides go as the lengthscales do."""
+    problem = boxes.branin()
+    turbo = SMALL.replace(initial=6, least_length=0.3)
+    state = turbo.init(problem.box, KEY, 60)
+    ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
+    plain, x, y, waiting, restarts = PlainCounters(2, 3), [], [], 6, 0
+    while int(state.history.count) < 60:
+        query = ask(state, jax.random.fold_in(KEY, len(x)))
+        count = int(query.size)
+        points = np.asarray(history.to_unit(state.box, query.x[:count]))
+        values = jax.vmap(problem.value)(query.x)
+        if waiting:
+            assert count == min(waiting, 6 if restarts == 0 else 3)
+        else:
+            scales = np.asarray(state.regions.model.numbers.lengthscale[0])
+            half = plain.length / 2 * scales / np.sqrt(scales.prod())
+            assert (np.abs(points - x[np.argmax(y)]) <= half + 1e-12).all()
+        state, info = tell(state, query, values, KEY)
+        x, y = [*x, *points], [*y, *np.asarray(values[:count])]
+        if waiting:
+            waiting -= count
+            plain.best = max(y)
+        elif plain.tell(y[-count:], least=0.3):
+            plain, x, y, waiting, restarts = PlainCounters(2, 3), [], [], 6, restarts + 1
+        assert float(info.length[0]) == plain.length
+        assert int(state.regions.design[0]) == waiting
+    assert restarts > 1
+
+
+def test_several_regions_deal_out_the_initial_points_and_compete():
+    problem = boxes.branin()
+    turbo = SMALL.replace(regions=2, initial=6)
+    state = turbo.init(problem.box, KEY, 30)
+    ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
+    query = ask(state, KEY)
+    np.testing.assert_array_equal(query.region, [0, 1, 0, 1, 0, 1])
+    seen = set()
+    for t in range(6):
+        query = ask(state, jax.random.fold_in(KEY, t))
+        used = np.asarray(query.region)[np.asarray(query.mask)]
+        seen |= set(used[:6].tolist())
+        points = np.asarray(query.x)[np.asarray(query.mask)]
+        assert len(np.unique(points, axis=0)) == len(points)
+        state, _ = tell(state, query, jax.vmap(problem.value)(query.x), KEY)
+        count = int(state.history.count)
+        np.testing.assert_array_equal(state.owner[count - len(used) : count], used)
+    assert seen == {0, 1}
+
+
+def test_a_region_that_starts_anew_leaves_its_slots_to_the_others():
+    """Region 1 wants two points of its design: the first slots; the third is a Thompson sample of region 0."""
+    turbo = SMALL.replace(regions=2, initial=6)
+    problem = boxes.branin()
+    state = turbo.init(problem.box, KEY, 30)
+    query = turbo.ask(state, KEY)
+    state, _ = turbo.tell(state, query, jax.vmap(problem.value)(query.x), KEY)
+    assert (np.asarray(state.regions.design) == 0).all()
+    waiting = state.replace(regions=state.regions.replace(design=jnp.array([0, 2], jnp.int32)))
+    query = turbo.ask(waiting, KEY)
+    np.testing.assert_array_equal(query.region[:3], [1, 1, 0])
+    assert int(query.size) == 3
+    both = state.replace(regions=state.regions.replace(design=jnp.array([1, 1], jnp.int32)))
+    query = turbo.ask(both, KEY)
+    np.testing.assert_array_equal(query.region[:2], [0, 1])
+    assert int(query.size) == 2  # nobody has a model to fill the third slot with
+
+
+@pytest.mark.parametrize(
+    ("turbo", "words"),
+    [
+        (SMALL.replace(batch=0), "batch must be an integer of at least 1"),
+        (SMALL.replace(regions=0), "regions must be an integer"),
+        (SMALL.replace(initial=0), "initial must be an integer"),
+        (SMALL.replace(regions=6), "needs one of the initial points"),
+        (SMALL.replace(candidates=2), "candidates must be at least the batch"),
+        (SMALL.replace(candidates=0), "candidates must be an integer"),
+        (SMALL.replace(candidates=50.0), "candidates must be an integer of at least 1; 50.0"),
+        (SMALL.replace(frequencies=1.5), "frequencies must be an integer of at least 1; 1.5"),
+        (SMALL.replace(fit_steps=0), "fit_steps must be an integer"),
+        (SMALL.replace(candidates=10**12), "1000000000000 candidates .* GB, and there are .* GB: take fewer"),
+        (SMALL.replace(candidates=3000, frequencies=10**12), "1000000000000 frequencies.*: take fewer"),
+        (SMALL.replace(initial=10**13), "10000000000000 initial points .*: take fewer"),
+        (SMALL.replace(initial=10**11, regions=10**11), "100000000000 regions.*: take fewer"),
+        (SMALL.replace(least_length=0.0), "least_length must be a finite number above 0"),
+        (SMALL.replace(kernel="matern"), "kernel must be a kernel"),
+        (SMALL.replace(bounds=fit.Bounds(noise=(0.1, 0.1))), "noise needs finite"),
+    ],
+)
+def test_bad_input(turbo, words):
+    with pytest.raises(ValueError, match=words):
+        turbo.init(boxes.branin().box, KEY, 20)
+
+
+@pytest.mark.slow
+def test_ackley_in_ten_dimensions():
+    """Within 0.1 of the maximum after 400 evaluations on [-5,10]^10, one at a time, in at least 18 of 20 seeds.
+
+    The function has no noise and the bounds say so: with TuRBO's (5e-4 to 0.2 of the variance) the likeliest GP takes the
+    ripples for noise. Regions may shrink to 2^-9 of the box: at 2^-7, where the paper stops, they are 0.1 below the maximum.
+    """
+    problem = boxes.ackley(10)
+    run = loops.run_box(NOISELESS, problem, problem.box, jax.random.split(KEY, 20), 400)
+    assert int((problem.maximum - run.best[:, -1] < 0.1).sum()) >= 18

@@ -1,0 +1,104 @@
+"""Kernels against their formulas, and the two routes to distances."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import features
+
+from jsketch import Arms, kernels
+from jsketch.bandits import BBKB
+from jsketch.kernels import distances
+
+X = np.random.default_rng(0).standard_normal((7, 3))
+Y = np.random.default_rng(1).standard_normal((5, 3))
+D = np.sqrt(np.square(X[:, None] - Y[None]).sum(-1))
+S = np.array([0.5, 1.0, 2.0])
+DS = np.sqrt(np.square((X / S)[:, None] - (Y / S)[None]).sum(-1))
+
+FORMULAS = {
+    "gaussian": (kernels.Gaussian(1.3), np.exp(-(D**2) / (2 * 1.3**2))),
+    "gaussian_ard": (kernels.Gaussian(S), np.exp(-(DS**2) / 2)),
+    "matern_12": (kernels.Matern(1.3, nu=0.5), np.exp(-D / 1.3)),
+    "matern_32": (kernels.Matern(1.3, nu=1.5), (1 + 3**0.5 * D / 1.3) * np.exp(-(3**0.5) * D / 1.3)),
+    "matern_52_ard": (kernels.Matern(S), (1 + 5**0.5 * DS + 5 * DS**2 / 3) * np.exp(-(5**0.5) * DS)),
+    "rational": (kernels.RationalQuadratic(1.3, 0.7), (1 + D**2 / (2 * 0.7 * 1.3**2)) ** -0.7),
+    "linear": (kernels.Linear(2.0), X @ Y.T / 4),
+    "polynomial": (kernels.Polynomial(2.0, 0.5, degree=3), (X @ Y.T / 4 + 0.5) ** 3),
+    "scaled": (kernels.Scaled(kernels.Linear(), 3.0), 3 * X @ Y.T),
+    "sum": (kernels.Sum(kernels.Linear(), kernels.Gaussian(1.0)), X @ Y.T + np.exp(-(D**2) / 2)),
+    "product": (kernels.Product(kernels.Linear(), kernels.Gaussian(1.0)), X @ Y.T * np.exp(-(D**2) / 2)),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formula_diagonal_and_positivity(name):
+    kernel, desired = FORMULAS[name]
+    np.testing.assert_allclose(kernel.gram(jnp.asarray(X), jnp.asarray(Y)), desired, rtol=1e-12, atol=1e-14)
+    gram = np.asarray(kernel.gram(jnp.asarray(X), jnp.asarray(X)))
+    np.testing.assert_allclose(kernel.diag(jnp.asarray(X)), np.diag(gram), rtol=1e-12)
+    assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()
+
+
+def test_precomputed_table_is_its_kernel():
+    x = features()
+    table = kernels.Gaussian(0.5).gram(x, x)
+    picks = []
+    for kernel, arms in (
+        (kernels.Gaussian(0.5), x),
+        (kernels.Precomputed(table), kernels.index_features(table)),
+    ):
+        bandit = BBKB(kernel=kernel, regularization=0.1, noise_std=0.3, max_batch=16)
+        counts = jnp.arange(60.0) % 3
+        state = bandit.init(Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=counts * x[:, 0])
+        picks.append(bandit.ask(state, jax.random.key(0)))
+    np.testing.assert_array_equal(picks[0].index, picks[1].index)
+    assert int(picks[0].size) > 1
+
+
+# how much a kernel changes at most with the squared distance; exp(-r) has no such bound and sums directly
+SLOPES = {
+    "gaussian": (kernels.Gaussian(1.0), 1 / 2),
+    "rational": (kernels.RationalQuadratic(1.0, 0.7), 1 / 2),
+    "matern_12": (kernels.Matern(1.0, nu=0.5), 0.0),
+    "matern_32": (kernels.Matern(1.0, nu=1.5), 3 / 2),
+    "matern_52": (kernels.Matern(1.0, nu=2.5), 5 / 6),
+}
+
+
+@pytest.mark.parametrize(("spread", "offset"), [(1.0, 0.0), (1.0, 1000.0), (30.0, 0.0)])
+@pytest.mark.parametrize("name", SLOPES)
+def test_both_routes_to_distances_agree(name, spread, offset):
+    """Large tables expand the square; an outlier 30 lengthscales out or a far origin costs no more than eps |x|^2."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((600, 4))
+    x[::50] *= spread
+    x = jnp.asarray(x + offset)
+    kernel, slope = SLOPES[name]
+    assert x.shape[0] ** 2 >= distances.DIRECT_ENTRIES
+    whole = kernel.gram(x, x)
+    rows = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
+    eps = np.finfo(float).eps
+    # two squares and a product, each of |x|^2 at most and rounded once or twice
+    error = 4 * eps * float(jnp.square(x - x.mean(0)).sum(1).max())
+    np.testing.assert_allclose(whole, rows, rtol=0, atol=slope * error + 4 * eps)
+
+
+def test_distances_of_many_inputs_sum_directly():
+    x = np.random.default_rng(0).standard_normal((9, distances.DIRECT_DIMENSIONS + 3))
+    direct = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x), direct=True)
+    np.testing.assert_allclose(direct, np.square(x[:, None] - x[None]).sum(-1), rtol=1e-13)
+    np.testing.assert_array_equal(np.diag(direct), 0)
+
+
+def test_lengthscales_sweep():
+    x = jnp.asarray(X)
+    swept = jax.vmap(lambda s: kernels.Gaussian(s).gram(x, x))(jnp.array([0.5, 2.0]))
+    np.testing.assert_allclose(swept[1], kernels.Gaussian(2.0).gram(x, x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["matern_12", "matern_32", "matern_52_ard", "gaussian"])
+def test_gradients_are_finite_at_equal_points(name):
+    kernel, _ = FORMULAS[name]
+    slope = jax.grad(lambda x: kernel.gram(x, jnp.asarray(X)).sum())(jnp.asarray(X))
+    assert np.isfinite(slope).all()

@@ -1,0 +1,306 @@
+"""What a file says that it belongs to: every leaf and every static field of the user's own classes, or a refusal."""
+
+import functools
+import importlib
+import json
+import sys
+import threading
+import types
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import serialization, struct
+
+from jsketch import Arms, kernels, loops
+from jsketch.bandits import BBKB, Uniform
+from jsketch.loops.arms import checkpoint
+from jsketch.loops.saving import saved
+from jsketch.loops.saving.describe import describe, differences
+
+KEY = jax.random.key(0)
+SCALE = 2.0
+
+
+class Plain:
+    """A kernel without `jax.tree`, with a number and a choice."""
+
+    floor = 0.0
+
+    def __init__(self, lengthscale=0.5, form="full"):
+        self.lengthscale, self.form = lengthscale, form
+
+    def gram(self, x, y):
+        return jnp.exp(-jnp.square((x[:, None] - y) / self.lengthscale).sum(2))
+
+    def width(self, evidence, assumed):
+        return jnp.asarray(self.lengthscale)
+
+
+class Slotted:
+    __slots__ = ("lengthscale",)
+
+    def __init__(self, lengthscale):
+        self.lengthscale = lengthscale
+
+
+@jax.tree_util.register_pytree_node_class
+class Node(Plain):
+    """The same, known to `jax.tree`."""
+
+    def tree_flatten(self):
+        return (self.lengthscale,), self.form
+
+    @classmethod
+    def tree_unflatten(cls, form, leaves):
+        return cls(*leaves, form)
+
+
+class Hidden:
+    """A node whose leaves pickle does not see."""
+
+    def __init__(self, lengthscale):
+        self.inside = types.SimpleNamespace(lengthscale=lengthscale)
+
+    def __getstate__(self):
+        return None
+
+
+jax.tree_util.register_pytree_node(
+    Hidden, lambda node: ((node.inside.lengthscale,), None), lambda _, leaves: Hidden(*leaves)
+)
+
+
+@jax.tree_util.register_static
+class Static(Plain):
+    """Nothing but a static field, itself."""
+
+
+@struct.dataclass
+class Data:
+    lengthscale: object = 0.5
+    form: object = struct.field(pytree_node=False, default="full")
+
+
+class Pair(NamedTuple):
+    lengthscale: float
+    form: str = "full"
+
+
+def made(lengthscale):
+    """A class that holds its number in no field."""
+
+    class Local:
+        def gram(self, x, y):
+            return lengthscale * x @ y.T
+
+    return Local()
+
+
+def wrapped(scale):
+    @functools.wraps(np.sin)
+    def function(x):
+        return scale * np.sin(x)
+
+    return function
+
+
+def read(value):
+    """A function that reads a global, in a module of its own."""
+    function = types.FunctionType(reads.__code__, dict(reads.__globals__, SCALE=value), "reads")
+    return function
+
+
+def reads(evidence, assumed):
+    return SCALE
+
+
+LONG = np.arange(100.0)
+TWO = {
+    "plain": (Plain(0.5), Plain(0.7)),
+    "plain_static": (Plain(form="full"), Plain(form="short")),
+    "slots": (Slotted(0.5), Slotted(0.7)),
+    "node": (Node(0.5), Node(0.7)),
+    "node_static": (Node(form="full"), Node(form="short")),
+    "node_array": (Node(LONG), Node(LONG + 1e-9)),
+    "hidden": (Hidden(0.5), Hidden(0.7)),
+    "static": (Static(0.5), Static(0.7)),
+    "dataclass": (Data(0.5), Data(0.7)),
+    "dataclass_of_plain": (Data(form=Plain(0.5)), Data(form=Plain(0.7))),
+    "named_tuple": (Pair(0.5), Pair(0.7)),
+    "named_tuple_of_another_name": (Pair(0.5), (0.5, "full")),
+    "dictionary": (Data({"a": {"b": 1}}), Data({"a.b": 1})),
+    "empty": (Data({"a": {}}), Data({})),
+    "sets": (Data(form=frozenset({1, 2})), Data(form=frozenset({1, 3}))),
+    "objects": (np.array([Plain(0.5)]), np.array([Plain(0.7)])),
+    "keys": (Data(jax.random.key(0)), Data(jax.random.key(1))),
+    "complex": (Data(1 + 2j), Data(1 + 3j)),
+    "long_list": (Data(list(LONG)), Data([*LONG[:-1], 98.0])),
+    "method": (Plain(0.5).width, Plain(0.7).width),
+    "built_in_method": ({"a": 1}.get, {"a": 2}.get),
+    "closure_of_a_class": (made(0.5), made(0.7)),
+    "closure_of_a_wrapper": (wrapped(0.5), wrapped(0.7)),
+    "jitted": (jax.jit(wrapped(0.5)), jax.jit(wrapped(0.7))),
+    "partial": (jax.tree_util.Partial(reads, 1.0), jax.tree_util.Partial(reads, 2.0)),
+    "global": (read(2.0), read(3.0)),
+    "attribute_of_a_class": (type("Own", (), dict(a=0.5))(), type("Own", (), dict(a=0.7))()),
+    "inherited": (
+        type("Own", (type("Base", (), dict(a=0.5)),), {}),
+        type("Own", (type("Base", (), {}),), {}),
+    ),
+    "same_name": (type("Gaussian", (), {})(), kernels.Gaussian(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize("within", ["kernel", "width"])
+def test_two_different_things_have_different_words(name, within):
+    """As a kernel and as a static field, after a file; and the words of one thing are the same each time."""
+    one, other = (describe(BBKB(**(dict(kernel=0.0) | {within: value}))) for value in TWO[name])
+    assert differences(json.loads(json.dumps(one)), other)
+    assert not differences(
+        json.loads(json.dumps(one)), describe(BBKB(**(dict(kernel=0.0) | {within: TWO[name][0]})))
+    )
+    assert "0x" not in json.dumps(one)
+
+
+HELPERS = {
+    "attribute": "import mine\ndef f(x):\n    return mine.helper(x)",
+    "attribute_of_a_part": "import mine.part\ndef f(x):\n    return mine.part.helper(x)",
+    "imported_within": "def f(x):\n    import mine.part as other\n    return [other.helper(v) for v in x]",
+    "from_within": "def f(x):\n    from mine.part import helper\n    return helper(x)",
+    "module_from_within": "def f(x):\n    from mine import part\n    return (lambda: part.helper(x))()",
+    "method": "import mine\nclass Own:\n    def g(self, x):\n        return mine.helper(x)\nf = Own()",
+    "module": "import mine.part\nf = {'held': mine.part}",
+}
+
+
+@pytest.mark.parametrize("form", HELPERS)
+def test_helpers_in_own_modules_are_described(form, tmp_path, monkeypatch):
+    """A helper that changed let a run go on from its checkpoint, unless it was a global of the function's own module."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine").mkdir()
+    words = []
+    for factor in (2, 2, 3):
+        helper = f"def helper(x):\n    return np.sin({factor} * x)\n"
+        (tmp_path / "mine" / "part.py").write_text("import numpy as np\n" + helper)
+        (tmp_path / "mine" / "__init__.py").write_text("from mine.part import helper\n")
+        (tmp_path / "user.py").write_text(HELPERS[form])
+        for name in ("user", "mine", "mine.part"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        words.append(describe(importlib.import_module("user").f))
+    assert not differences(words[0], words[1])
+    assert differences(words[0], words[2])
+
+
+def test_differences_name_the_number():
+    for kind in (Plain, Node, Data, Static):
+        found = differences(describe(BBKB(kind(0.5))), describe(BBKB(kind(0.7))))
+        assert found == ["kernel.lengthscale was 0.5, is 0.7"]
+    found = differences(
+        describe(BBKB(kernels.Gaussian(), width=Plain(0.5).width)),
+        describe(BBKB(kernels.Gaussian(), width=Plain(0.7).width)),
+    )
+    assert found == ["width.self.lengthscale was 0.5, is 0.7"]
+    many = differences({}, {str(i): i for i in range(20)})
+    assert len(many) == 9 and many[-1] == "12 more"
+
+
+def test_what_is_equal_is_not_told_apart():
+    """NaN, one object in two places or two equal ones, an object within itself, a cache."""
+
+    class Cached(Plain):
+        @functools.cached_property
+        def gain(self):
+            return self.lengthscale * 2
+
+    used = Cached()
+    assert used.gain == 1.0
+    loop = Plain()
+    loop.itself = loop
+    shared = Plain()
+    for one, other in [
+        (Data(np.nan), Data(np.nan)),
+        (Data(shared, shared), Data(Plain(), Plain())),
+        (used, Cached()),
+    ]:
+        assert not differences(describe(one), describe(other))
+    assert describe(loop)["itself"] == "the same as the whole"
+
+
+@pytest.mark.parametrize("held", [threading.Lock(), (i for i in range(3))], ids=["lock", "generator"])
+def test_what_cannot_be_described_is_refused(held, tmp_path):
+    bandit, problem = OwnBandit(held), OwnProblem(jnp.arange(4.0))
+    with pytest.raises(ValueError, match=r"bandit.lengthscale cannot be described .* __getstate__"):
+        checkpoint.open_checkpoint(tmp_path / "run", None, bandit, problem, KEY, 3, None)
+
+
+@jax.tree_util.register_pytree_node_class
+class OwnBandit:
+    """The user's own algorithm: uniform arms, and a number that no state shows."""
+
+    def __init__(self, lengthscale):
+        self.lengthscale = lengthscale
+
+    def tree_flatten(self):
+        return (self.lengthscale,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+    def init(self, domain, key):
+        return Uniform().init(domain, key)
+
+    def ask(self, state, key, limit=None):
+        return Uniform().ask(state, key, limit)
+
+    def tell(self, state, query, y, key):
+        return Uniform().tell(state, query, y, key)
+
+
+@jax.tree_util.register_pytree_node_class
+class OwnProblem:
+    """And the user's own problem."""
+
+    def __init__(self, mean_reward):
+        self.arms, self.mean_reward = Arms(jnp.arange(4.0)[:, None]), mean_reward
+
+    def tree_flatten(self):
+        return (self.mean_reward,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+    def sample(self, key, arm):
+        return self.mean_reward[arm]
+
+
+def test_a_run_of_own_classes_goes_on_as_itself_only(tmp_path):
+    path, rewards = tmp_path / "run", jnp.arange(4.0)
+    done = loops.run(OwnBandit(0.5), OwnProblem(rewards), KEY, 6, checkpoint=path)
+    again = loops.run(OwnBandit(0.5), OwnProblem(rewards), KEY, 6, checkpoint=path)
+    np.testing.assert_array_equal(again.trace.arm, done.trace.arm)
+    with pytest.raises(ValueError, match="another run: bandit.lengthscale was 0.5, is 0.7"):
+        loops.run(OwnBandit(0.7), OwnProblem(rewards), KEY, 6, checkpoint=path)
+    with pytest.raises(ValueError, match="another run: problem.mean_reward was"):
+        loops.run(OwnBandit(0.5), OwnProblem(rewards + 1), KEY, 6, checkpoint=path)
+
+
+def test_files_of_older_states_are_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "run"
+    loops.run(OwnBandit(0.5), OwnProblem(jnp.arange(4.0)), KEY, 6, checkpoint=path)
+    header, body = saved.read(path, saved.RUN)
+    kept = serialization.msgpack_restore(body)
+    del kept["exhausted"]  # a field that Progress did not have
+    old = serialization.msgpack_serialize(kept)
+    del header["sha256"]
+    saved.write(path, saved.RUN, header, old)
+    with pytest.raises(
+        ValueError, match="written by another version of jsketch, whose states had other fields"
+    ):
+        loops.run(OwnBandit(0.5), OwnProblem(jnp.arange(4.0)), KEY, 6, checkpoint=path)

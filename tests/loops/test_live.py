@@ -1,0 +1,329 @@
+"""Live streams: the numbers of `prequential`, one at a time, through files and processes."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import kernels, loops, online
+from jsketch.loops.saving import saved
+from jsketch.loops.saving.describe import describe
+from jsketch.loops.streams import live as live_streams
+from jsketch.sketch import nystrom
+from jsketch.sketch.kors import Sampling
+from jsketch.sketch.taylor import Taylor
+
+KEY = jax.random.key(3)
+GAUSSIAN = kernels.Gaussian(0.8)
+GRID = jnp.stack(jnp.meshgrid(*[jnp.linspace(-1, 1, 5)] * 2), -1).reshape(25, 2)
+TAYLOR = online.PKAWV(Taylor(2, 4, 0.8), 0.5)
+CASES = {
+    "taylor": TAYLOR,
+    "nystrom_features": online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID), 0.5),
+    "kernel": online.KernelAWV(GAUSSIAN, 0.5, capacity=16),
+    "kors": online.NystromAWV(GAUSSIAN, 0.5, Sampling(0.3, 2.0), capacity=16),
+    "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
+    "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
+}
+# for the slow ones, what is tested is the loop, not the forecaster
+SLOW = ("kernel", "mixture", "nystrom_features")
+each = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
+)
+
+
+def examples(n=40):
+    random = np.random.default_rng(0)
+    x = random.uniform(-1, 1, (n, 2))
+    y = np.sin(3 * x.sum(1))
+    y[4::13] = np.nan
+    return x, y
+
+
+def run(stream, xs, ys):
+    return np.array([stream.predict_learn(x, y) for x, y in zip(xs, ys, strict=True)])
+
+
+@each
+def test_live_is_prequential_also_through_a_file(name, tmp_path):
+    """Single steps, capacities that grow, and a file in the middle, after which another object goes on."""
+    xs, ys = examples()
+    forecasts, state = loops.prequential(CASES[name], xs, ys, KEY, block=1)
+    stream = loops.Live(CASES[name], 2, KEY)
+    first = run(stream, xs[:25], ys[:25])
+    stream.save(tmp_path / "stream")
+    again = loops.Live.load(tmp_path / "stream", CASES[name])
+    assert again.received == 25 and again.predict(xs[25]) == stream.predict(xs[25])
+    rest = run(again, xs[25:], ys[25:])
+    np.testing.assert_allclose(np.append(first, rest), forecasts.prediction, rtol=1e-12, atol=1e-12)
+    for a, b in zip(jax.tree.leaves(again.state), jax.tree.leaves(state), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        assert a.dtype == b.dtype
+
+
+@each
+def test_predicting_changes_nothing_and_learning_is_predict_learn(name):
+    xs, ys = examples(12)
+    both, apart = loops.Live(CASES[name], 2, KEY), loops.Live(CASES[name], 2, KEY)
+    for x, y in zip(xs, ys, strict=True):
+        prediction = apart.predict(x)
+        assert apart.predict(x) == prediction == pytest.approx(both.predict_learn(x, y), abs=1e-12)
+        apart.learn(x, y)
+    assert apart.received == both.received == 12
+
+
+@each
+def test_many_at_once_are_one_at_a_time(name):
+    """Batches of any length between single examples; predictions of rows come from one state."""
+    xs, ys = examples()
+    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    single, many = loops.Live(CASES[name], 2, KEY), loops.Live(CASES[name], 2, KEY)
+    run(single, xs[:31], ys[:31])
+    parts = [many.learn_many(xs[:13], ys[:13]).prediction]
+    parts.append([many.predict_learn(xs[13], ys[13])])
+    parts.append(many.learn_many(xs[14:31], ys[14:31]).prediction)
+    np.testing.assert_allclose(np.concatenate(parts), forecasts.prediction[:31], rtol=1e-9, atol=1e-9)
+    one_by_one = [single.predict(x) for x in xs]
+    np.testing.assert_allclose(many.predict_many(xs), one_by_one, rtol=1e-9, atol=1e-9)
+    assert many.received == 31
+
+
+def test_rows_beyond_a_block_and_few_programs(monkeypatch):
+    monkeypatch.setattr(live_streams, "ROWS", 8)
+    xs, ys = examples()
+    stream = loops.Live(TAYLOR.replace(features=Taylor(2, 5, 0.8)), 2, KEY)
+    stream.learn_many(xs, ys)
+    before = live_streams.compiled_programs()
+    for rows in (1, 3, 4, 5, 8, 9, 21, 40):
+        alone = [stream.predict(x) for x in xs[:rows]]
+        np.testing.assert_allclose(stream.predict_many(xs[:rows]), alone, atol=1e-12)
+    assert live_streams.compiled_programs() - before == 1 + 3  # `predict`, and rows of 1, 4 and 8
+
+
+def test_nothing_is_compiled_again_for_an_example():
+    xs, ys = examples()
+    stream = loops.Live(TAYLOR, 2, KEY)
+    stream.predict(xs[0]), stream.learn(xs[0], ys[0])
+    before = live_streams.compiled_programs()
+    run(stream, xs[1:], ys[1:])
+    other = loops.Live(TAYLOR.replace(regularization=0.7), 2, jax.random.key(9))
+    other.predict(list(xs[0])), other.learn(jnp.asarray(xs[0]), 1)
+    assert live_streams.compiled_programs() == before
+    growing = loops.Live(online.KernelAWV(GAUSSIAN, 0.5, capacity=18), 2, KEY)
+    before = live_streams.compiled_programs()
+    run(growing, xs, ys)
+    assert live_streams.compiled_programs() - before == 3  # room for 18, 27 and 41
+    assert growing.state.points.shape[0] == 41
+
+
+SCRIPT = """
+import sys, jax, numpy as np
+jax.config.update("jax_enable_x64", True)
+from test_live import CASES, examples
+from jsketch import loops
+stream = loops.Live.load(sys.argv[1], CASES["kors"])
+xs, ys = examples()
+print([stream.predict_learn(x, y) for x, y in zip(xs[20:24], ys[20:24])])
+"""
+
+
+def test_another_process_goes_on(tmp_path):
+    xs, ys = examples()
+    stream = loops.Live(CASES["kors"], 2, KEY)
+    run(stream, xs[:20], ys[:20])
+    stream.save(tmp_path / "stream")
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parents[1])])
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "stream")],
+        env=dict(os.environ, PYTHONPATH=paths, JAX_ENABLE_X64="1"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    np.testing.assert_allclose(json.loads(done.stdout), run(stream, xs[20:24], ys[20:24]), rtol=1e-12)
+
+
+def test_a_file_is_whole_or_the_old_one(tmp_path, monkeypatch):
+    xs, ys = examples()
+    stream = loops.Live(TAYLOR, 2, KEY)
+    stream.save(tmp_path / "stream")
+    stream.learn(xs[0], ys[0])
+
+    def fail(descriptor):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(saved.os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        stream.save(tmp_path / "stream")
+    assert loops.Live.load(tmp_path / "stream", TAYLOR).received == 0
+
+
+def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
+    path = tmp_path / "stream"
+    loops.Live(TAYLOR, 2, KEY).save(path)
+    for other, words in [
+        (TAYLOR.replace(regularization=0.7), "regularization was 0.5, is 0.7\\."),
+        (TAYLOR.replace(features=Taylor(2, 3, 0.8)), "features.degree was 4, is 3\\."),
+        (TAYLOR.replace(penalize_current=False), "penalize_current was True, is False"),
+        (CASES["nystrom_features"], "features was Taylor, is NystromFeatures"),
+        (CASES["fogd"], "the class was PKAWV, is FOGD"),
+    ]:
+        with pytest.raises(ValueError, match=f"another forecaster.*{words}"):
+            loops.Live.load(path, other)
+    loops.Live(CASES["nystrom_features"], 2, KEY).save(path)
+    moved = online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID + 0.01), 0.5)
+    with pytest.raises(ValueError, match=r"features.nystrom.points was float64\[25, 2\]"):
+        loops.Live.load(path, moved)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="damaged"):
+        loops.Live.load(path, CASES["nystrom_features"])
+    path.write_bytes(b'{"format": "something", "version": 3}\n')
+    with pytest.raises(ValueError, match="is a something, version 3"):
+        loops.Live.load(path, TAYLOR)
+    path.write_bytes(b"\x00\x01")
+    with pytest.raises(ValueError, match="not a saved jsketch live stream"):
+        loops.Live.load(path, TAYLOR)
+
+
+def test_descriptions_are_the_same_in_every_process():
+    """No address of an object in them; functions by their names, containers by their parts."""
+    told = describe({"f": json.dumps, "parts": (1.5, None, "a"), "one": jnp.asarray(2.0)})
+    assert told == {
+        "f": "json.dumps",
+        "parts": "3 parts",
+        "parts.0": 1.5,
+        "parts.1": None,
+        "parts.2": "a",
+        "one": 2.0,
+    }
+    for case in CASES.values():
+        assert "0x" not in json.dumps(describe(case))
+    made = [describe(lambda x, scale=scale: scale * x) for scale in (1.0, 2.0, 1.0)]
+    assert made[0][""] == made[1][""]
+    assert made[0] == made[2] != made[1]
+    assert describe(partial(examples, 3))["args.0"] == 3
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (lambda s: s.predict([0.0, 1.0, 2.0]), r"vector of 2 numbers; its shape is \(3,\)"),
+        (lambda s: s.predict([[0.0, 1.0]]), r"vector of 2 numbers; its shape is \(1, 2\)"),
+        (lambda s: s.predict([0.0, np.nan]), "input 1 is not"),
+        (lambda s: s.learn([np.inf, 0.0], 1.0), "input 0 is not"),
+        (lambda s: s.learn(["a", "b"], 1.0), "the 2 numbers of an example must be real"),
+        (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
+        (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
+        (lambda s: s.learn([0.0, 1.0], "high"), "labels must be real numbers"),
+        (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
+        (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
+        (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
+        (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
+        (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
+        (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
+        (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
+        (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
+        (lambda s: s.predict(np.array([0.0, 1j])), "must be real numbers; their dtype is complex128"),
+        (lambda s: s.learn([0.0, 1.0], 1j), "labels must be real numbers; their dtype is complex128"),
+        (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
+        (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
+        (lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]), "examples must be real"),
+        (lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]), "examples must be real numbers"),
+        (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs counts"),
+        (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
+        (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
+        (lambda s: loops.Live(TAYLOR, 2, KEY, dtype=int), "floating point type"),
+        (lambda s: loops.Live(TAYLOR.replace(regularization=-1.0), 2, KEY), "regularization must be"),
+        (lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)), r"the shapes are \(4, 2\) and \(3,\)"),
+        (lambda s: loops.chunks(np.ones((0, 2)), np.ones(0)), "at least one"),
+        (lambda s: loops.chunks(np.ones((4, 2)), np.ones(4), 0), "size counts the examples"),
+    ],
+)
+def test_mistakes_are_explained_and_change_nothing(action, words):
+    stream = loops.Live(TAYLOR, 2, KEY)
+    with pytest.raises(ValueError, match=words):
+        action(stream)
+    assert stream.received == 0
+
+
+def test_a_state_that_breaks_is_said_from_then_on(tmp_path):
+    """By every method, with words; and the file from before stays."""
+    stream = loops.Live(online.FOGD(GAUSSIAN, 1e3, count=20), 2, KEY)
+    stream.save(tmp_path / "stream")
+    x, many = [0.1, 0.2], (np.full((3, 2), 0.1), np.ones(3))
+    for action in (
+        lambda: stream.learn(x, 1e308),
+        lambda: stream.learn(x, 1.0),
+        lambda: stream.predict(x),
+        lambda: stream.predict_learn(x, 1.0),
+        lambda: stream.predict_many(many[0]),
+        lambda: stream.learn_many(*many),
+        lambda: stream.save(tmp_path / "stream"),
+    ):
+        with pytest.raises(FloatingPointError, match="no longer finite after example 0"):
+            action()
+    again = loops.Live.load(tmp_path / "stream", stream.forecaster)
+    assert again.received == 0 and again.predict(x) == 0
+
+
+def test_a_prediction_that_is_not_finite_is_said():
+    """Where the state still is: the label of the far example is missing. It was learned, so to say; the stream goes on."""
+    far = [1e200, 1e200]
+    stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
+    stream.learn([0.1, 0.2], 1.0)
+    for action in (
+        lambda: stream.predict(far),
+        lambda: stream.predict_many([far]),
+        lambda: stream.predict_learn(far, np.nan),
+    ):
+        with pytest.raises(FloatingPointError, match="a prediction after . examples is not finite"):
+            action()
+    assert stream.received == 2 and np.isfinite(stream.predict([0.1, 0.2]))
+    with pytest.raises(FloatingPointError, match="the prediction of example 2 is not finite"):
+        stream.learn_many([far], [np.nan])
+    assert stream.received == 2
+
+
+@pytest.mark.float32
+def test_the_dtype_is_the_one_asked_for(tmp_path):
+    taylor = online.PKAWV(Taylor(2, 2), 0.5)
+    stream = loops.Live(taylor, 2, KEY, dtype=np.float32)
+    assert isinstance(stream.predict_learn(np.ones(2), 1), float)
+    assert {leaf.dtype for leaf in jax.tree.leaves(stream.state)} == {jnp.dtype("float32")}
+    stream.save(tmp_path / "stream")
+    assert loops.Live.load(tmp_path / "stream", taylor).dtype == np.float32
+    if not jax.config.jax_enable_x64:
+        with pytest.raises(ValueError, match="jax_enable_x64"):
+            loops.Live(taylor, 2, KEY, dtype=np.float64)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_stream(tmp_path):
+    """600,000 examples, 91 MB if they were kept, in a process of their own; 5,000,000 take 0.7 GB in all."""
+    out = tmp_path / "numbers.json"
+    root = Path(__file__).parents[2]
+    command = [
+        "-m",
+        "experiments.runs.stream_memory",
+        "--examples",
+        "600000",
+        "--chunk",
+        "20000",
+        "--out",
+        str(out),
+    ]
+    subprocess.run(
+        [sys.executable, *command], cwd=root, env=dict(os.environ, PYTHONPATH=str(root)), check=True
+    )
+    numbers = json.loads(out.read_text())["stream"]
+    assert numbers["peak_mb"] < 1000
+    assert numbers["peak_mb"] - numbers["peak_mb_after_two_chunks"] < 60
+    assert numbers["average_loss"] < 0.7

@@ -1,0 +1,228 @@
+"""Runs that cannot go on stop, and say so: no arm is left, a warm start did not fit, an algorithm asks for nothing."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import struct
+
+from jsketch import Query, kernels, loops, problems
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, MiniGP, Uniform
+from jsketch.bandits.linear_sketches import SOFUL
+from jsketch.box import UniformBox
+from jsketch.loops.arms.advance import larger_capacity
+from jsketch.loops.arms.rollout import start
+from jsketch.types import Box
+
+KEY = jax.random.key(0)
+X = np.linspace(0, 1, 12)[:, None]
+PROBLEM = problems.finite_arms(X, np.sin(5 * X[:, 0]), 0.01)
+PLATES = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=5, max_pending=5, capacity=12, repeat=False)
+ASK = jax.jit(lambda bandit, state, key: bandit.ask(state, key))
+TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY))
+
+
+def test_a_run_ends_where_no_arm_is_left():
+    """12 arms, horizon 13: `run` refuses it, `rollout` stops with a flag, under vmap too; at 12 all arms are evaluated."""
+    with pytest.raises(
+        ValueError, match="horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12"
+    ):
+        loops.run(PLATES, PROBLEM, KEY, 13)
+    keys = jax.random.split(KEY, 2)
+    stopped = jax.jit(jax.vmap(lambda key: loops.rollout(PLATES, PROBLEM, key, 13)))(keys)
+    for seed in range(2):
+        assert int(stopped.t[seed]) == 12 and bool(stopped.exhausted[seed]) and bool(stopped.stopped[seed])
+        assert int(stopped.round[seed]) == 3
+        assert sorted(np.asarray(stopped.trace.arm[seed][:12]).tolist()) == list(range(12))
+
+
+def test_past_evaluations_leave_fewer():
+    counts = np.arange(12) % 2
+    state = PLATES.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts, failed=[0, 1, 4])
+    assert int(PLATES.remaining(state)) == 4  # 2, 6, 8, 10
+    assert PLATES.replace(repeat=True).remaining(state) is None
+    with pytest.raises(ValueError, match="4 are left"):
+        loops.run(PLATES, PROBLEM, KEY, 5, states=[state])
+    query = ASK(PLATES, state, KEY)
+    assert sorted(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == [2, 6, 8, 10]
+    with pytest.raises(ValueError, match="failed names arm 12"):
+        PLATES.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts, failed=[12])
+
+
+def test_drive_returns_what_it_has_and_failures_are_not_asked_for_again():
+    """Every other evaluation fails; each arm is asked for once, the last plate is a part of one."""
+    plates = []
+
+    def objective(arms):
+        plates.append(arms)
+        return np.where(arms % 2 == 0, np.nan, np.sin(arms))
+
+    with pytest.warns(UserWarning, match="ended after 12 of 20 evaluations: no arm is left"):
+        driven = loops.drive(PLATES, objective, PROBLEM.arms, KEY, 20)
+    assert [len(plate) for plate in plates] == [5, 5, 2] and driven.exhausted and driven.t == 12
+    assert sorted(driven.arm.tolist()) == list(range(12)) and np.isnan(driven.reward).sum() == 6
+    with pytest.warns(UserWarning, match="no arm is left"):  # nothing is evaluated again
+        assert loops.drive(PLATES, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
+    # a plate of failures only: the first arm is not the first of the next plate too
+    nothing_known = TELL(
+        PLATES, PLATES.init(PROBLEM.arms, KEY), Query(jnp.arange(5), jnp.ones(5, bool)), jnp.full(5, jnp.nan)
+    )[0]
+    for first in range(5):
+        state = nothing_known.replace(
+            sketch=nothing_known.sketch.replace(first_arm=jnp.asarray(first, jnp.int32))
+        )
+        assert np.asarray(ASK(PLATES, state, KEY).index).min() > 4
+
+
+def test_a_failure_under_way_elsewhere_is_tried():
+    """Told in part: slots with a false mask stay under way, padding points at arm 0 and says nothing of it."""
+    state = PLATES.init(PROBLEM.arms, KEY)
+    query = Query(jnp.asarray([7, 3, 0, 0, 0]), jnp.asarray([True, False, False, False, False]))
+    state = TELL(PLATES, state, query, jnp.full(5, jnp.nan))[0]
+    assert np.flatnonzero(np.asarray(state.tried)).tolist() == [7]
+
+
+@struct.dataclass
+class Blurred:
+    """Uniform arms, of whose variances rounding is said to decide."""
+
+    def init(self, domain, key):
+        return Uniform().init(domain, key)
+
+    def ask(self, state, key, limit=None):
+        return Uniform().ask(state, key, limit)
+
+    def tell(self, state, query, y, key):
+        state, info = Uniform().tell(state, query, y, key)
+        return state, info.replace(imprecise=state.count > 1)
+
+
+@pytest.mark.parametrize("loop", ["threads", "vmap", "drive"])
+def test_imprecise_variances_are_warned_of_once(loop):
+    """At the user's line."""
+    with pytest.warns(UserWarning, match="rounding may have changed variances") as warned:
+        if loop == "drive":
+            assert loops.drive(Blurred(), np.sin, PROBLEM.arms, KEY, 4).imprecise
+        else:
+            keys = jax.random.split(KEY, 2)
+            assert loops.run_seeds(Blurred(), PROBLEM, keys, 4, strategy=loop).imprecise.all()
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+@struct.dataclass
+class Sulking:
+    """Uniform arms, of which the batch is empty after a while."""
+
+    patience: int = 3
+
+    def init(self, domain, key):
+        return Uniform().init(domain, key)
+
+    def ask(self, state, key, limit=None):
+        query = Uniform().ask(state, key, limit)
+        return query.replace(mask=query.mask & (state.count < self.patience))
+
+    def tell(self, state, query, y, key):
+        return Uniform().tell(state, query, y, key)
+
+
+@pytest.mark.parametrize("strategy", ["threads", "vmap"])
+def test_an_algorithm_that_asks_for_nothing_ends_its_run(strategy):
+    with pytest.raises(
+        RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm asked for nothing"
+    ):
+        loops.run_seeds(Sulking(), PROBLEM, KEY[None], 9, strategy=strategy)
+
+
+@struct.dataclass
+class SulkingBox:
+    """The same over a box."""
+
+    def init(self, box, key, horizon):
+        return UniformBox().init(box, key, horizon)
+
+    def ask(self, state, key):
+        query = UniformBox().ask(state, key)
+        return query.replace(mask=query.mask & (state.history.count < 3))
+
+    def tell(self, state, query, y, key):
+        return UniformBox().tell(state, query, y, key)
+
+
+def test_an_optimiser_that_asks_for_nothing_ends_its_run():
+    box = Box(jnp.zeros(1), jnp.ones(1))
+    with pytest.raises(RuntimeError, match="stopped after 3 of 9 evaluations"):
+        loops.run_box(SulkingBox(), lambda x, key: x[0], box, KEY, 9)
+    with pytest.raises(ValueError, match="was planned for 3 evaluations"):
+        loops.drive_box(SulkingBox(), lambda x: x[0], box, KEY, 9)
+
+
+def test_growing_ends_where_every_arm_has_room():
+    assert larger_capacity(8, 12) == 12
+    with pytest.raises(RuntimeError, match="12 inducing points are too few for 12 arms"):
+        larger_capacity(12, 12)
+
+
+SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
+WARM = {"bkb": BKB(**SMALL), "bbkb": BBKB(**SMALL, max_batch=4), "plates": FixedBKB(**SMALL, batch=4)}
+
+
+FAILING = {
+    "bkb": WARM["bkb"],
+    "initial": BBKB(**SMALL, max_batch=4, initial=jnp.asarray([3, 5])),
+    "gp_ucb": GPUCB(**SMALL),
+    "mini_gp": MiniGP(**SMALL, max_batch=4),
+    "soful": SOFUL(regularization=0.01, size=1),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_first_arm_that_fails_is_left(name):
+    """It was asked for in every round of a run; a first arm that does not fail stays."""
+    bandit, asked = FAILING[name], []
+    state = first = bandit.init(PROBLEM.arms, KEY)
+    for _ in range(3):
+        query = ASK(bandit, state, KEY)
+        asked.append(np.unique(np.asarray(query.index)[np.asarray(query.mask)]).tolist())
+        state, _ = TELL(bandit, state, query, jnp.full(query.index.shape, jnp.nan))
+    assert asked[0] == ([3, 5] if name == "initial" else [int(first.first_arm)])
+    assert asked[1] != asked[0] and asked[2] != asked[1] and len(asked[1]) == 1
+    told, _ = TELL(bandit, first, query, jnp.ones(query.index.shape))
+    assert int(told.first_arm) == int(first.first_arm)
+
+
+@pytest.mark.parametrize("name", WARM)
+def test_a_warm_start_without_room_is_flagged(name):
+    """Under vmap `init` cannot raise: 10 inducing points in 4 slots. `tell` then applies nothing and says overflow, a run, a
+    larger capacity and a rollout too; a warm start that fits is as before."""
+    bandit, counts = WARM[name], jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
+
+    def begin(counts):
+        return bandit.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        states = jax.jit(jax.vmap(begin, out_axes=0))(counts)
+    short, whole = (jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(2))
+    sketch, fits = (getattr(state, "sketch", state) for state in (short, whole))
+    assert int(sketch.missing) == 6 and int(fits.missing) == 0
+    query = ASK(bandit, short, KEY)
+    told, info = TELL(bandit, short, query, jnp.where(query.mask, 0.5, jnp.nan))
+    assert bool(info.overflow)
+    for before, after in zip(jax.tree.leaves(short), jax.tree.leaves(told), strict=True):
+        np.testing.assert_array_equal(before, after)
+    with pytest.raises(
+        ValueError, match="asked for 10 inducing points and had room for 4: call `init` again"
+    ):
+        bandit.grow(told, 8)
+    with pytest.raises(ValueError, match="asked for 10 inducing points"):
+        loops.run(bandit, PROBLEM, KEY, 5, states=[short])
+    driven = loops.Driven(short, np.zeros(0, int), np.zeros(0))
+    with pytest.raises(ValueError, match="asked for 10 inducing points"):
+        loops.drive(bandit, pytest.fail, PROBLEM.arms, KEY, 5, state=driven)
+    if name == "bkb":
+        before = start(bandit, PROBLEM, KEY, 5).replace(state=short.replace(domain=None))
+        stuck = jax.jit(loops.rollout, static_argnames="horizon")(bandit, PROBLEM, KEY, 5, before)
+        assert bool(stuck.overflow) and int(stuck.t) == 0

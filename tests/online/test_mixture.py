@@ -1,0 +1,344 @@
+"""Mixtures of forecasters: the forecaster's own definition in NumPy, and the guarantee, which must never fail."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import struct
+from jax import lax
+from test_online import CASES as FORECASTERS
+
+from jsketch import kernels, loops, online
+from jsketch.online.mixture import RATES, Mixture, over_regularizations
+from jsketch.online.step import takes
+from jsketch.sketch.kors import Sampling
+from jsketch.sketch.taylor import Taylor
+from jsketch.types import ForecastInfo
+
+KEY = jax.random.key(0)
+LAMS = np.array([1e-3, 0.1, 10.0, 1e3])
+RIDGE = online.PKAWV(Taylor(1, 3, 0.5))
+rules = pytest.mark.parametrize("rule", RATES)
+
+
+def examples(seed=0, n=80, noise=0.3):
+    random = np.random.default_rng(seed)
+    x = random.uniform(-1, 1, (n, 1))
+    return jnp.asarray(x), jnp.asarray(
+        np.clip(np.sin(4 * x[:, 0]) + noise * random.standard_normal(n), -1, 1)
+    )
+
+
+def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
+    """[G, n], each expert alone."""
+    experts = [forecaster.replace(regularization=lam) for lam in lams]
+    return np.stack([loops.prequential(expert, xs, ys, KEY)[0].prediction for expert in experts])
+
+
+def pooled(predictions, weights, y, eta):
+    """What the experts are charged together: over a stream the best one's losses and at most log(G) / eta."""
+    return -np.log(np.sum(weights * np.exp(-eta * (predictions - y) ** 2), axis=0)) / eta
+
+
+@rules
+def test_a_mixture_is_its_definition(rule):
+    """The experts run alone, their weights from sums of their losses; one label is missing."""
+    xs, ys = examples()
+    ys, bound = ys.at[20].set(jnp.nan), 0.8
+    mixture = over_regularizations(RIDGE, LAMS, bound, rule=rule)
+    forecasts, state = loops.prequential(mixture, xs, ys, KEY, block=16)
+    alone = np.clip(expert_predictions(xs, ys), -bound, bound)
+    eta = RATES[rule] / bound**2
+    losses = np.nan_to_num((alone - np.clip(ys, -bound, bound)) ** 2)
+    for t in range(len(ys)):
+        weights = np.exp(-eta * losses[:, :t].sum(1))[:, None] / np.exp(-eta * losses[:, :t].sum(1)).sum()
+        if rule == "average":
+            prediction = weights[:, 0] @ alone[:, t]
+        else:
+            below, above = (pooled(alone[:, [t]], weights, end, eta)[0] for end in (-bound, bound))
+            prediction = (below - above) / (4 * bound)
+        assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
+    np.testing.assert_allclose(np.exp(state.log_weights).sum(), 1)
+    ratios = -eta * (losses.sum(1) - losses.sum(1).min())
+    np.testing.assert_allclose(state.log_weights - state.log_weights.max(), ratios, atol=1e-8)
+
+
+@rules
+def test_a_prediction_never_costs_more_than_the_pooled_losses(rule):
+    """Exp-concavity and mixability, at every label in [-B, B]; twice the rate has no such guarantee."""
+    random = np.random.default_rng(1)
+    bound, labels = 1.7, np.linspace(-1.7, 1.7, 101)
+    predictions = bound * np.concatenate(
+        [random.uniform(-1, 1, (4, 300)), np.sign(random.normal(size=(4, 300)))], 1
+    )
+    weights = random.dirichlet(np.full(4, 0.3), 600).T
+    worst = {}
+    for factor in (1, 2):
+        eta = factor * RATES[rule] / bound**2
+        mixture = Mixture(RIDGE, {"regularization": LAMS}, bound, eta, rule=rule)
+        mixed = np.asarray(mixture._combined(jnp.log(jnp.asarray(weights)), jnp.asarray(predictions)))
+        worst[factor] = max(((mixed - y) ** 2 - pooled(predictions, weights, y, eta)).max() for y in labels)
+    assert worst[1] <= 1e-9
+    assert worst[2] > 1e-3
+
+
+def adversarial_streams(mixture, seeds, n=150):
+    """Labels by adversaries who see the prediction, one a stream: against its sign, in favour of the leading expert, or at
+    random. (xs [S,n,1], predictions [S,n], ys [S,n])"""
+
+    def one(key):
+        x_key, label_key, kind_key = jax.random.split(key, 3)
+        xs = jax.random.uniform(x_key, (n, 1), minval=-1, maxval=1)
+        noise = jax.random.uniform(label_key, (n,), minval=-1, maxval=1)
+        kind = jax.random.randint(kind_key, (), 0, 3)
+
+        def step(state, example):
+            x, noise = example
+            prediction = mixture.predict(state, x)
+            alone = mixture._each(lambda expert, own: expert.predict(own, x), state, x.dtype)
+            against = jnp.where(prediction > 0, -1.0, 1.0)
+            favoured = jnp.where(alone[jnp.argmin(state.log_weights)] > prediction, 1.0, -1.0)
+            y = jnp.stack([against, favoured, noise])[kind]
+            return mixture.update(state, x, y, KEY)[0], (prediction, y)
+
+        state = mixture.init(xs[0], KEY)
+        return xs, *lax.scan(step, state, (xs, noise))[1]
+
+    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), seeds))
+
+
+@rules
+def test_the_loss_is_the_best_experts_and_the_price_of_choosing(rule):
+    mixture = over_regularizations(RIDGE, LAMS, 1.0, rule=rule)
+    price = np.log(len(LAMS)) / RATES[rule]
+    paid = []
+    for xs, predictions, ys in zip(*adversarial_streams(mixture, 24), strict=True):
+        best = np.square(expert_predictions(xs, ys) - np.asarray(ys)).sum(1).min()
+        paid.append(float(jnp.square(predictions - ys).sum()) - best)
+    assert max(paid) <= price + 1e-9
+    assert max(paid) > price / 2  # the adversaries try
+
+
+def test_one_expert_is_the_forecaster():
+    xs, ys = examples(2)
+    for rule in RATES:
+        single = over_regularizations(RIDGE, [0.1], 1.0, rule=rule)
+        forecasts, _ = loops.prequential(single, xs, ys, KEY)
+        alone = np.clip(expert_predictions(xs, ys, [0.1])[0], -1, 1)
+        np.testing.assert_allclose(forecasts.prediction, alone, atol=1e-9)
+
+
+def test_the_best_regularization_wins():
+    """A noisy stream: too little and too much of it both lose."""
+    xs, ys = examples(3, 300, noise=0.8)
+    forecaster = RIDGE.replace(features=Taylor(1, 12, 0.3))
+    forecasts, state = loops.prequential(over_regularizations(forecaster, LAMS, 1.0), xs, ys, KEY)
+    losses = np.square(expert_predictions(xs, ys, forecaster=forecaster) - np.asarray(ys)).sum(1)
+    assert int(state.log_weights.argmax()) == losses.argmin() in (1, 2)
+    assert float(forecasts.loss.sum()) <= losses.min() + 8 * np.log(4)
+
+
+@pytest.mark.parametrize(
+    "forecaster",
+    [
+        online.KernelAWV(kernels.Gaussian(0.5), capacity=32),
+        pytest.param(
+            online.NystromAWV(kernels.Gaussian(0.5), sampling=Sampling(0.1, 2.0), capacity=16),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_room_grows_for_all_experts(forecaster):
+    """And taking turns changes nothing."""
+    xs, ys = examples(4)
+    small, state = loops.prequential(over_regularizations(forecaster, LAMS[1:3], 1.0), xs, ys, KEY)
+    roomy = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], 1.0, in_turn=True)
+    np.testing.assert_allclose(
+        small.prediction, loops.prequential(roomy, xs, ys, KEY)[0].prediction, atol=1e-9
+    )
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}
+
+
+@pytest.mark.slow
+def test_blocks_of_dictionaries_that_differ():
+    """Experts whose points join at different examples: each is as it would be alone."""
+    xs, ys = examples(7)
+    forecaster = online.NystromAWV(kernels.Gaussian(0.5), 0.1, capacity=64)
+    grid = {"sampling": Sampling(jnp.array([0.05, 5.0]), jnp.array([2.0, 1.0]), jnp.array([0.5, 0.5]))}
+    _, state = loops.prequential(Mixture(forecaster, grid, 1.0, in_turn=True), xs, ys, KEY, block=16)
+    alone = [forecaster.replace(sampling=Sampling(mu, beta)) for mu, beta in ((0.05, 2.0), (5.0, 1.0))]
+    runs = [loops.prequential(expert, xs, ys, KEY) for expert in alone]
+    sizes = [int(last.dictionary.used) for _, last in runs]
+    assert list(state.experts.dictionary.used) == sizes and sizes[0] > 1.5 * sizes[1]
+    losses = [np.square(np.clip(forecasts.prediction, -1, 1) - ys).sum() for forecasts, _ in runs]
+    ratio = state.log_weights[1] - state.log_weights[0]
+    assert float(ratio) == pytest.approx((losses[0] - losses[1]) / 8, abs=1e-9)
+
+
+def test_experts_that_come_to_differ_in_size_are_refused():
+    xs, ys = examples(4)
+    forecaster = online.NystromAWV(kernels.Gaussian(0.5), capacity=4)
+    grid = {"sampling": Sampling(jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5]))}
+    with pytest.raises(ValueError, match="need different capacities"):
+        loops.prequential(Mixture(forecaster, grid, 1.0), xs, ys, KEY)
+
+
+def test_whole_parts_of_a_forecaster_may_vary():
+    xs, ys = examples(6)
+    lengthscales = jnp.array([0.3, 1.0, 3.0])
+    mixture = Mixture(RIDGE, {"features": Taylor(1, 3, lengthscales), "regularization": LAMS[:3]}, 1.0)
+    forecasts, _ = loops.prequential(mixture, xs, ys, KEY)
+    assert float(forecasts.average_loss[-1]) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: over_regularizations(RIDGE, 0.1, 1.0), "must be a vector"),
+        (lambda: over_regularizations(RIDGE, [], 1.0), "must be a vector"),
+        (lambda: over_regularizations(RIDGE, [0.1, 0.0], 1.0), "finite number above 0"),
+        (lambda: over_regularizations(online.FOGD(None, 0.1), [0.1], 1.0), "the grid names 'regularization'"),
+        (lambda: Mixture(RIDGE, {"penalize_current": jnp.ones(2)}, 1.0), "the grid names 'penalize_current'"),
+        (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
+        (lambda: Mixture(RIDGE, {"regularization": 0.1}, 1.0), "leading axis"),
+        (
+            lambda: Mixture(RIDGE, {"regularization": LAMS, "features": Taylor(1, 3, jnp.ones(3))}, 1.0),
+            "leading",
+        ),
+        (
+            lambda: Mixture(RIDGE, {"regularization": -LAMS}, 1.0),
+            "regularization must be a finite number above 0",
+        ),
+        (lambda: over_regularizations(RIDGE, LAMS, 0.0), "bound must be a finite number above 0"),
+        (lambda: over_regularizations(RIDGE, LAMS, 1.0, learning_rate=-1.0), "learning_rate must be"),
+        (lambda: over_regularizations(RIDGE, LAMS, 1.0, rule="hedge"), "rule must be one of"),
+    ],
+)
+def test_mistakes_are_explained(build, words):
+    with pytest.raises(ValueError, match=words):
+        loops.prequential(build(), *examples(), KEY)
+
+
+@struct.dataclass
+class Breaking:
+    """Predicts one number, until its state is NaN after some examples."""
+
+    level: Any
+    breaks_after: Any
+
+    def init(self, x, key):
+        return jnp.zeros((), jnp.int32)
+
+    def predict(self, state, x):
+        return jnp.where(state < self.breaks_after, self.level, jnp.nan)
+
+    def update(self, state, x, y, key):
+        broken = (state + 1 >= self.breaks_after) | jnp.isinf(y)
+        return state + 1, ForecastInfo(jnp.ones((), jnp.int32), jnp.zeros((), bool), broken)
+
+
+LEVELS, LIVES = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6], np.int32)
+BREAKING = {"level": LEVELS, "breaks_after": LIVES}
+
+
+@rules
+def test_the_best_expert_breaks(rule):
+    """It leads with nearly all of the weight, then has none: the others share it, and their bound holds as ever."""
+    _, ys = examples(5, 60)
+    ys = 0.5 + 0.1 * np.asarray(ys)
+    mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0, rule=rule)
+    with pytest.warns(UserWarning, match=r"experts \[0\] of the mixture's 3 diverged"):
+        forecasts, state = loops.prequential(mixture, np.zeros((60, 1)), ys, KEY)
+    eta = RATES[rule]
+    penalties = eta * np.square(LEVELS[:, None] - ys)
+    for t in range(60):
+        weights = np.where(t < LIVES, np.exp(-penalties[:, :t].sum(1)), 0)
+        weights = (weights / weights.sum())[:, None]
+        if rule == "average":
+            prediction = weights[:, 0] @ LEVELS
+        else:
+            below, above = (pooled(LEVELS[:, None], weights, end, eta)[0] for end in (-1, 1))
+            prediction = (below - above) / 4
+        assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
+    left = np.exp(-penalties[1:].sum(1))
+    np.testing.assert_allclose(np.exp(state.log_weights), [0, *left / left.sum()])
+    assert list(state.diverged) == [True, False, False]
+    assert float(forecasts.loss.sum()) <= (penalties[1].sum() + np.log(3)) / eta
+
+
+def test_a_broken_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
+    """In the info of a live stream, in the state, and by a warning: not again after a file, nor for every chunk."""
+    mixture = Mixture(Breaking(0.0, 0), BREAKING | {"breaks_after": np.array([2, 7, 4], np.int32)}, 1.0)
+    stream = loops.Live(mixture, 1, KEY)
+    told = [stream.learn([0.0], 0.4)]
+    with pytest.warns(UserWarning, match=r"experts \[0\]"):
+        told.append(stream.learn([0.0], 0.4))
+    stream.save(tmp_path / "stream")
+    stream = loops.Live.load(tmp_path / "stream", mixture)
+    assert list(stream.state.diverged) == [True, False, False]
+    told.append(stream.learn([0.0], np.nan))
+    with pytest.warns(UserWarning, match=r"experts \[2\]"):
+        told.append(stream.learn([0.0], 0.4))
+    assert [list(np.flatnonzero(info.diverged)) for info in told] == [[], [0], [], [2]]
+    assert not any(info.nonfinite for info in told)
+    assert stream.predict([0.0]) == pytest.approx(0.3)
+    stream.learn([0.0], 0.4), stream.learn([0.0], 0.4)
+    with pytest.raises(FloatingPointError, match="after example 6"):
+        stream.learn([0.0], 0.4)
+
+    chunks = ((np.zeros((3, 1)), np.full(3, 0.4)) for _ in range(2))
+    with pytest.warns(UserWarning) as warned:
+        states = [state for _, state in loops.prequential_chunks(mixture, chunks, KEY)]
+    assert len(warned) == 2 and list(states[-1].diverged) == [True, False, True]
+
+
+def test_an_infinite_label_breaks_no_expert():
+    mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0)
+    state = mixture.init(jnp.zeros(1), KEY)
+    state, info = mixture.update(state, jnp.zeros(1), jnp.asarray(jnp.inf), KEY)
+    assert info.nonfinite and not state.diverged.any() and not info.diverged.any()
+    assert float(mixture.predict(state, jnp.zeros(1))) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    "forecaster",
+    [online.FOGD(kernels.Gaussian(0.5), 0.1, count=20), online.NOGD(kernels.Gaussian(0.5), 0.1, count=8)],
+)
+def test_a_step_too_large_costs_the_others_nothing(forecaster):
+    """In blocks, as for any forecaster: the loss of the best expert and the price, and the weights of the losses."""
+    xs, ys = examples(8, 400)
+    steps = np.array([0.01, 0.1, 1.0, 10.0])
+    with pytest.warns(UserWarning, match=r"experts \[.*3\] of the mixture's 4 diverged"):
+        forecasts, state = loops.prequential(Mixture(forecaster, {"step_size": steps}, 1.0), xs, ys, KEY)
+    alone = [loops.prequential(forecaster.replace(step_size=s), xs, ys, KEY)[0].prediction for s in steps[:2]]
+    losses = np.square(np.clip(alone, -1, 1) - np.asarray(ys)).sum(1)
+    assert float(forecasts.loss.sum()) <= losses.min() + 8 * np.log(4)
+    ratio = state.log_weights[1] - state.log_weights[0]
+    assert float(ratio) == pytest.approx((losses[0] - losses[1]) / 8, rel=1e-8)
+    np.testing.assert_allclose(np.exp(state.log_weights).sum(), 1)
+
+
+def test_a_mixture_is_driven_as_its_experts_are():
+    for name in ("taylor_awv", "kors_awv", "kernel_awv"):
+        expert = FORECASTERS[name]
+        assert takes(online.over_regularizations(expert, [0.1, 1.0], 1.0)) == takes(expert)
+
+
+def test_a_forecaster_with_blocks_declares_them():
+    """A declaration that is forgotten changes no prediction, and costs most of the speed."""
+    methods = {"blocks": "predict_update", "growing blocks": "advance"}
+    for name, forecaster in FORECASTERS.items():
+        if not isinstance(forecaster, Mixture):
+            assert [way for way in methods if hasattr(forecaster, methods[way])] == [
+                way for way in methods if way == takes(forecaster)
+            ], name
+
+
+def test_a_declaration_is_one_of_three():
+    class Wrong:
+        takes = "block"
+
+    with pytest.raises(ValueError, match="takes must be one of .*'block' was given"):
+        takes(Wrong())

@@ -1,0 +1,609 @@
+"""Forecasters: what each promises, the closed forms of the paper, and its deterministic bounds (THEORY 7.7)."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from flax import serialization
+
+from jsketch import kernels, loops, online
+from jsketch.online.step import takes
+from jsketch.sketch import kors, nystrom
+from jsketch.sketch.kors import Sampling
+from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
+
+LAM = 0.5
+N = 60
+KEY = jax.random.key(0)
+GRID = jnp.stack(jnp.meshgrid(*[jnp.linspace(-1, 1, 4)] * 2), -1).reshape(16, 2)
+CASES = {
+    "taylor_awv": online.PKAWV(Taylor(2, 4, 0.8), LAM),
+    "taylor_ridge": online.PKAWV(Taylor(2, 3, 0.8), LAM, penalize_current=False),
+    "nystrom_awv": online.PKAWV(nystrom.feature_map(kernels.Gaussian(0.8), GRID), LAM),
+    "kors_awv": online.NystromAWV(kernels.Gaussian(0.4), LAM, Sampling(0.3, 2.0), capacity=64),
+    "kors_ridge": online.NystromAWV(
+        kernels.Gaussian(0.8), LAM, Sampling(weights="code"), penalize_current=False, capacity=64
+    ),
+    "forgetting": online.ForgettingNystromAWV(
+        kernels.Gaussian(0.4), LAM, sampling=Sampling(0.3, 2.0), capacity=64
+    ),
+    "pros_n_kons": online.ProsNKONS(
+        kernels.Gaussian(0.8), bound=0.3, sampling=Sampling(1.0, 0.5), capacity=64
+    ),
+    "kernel_awv": online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=64),
+    "kernel_ridge": online.KernelAWV(kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64),
+    "sketched_kons": online.SketchedKONS(kernels.Gaussian(0.8), bound=0.3, capacity=64),
+    "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
+    "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
+}
+LAMS = jnp.geomspace(0.01, 10.0, 4)
+CASES |= {
+    "mixture_taylor": online.over_regularizations(CASES["taylor_awv"], LAMS, bound=1.0),
+    "mixture_vovk": online.over_regularizations(CASES["taylor_ridge"], LAMS, 1.0, rule="vovk"),
+    "mixture_kernels": online.Mixture(
+        CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
+    ),
+    "mixture_kors": online.over_regularizations(CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True),
+}
+IN_BLOCKS = [name for name in CASES if takes(CASES[name]) != "examples"]
+# variants of other rows, which share their code with them
+VARIANTS = {
+    "taylor_ridge",
+    "kors_ridge",
+    "forgetting",
+    "kernel_ridge",
+    "nystrom_awv",
+    "mixture_vovk",
+    "mixture_kernels",
+    "mixture_kors",
+}
+
+
+def rows(names, shared=()):
+    """The slow ones, and those whose code for this property is another row's, are run with -m slow."""
+    return [pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS | set(shared) else n for n in names]
+
+
+each = pytest.mark.parametrize("name", rows(CASES))
+in_blocks = pytest.mark.parametrize("name", rows(IN_BLOCKS))
+
+
+def examples(seed=0, n=N, inputs=2):
+    random = np.random.default_rng(seed)
+    x = random.uniform(-1, 1, (n, inputs))
+    return x, np.sin(3 * x.sum(1)) * random.uniform(0, 1, n)
+
+
+def changed(array, index, value):
+    """A copy with array[index] = value."""
+    array = array.copy()
+    array[index] = value
+    return array
+
+
+def one_by_one(forecaster, xs, ys):
+    """Predictions of the protocol's own two calls."""
+    state = forecaster.init(xs[0], jax.random.split(KEY)[0])
+    predict, update = jax.jit(forecaster.predict), jax.jit(forecaster.update)
+    predictions = []
+    for x, y in zip(xs, ys, strict=True):
+        predictions.append(float(predict(state, x)))
+        state, _ = update(state, x, y, KEY)
+    return np.array(predictions), state
+
+
+def kernel_ridge(gram, ys, lam, awv):
+    """Closed form (9): a fit from scratch for every example; AWV has the example in its Gram matrix, with label zero."""
+    predictions = []
+    for t in range(len(ys)):
+        if awv:
+            labels = np.append(ys[:t], 0)
+            weights = np.linalg.solve(gram[: t + 1, : t + 1] + lam * np.eye(t + 1), labels)
+            predictions.append(gram[t, : t + 1] @ weights)
+        else:
+            predictions.append(gram[t, :t] @ np.linalg.solve(gram[:t, :t] + lam * np.eye(t), ys[:t]))
+    return np.array(predictions)
+
+
+@each
+def test_the_loop_is_predict_then_update(name):
+    xs, ys = examples()
+    ys = changed(ys, [0, 7, 8, 40], np.nan)
+    forecasts, state = loops.prequential(CASES[name], xs, ys, KEY, block=16)
+    predictions, last = one_by_one(CASES[name], xs, ys)
+    np.testing.assert_allclose(forecasts.prediction, predictions, rtol=1e-9, atol=1e-9)
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(last), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
+    known = np.isfinite(np.asarray(ys))
+    np.testing.assert_allclose(forecasts.loss[known], (predictions - ys)[known] ** 2, rtol=1e-6, atol=1e-9)
+    assert (np.asarray(forecasts.loss)[~known] == 0).all()
+
+
+@each
+def test_a_prediction_never_sees_its_label_or_a_later_one(name):
+    xs, ys = examples()
+    whole, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    other, _ = loops.prequential(CASES[name], xs, changed(ys, slice(30, None), 5.0), KEY)
+    np.testing.assert_array_equal(whole.prediction[:31], other.prediction[:31])
+    assert (np.asarray(whole.prediction[31:]) != np.asarray(other.prediction[31:])).any()
+
+
+@pytest.mark.parametrize("name", rows(CASES, ["sketched_kons", "nogd", "kernel_awv"]))
+def test_a_stream_may_be_cut_anywhere(name):
+    xs, ys = examples()
+    whole, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    seen = []
+    chunks = [(xs[:13], ys[:13]), (xs[13:50], ys[13:50]), (xs[50:], ys[50:])]
+    parts = list(loops.prequential_chunks(CASES[name], chunks, KEY, seen.append))
+    both = np.concatenate([forecasts.prediction for forecasts, _ in parts])
+    np.testing.assert_allclose(both, whole.prediction, rtol=1e-9, atol=1e-10)
+    assert seen == [13, 50, 60]
+
+
+@pytest.mark.parametrize(
+    "name", rows(CASES, ["kors_awv", "taylor_awv", "kernel_awv", "sketched_kons", "nogd"])
+)
+def test_a_saved_state_goes_on(name):
+    """A live stream: one example in, one prediction out, the state through bytes in between."""
+    xs, ys = examples()
+    predictions, _ = one_by_one(CASES[name], xs, ys)
+    _, state = loops.prequential(CASES[name], xs[:50], ys[:50], KEY)
+    empty = CASES[name].init(xs[0], KEY)
+    restored = serialization.from_bytes(empty, serialization.to_bytes(state))
+    predict = jax.jit(CASES[name].predict)
+    assert float(predict(restored, xs[50])) == pytest.approx(predictions[50], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", rows(CASES, ["sketched_kons", "nogd"]))
+def test_numbers_sweep_by_vmap_and_compile_once(name):
+    xs, ys = map(jnp.asarray, examples())
+    forecaster = CASES[name]
+
+    def last_loss(scale):
+        scaled = jax.tree.map(lambda x: x * scale, forecaster)
+        state = scaled.init(xs[0], KEY)
+        return loops.stream(scaled, state, xs, ys, KEY).forecasts.average_loss[-1]
+
+    run = jax.jit(last_loss)
+    together = jax.jit(jax.vmap(last_loss))(jnp.array([0.5, 1.0]))
+    alone = jnp.stack([run(jnp.asarray(0.5)), run(jnp.asarray(1.0))])
+    assert run._cache_size() == 1
+    np.testing.assert_allclose(together, alone, rtol=1e-9)
+
+
+@in_blocks
+@pytest.mark.parametrize("block", [7])
+def test_blocks_are_single_steps(name, block):
+    xs, ys = examples(3)
+    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY, block=block)
+    np.testing.assert_allclose(forecasts.prediction, one_by_one(CASES[name], xs, ys)[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("awv", [True, False])
+def test_kernel_awv_is_the_closed_form(awv):
+    xs, ys = examples(1)
+    kernel = kernels.Gaussian(0.4)
+    # a small capacity grows on the way; repeated examples make the Gram matrix singular
+    xs[20:30] = xs[:10]
+    forecaster = online.KernelAWV(kernel, 1e-3, penalize_current=awv, capacity=8)
+    forecasts, state = loops.prequential(forecaster, xs, ys, KEY)
+    oracle = kernel_ridge(oracles.gaussian(xs, xs, 0.4), ys, 1e-3, awv)
+    np.testing.assert_allclose(forecasts.prediction, oracle, atol=1e-8)
+    assert int(state.used) == N and state.points.shape[0] >= N
+
+
+@pytest.mark.parametrize(
+    ("lam", "lengthscale"), [(0.5, 0.6), pytest.param(0.05, 1.0, marks=pytest.mark.slow)]
+)
+def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale):
+    """Every prediction against a solve from scratch on the dictionary of its time (Algorithm 2, corrected); the pass over
+    the past when a point joins is what makes it exact."""
+    xs, ys = examples(6)
+    forecaster = online.NystromAWV(kernels.Gaussian(lengthscale), lam, Sampling(0.3, 1.0), capacity=64)
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
+    sizes = set()
+    for t in range(N):
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
+        points = np.asarray(state.dictionary.points)[: int(state.dictionary.used)]
+        sizes.add(len(points))
+        values, vectors = np.linalg.eigh(oracles.gaussian(points, points, lengthscale))
+        keep = values > 1e-13 * values.max()
+        z = (
+            oracles.gaussian(np.asarray(xs)[: t + 1], points, lengthscale)
+            @ vectors[:, keep]
+            / np.sqrt(values[keep])
+        )
+        inner = z.T @ z + lam * np.eye(z.shape[1])
+        oracle = z[t] @ np.linalg.solve(inner, z.T @ np.append(np.asarray(ys)[:t], 0))
+        assert float(prediction) == pytest.approx(oracle, abs=1e-8)
+    # a past that is in the dictionary has nothing to say to a point that joins: much of it must not be
+    assert 5 < len(sizes) < 0.75 * N
+
+
+def test_what_the_forgetting_variant_forgets():
+    """Every example stays in the coordinates that it had when it came; later ones are zero."""
+    xs, ys = examples(9)
+    forecaster = online.ForgettingNystromAWV(
+        kernels.Gaussian(0.3), LAM, sampling=Sampling(0.5, 0.5), capacity=64
+    )
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
+    z = np.zeros((N, N))
+    for t in range(N):
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
+        points, x = np.asarray(state.dictionary.points)[: int(state.dictionary.used)], np.asarray(xs)[t]
+        lower = np.linalg.cholesky(oracles.gaussian(points, points, 0.3))
+        z[t, : len(points)] = np.linalg.solve(lower, oracles.gaussian(points, x[None], 0.3)[:, 0])
+        seen = z[: t + 1]
+        oracle = z[t] @ np.linalg.solve(seen.T @ seen + LAM * np.eye(N), seen[:t].T @ np.asarray(ys)[:t])
+        assert float(prediction) == pytest.approx(oracle, abs=1e-9)
+    assert 10 < len(points) < 50 and state.inputs.size == 0
+
+
+GROWING = {
+    "nystrom": lambda capacity: online.NystromAWV(
+        kernels.Gaussian(0.8), LAM, Sampling(1.0, 0.3), capacity=capacity, memory=256 * capacity
+    ),
+    "pros_n_kons": lambda capacity: online.ProsNKONS(
+        kernels.Gaussian(0.8), sampling=Sampling(1.0, 0.3), capacity=capacity
+    ),
+    "sketched_kons": lambda capacity: online.SketchedKONS(kernels.Gaussian(0.8), capacity=capacity),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["nystrom", "pros_n_kons", pytest.param("sketched_kons", marks=pytest.mark.slow)]
+)
+def test_room_grows_and_changes_nothing(name):
+    """For points and for examples, in the middle of blocks (Nystrom keeps 1024 examples at least)."""
+    xs, ys = examples(8, 1100 if name == "nystrom" else 150)
+    small, state = loops.prequential(GROWING[name](4), xs, ys, KEY)
+    large, _ = loops.prequential(GROWING[name](160), xs, ys, KEY)
+    np.testing.assert_allclose(small.prediction, large.prediction, rtol=1e-9, atol=1e-10)
+    assert 4 < int(small.dictionary_size[-1]) <= 150
+    if name == "nystrom":
+        assert state.inputs.shape[0] == 4096
+
+
+def test_where_the_origin_is_does_not_matter():
+    """Stationary kernels see differences: unused rows of a dictionary, zeros far from all inputs, must not cost digits."""
+    xs, ys = examples(14, 150)
+    make = GROWING["nystrom"]
+    near, _ = loops.prequential(make(64), xs, ys, KEY)
+    far, _ = loops.prequential(make(64), xs + 2.0**14, ys, KEY)
+    np.testing.assert_allclose(far.prediction, near.prediction, atol=1e-8)
+
+
+def test_numbers_take_the_type_of_the_examples():
+    """np.float64 numbers, of which np.geomspace is made, with float32 examples."""
+    xs, ys = (a.astype(jnp.float32) for a in examples())
+    forecasts, _ = loops.prequential(online.PKAWV(Taylor(2, 2), np.float64(0.5)), xs, ys, KEY)
+    assert forecasts.prediction.dtype == jnp.float32
+
+
+def test_small_mu_in_float32_is_warned_of():
+    with pytest.warns(UserWarning, match="mu = 1e-06 is too small for float32"):
+        online.ProsNKONS(kernels.Gaussian(1.0), sampling=Sampling(1e-6)).init(jnp.zeros(2, jnp.float32), KEY)
+
+
+def test_newton_steps_are_the_papers():
+    """Against the listing, dense, in an eigenbasis of the dictionary (THEORY 7.8, without the lag of the authors' code)."""
+    xs, ys = examples(10)
+    ys, bound, alpha = 2 * ys, 0.7, 0.8
+    kernel = kernels.Gaussian(0.5)
+    forecaster = online.ProsNKONS(kernel, alpha, bound, Sampling(1.0, 0.3), capacity=64)
+    state, predict, update = (
+        forecaster.init(xs[0], KEY),
+        jax.jit(forecaster.predict),
+        jax.jit(forecaster.update),
+    )
+    clipped, points = 0, np.zeros((0, 2))
+    for t in range(N):
+        prediction = predict(state, xs[t])
+        state, _ = update(state, xs[t], ys[t], KEY)
+        if len(points) < int(state.dictionary.used):
+            points = np.asarray(state.dictionary.points[: int(state.dictionary.used)])
+            values, vectors = np.linalg.eigh(oracles.gaussian(points, points, 0.5))
+            a, w, g = alpha * np.eye(len(points)), np.zeros(len(points)), np.zeros(len(points))
+        if not len(points):
+            assert prediction == 0
+            continue
+        z = oracles.gaussian(xs[t : t + 1], points, 0.5)[0] @ vectors / np.sqrt(values)
+        v = w - np.linalg.solve(a, g)
+        excess = np.sign(z @ v) * max(abs(z @ v) - bound, 0)
+        clipped += excess != 0
+        w = v - excess / (z @ np.linalg.solve(a, z)) * np.linalg.solve(a, z)
+        assert float(prediction) == pytest.approx(z @ w, abs=1e-10)
+        g = 2 * (z @ w - ys[t]) * z
+        a = a + np.outer(g, g) / (16 * bound**2)
+    assert 3 < len(points) < 30 and clipped > 3
+
+
+def test_sketched_newton_steps():
+    """Against the steps in explicit features of all examples; which examples enter A is read off the state."""
+    xs, ys = examples(11)
+    ys, bound, alpha = 2 * ys, 0.7, 0.8
+    kernel = kernels.Gaussian(0.5)
+    features = np.linalg.cholesky(oracles.gaussian(xs, xs, 0.5))
+    forecaster = online.SketchedKONS(kernel, alpha, bound, 0.2, 0.5, capacity=64)
+    state, step = forecaster.init(xs[0], KEY), jax.jit(forecaster.step)
+    a, u, clipped = alpha * np.eye(N), np.zeros(N), 0
+    for t, z in enumerate(features):
+        before = int(state.sketch.used)
+        state, prediction, info = step(state, xs[t], ys[t], KEY)
+        output = z @ u
+        clipped += abs(output) > bound
+        w = u - (output - np.clip(output, -bound, bound)) / (z @ np.linalg.solve(a, z)) * np.linalg.solve(
+            a, z
+        )
+        assert float(prediction) == pytest.approx(z @ w, abs=1e-10)
+        g = 2 * (z @ w - ys[t]) * z
+        a = a + (int(info.dictionary_size) > before) * np.outer(g, g) / (16 * bound**2)
+        u = w - np.linalg.solve(a, g)
+    assert 10 < int(state.sketch.used) < 50 and clipped > 3
+
+
+def test_gradient_steps_in_the_span_of_the_first_points():
+    """NOGD: steps in the kernel's own space while points join, then their projections."""
+    xs, ys = examples(12)
+    kernel, count, eta = kernels.Gaussian(0.5), 15, 0.2
+    gram = oracles.gaussian(xs, xs, 0.5)
+    inside = gram[:, :count] @ np.linalg.solve(gram[:count, :count], gram[:count])  # <z(x_s), z(x_t)>
+    predictions, errors = [], []
+    for t in range(N):
+        predictions.append(-2 * eta * np.dot(errors, inside[t, :t]))
+        errors.append(predictions[-1] - float(ys[t]))
+    forecasts, _ = loops.prequential(online.NOGD(kernel, eta, count), xs, ys, KEY)
+    np.testing.assert_allclose(forecasts.prediction, predictions, atol=1e-10)
+
+
+def bound_holds(gram, kept, mu, n, delta):
+    inside = gram[:, kept] @ np.linalg.pinv(gram[np.ix_(kept, kept)], hermitian=True) @ gram[kept]
+    effective = np.trace(np.linalg.solve(gram + mu * np.eye(len(gram)), gram))
+    size = 9 * effective * math.log(2 * n / delta) ** 2
+    return np.linalg.eigvalsh(gram - inside)[-1] <= mu and len(kept) <= size
+
+
+@pytest.mark.slow
+def test_kors_bounds_the_projection_error_and_the_size():
+    """THEORY 7.5, with the theory's constants: |(I - P) C_n (I - P)| <= mu and m <= 9 d_eff log(2n/delta)^2, in at least
+    1 - delta of 64 seeds."""
+    n, mu, delta = 600, 1.0, 0.1
+    xs = examples(7, n, 1)[0]
+    kernel = kernels.Gaussian(2.0)
+    sampling = Sampling(mu, kors.theory_beta(n, delta), 0.5)
+
+    def dictionary(key):
+        kept, step = kors.empty(xs[0], n), jax.random.split(key, n)
+
+        def receive(kept, example):
+            x, step_key = example
+            k = kors.cross(kept, kernel, x[None])
+            drawn = [value[0] for value in kors.scores(kept, kernel, sampling, x[None], k)]
+            joins = jax.random.uniform(step_key) < drawn[0]
+            grown = kors.join(kept, sampling, x, *drawn)
+            return jax.tree.map(lambda a, b: jnp.where(joins, a, b), grown, kept), joins
+
+        return jax.lax.scan(receive, kept, (xs, step))[1]
+
+    joined = np.asarray(jax.jit(jax.vmap(dictionary))(jax.random.split(KEY, 64)))
+    gram = np.asarray(kernel.gram(xs, xs))
+    held = 0
+    for joins in joined:
+        held += all(bound_holds(gram[:t, :t], np.flatnonzero(joins[:t]), mu, n, delta) for t in (200, n))
+    assert held >= (1 - delta) * 64
+    assert 5 < joined.sum(1).mean() < 0.9 * n
+
+
+@pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
+def test_a_stream_in_segments_gives_the_same_predictions(lam, cut):
+    """Also when it goes on after some examples; some labels are missing, and the segments are not of one length."""
+    xs, ys = examples(13, 5000)
+    ys = changed(ys, slice(None, None, 7), np.nan)
+    forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
+    whole, last = loops.prequential(forecaster, xs, ys, KEY, segments=1)
+    state = None
+    if cut:
+        _, state = loops.prequential(forecaster, xs[:cut], ys[:cut], KEY)
+    parts, end = loops.prequential(
+        forecaster, xs[cut:], ys[cut:], KEY, state=state, first=cut or 0, segments=3
+    )
+    np.testing.assert_allclose(parts.prediction, whole.prediction[cut:], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
+    assert parts.loss.shape == (5000 - (cut or 0),)
+    with pytest.raises(FloatingPointError, match="infinite"):
+        loops.prequential(forecaster, xs, changed(ys, 4, np.inf), KEY, segments=2)
+
+
+@pytest.mark.parametrize("awv", [True, False])
+def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
+    xs, ys = examples(2)
+    taylor = Taylor(2, 22, 1.0)
+    forecaster = online.PKAWV(taylor, LAM, penalize_current=awv)
+    exact = online.KernelAWV(kernels.Gaussian(1.0), LAM, penalize_current=awv, capacity=64)
+    sketched, _ = loops.prequential(forecaster, xs, ys, KEY)
+    whole, _ = loops.prequential(exact, xs, ys, KEY)
+    np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
+    spanning = nystrom.feature_map(kernels.Gaussian(1.0), xs)
+    sketched, _ = loops.prequential(online.PKAWV(spanning, LAM, penalize_current=awv), xs, ys, KEY)
+    np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 5])
+def test_taylor_features_converge_at_the_rate_of_lemma_11(inputs):
+    """THEORY 7.4: |k - k_M| <= (R/l)^(2M+2) / (M+1)!, k_M <= k on the diagonal; sizes."""
+    x = examples(4, 40, inputs)[0]
+    lengthscale = 1.3
+    gram = oracles.gaussian(x, x, lengthscale)
+    radius = np.sqrt(np.square(x).sum(1)).max()
+    found = jax.jit(lambda x: [Taylor(inputs, degree, lengthscale).features(x) for degree in range(9)])(x)
+    for degree, z in enumerate(np.asarray(z) for z in found):
+        assert z.shape[1] == basis_size(inputs, degree) == math.comb(inputs + degree, degree)
+        bound = (radius / lengthscale) ** (2 * degree + 2) / math.factorial(degree + 1)
+        assert np.abs(z @ z.T - gram).max() <= bound + 1e-12
+        assert (np.square(z).sum(1) <= 1 + 1e-12).all()
+
+
+def test_taylor_features_are_the_monomials():
+    """Each multi-index once, with its value from the definition."""
+    x = examples(5, 6, 3)[0]
+    z = np.asarray(Taylor(3, 3, 0.7).features(x))
+    scaled = np.asarray(x) / 0.7
+    wanted = []
+    for k in np.ndindex(4, 4, 4):
+        if sum(k) <= 3:
+            factor = np.prod([scaled[:, i] ** k[i] / math.sqrt(math.factorial(k[i])) for i in range(3)], 0)
+            wanted.append(np.exp(-0.5 * np.square(scaled).sum(1)) * factor)
+    order = np.lexsort(np.round(z, 12))
+    desired = np.array(wanted).T
+    np.testing.assert_allclose(z[:, order], desired[:, np.lexsort(np.round(desired, 12))], atol=1e-14)
+
+
+def adversarial(seed, n=40):
+    """Labels that contradict: signs against a ridge regression's predictions, at points that repeat."""
+    random = np.random.default_rng(seed)
+    x = np.sort(random.uniform(-1, 1, (n // 4, 1)), 0)[random.integers(0, n // 4, n)]
+    gram = oracles.gaussian(x, x, 0.5)
+    lam, ys = 10.0 ** random.uniform(-2, 1), np.zeros(n)
+    for t in range(n):
+        labels = np.append(ys[:t], 0)
+        prediction = gram[t, : t + 1] @ np.linalg.solve(gram[: t + 1, : t + 1] + lam * np.eye(t + 1), labels)
+        ys[t] = -1.0 if prediction > 0 else 1.0
+    return x, ys, gram, lam
+
+
+def test_identities_and_regret_bounds_never_fail():
+    """THEORY 7.7, identities, and Proposition 1 for the best function in the space, on adversarial streams."""
+    for seed in range(20):
+        x, ys, gram, lam = adversarial(seed)
+        awv, ridge = kernel_ridge(gram, ys, lam, True), kernel_ridge(gram, ys, lam, False)
+        forecasts, _ = loops.prequential(
+            online.KernelAWV(kernels.Gaussian(0.5), lam, capacity=40), x, ys, KEY
+        )
+        np.testing.assert_allclose(forecasts.prediction, awv, atol=1e-8)
+        n = len(ys)
+        best = lam * ys @ np.linalg.solve(gram + lam * np.eye(n), ys)
+        logdets = [np.linalg.slogdet(np.eye(t) + gram[:t, :t] / lam)[1] for t in range(n + 1)]
+        leverage = np.expm1(np.diff(logdets))  # h_t, Lemma 10
+        np.testing.assert_allclose((np.square(ys - ridge) / (1 + leverage)).sum(), best, rtol=1e-8)
+        after = leverage / (1 + leverage)
+        identity = best + (ys**2 * after - awv**2 * leverage).sum()
+        np.testing.assert_allclose(np.square(ys - awv).sum(), identity, rtol=1e-8)
+        loss = float(forecasts.loss.sum())
+        assert loss <= best + logdets[-1] * np.max(ys**2) + 1e-8
+
+
+def test_theorems_3_and_4_never_fail():
+    """THEORY 7.7: a fixed subspace costs (mu + lam) n mu B^2 / lam^2; with Theorem 4's degree only a factor 3/2."""
+    for seed in range(10):
+        x, ys, gram, lam = adversarial(seed)
+        n, lengthscale = len(ys), 0.5
+        best = lam * ys @ np.linalg.solve(gram + lam * np.eye(n), ys)
+        logdet = np.linalg.slogdet(np.eye(n) + gram / lam)[1]
+        for degree in (2, 5, theorem_degree(n, 1.0, lengthscale, lam)):
+            taylor = Taylor(1, degree, lengthscale)
+            run, _ = loops.prequential(online.PKAWV(taylor, lam), x, ys, KEY)
+            z = np.asarray(jax.jit(taylor.features)(x))
+            mu = max(np.linalg.eigvalsh(gram - z @ z.T)[-1], 0)
+            extra = (mu + lam) * n * mu / lam**2
+            assert float(run.loss.sum()) <= best + logdet + extra + 1e-8
+        assert float(run.loss.sum()) <= best + 1.5 * logdet + 1e-8
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (lambda x, y: Taylor(2, -1).features(x), "degree M >= 0"),
+        (lambda x, y: Taylor(18, 9).features(x), r"C\(27, 9\) = 4,686,825 Taylor features"),
+        (lambda x, y: Taylor(3, 2).features(x), "of 3 inputs; 2 were given"),
+        (lambda x, y: run(x, y, regularization=0.0), "regularization must be a finite number above 0"),
+        (lambda x, y: run(x[:0], y[:0]), "the stream is empty"),
+        (
+            lambda x, y: loops.prequential(CASES["fogd"], x, y, KEY, block=0),
+            "block must be an integer of at least 1",
+        ),
+        (
+            lambda x, y: loops.prequential(CASES["fogd"], x, y, KEY, segments=-1),
+            "segments must be an integer",
+        ),
+        (
+            lambda x, y: CASES["kors_awv"].advance(
+                CASES["kors_awv"].init(x[0], KEY), jnp.zeros((9000, 2)), jnp.zeros(9000), 1
+            ),
+            "a block of 9000 examples does not fit a memory of 4096",
+        ),
+        (lambda x, y: run(x, y[:3]), "a vector \\[n\\] of labels"),
+        (lambda x, y: run(changed(x, (3, 1), np.nan), y), "example 3 is not"),
+        (lambda x, y: loops.prequential(online.KernelAWV(None), x, y, KEY), "kernel must be a kernel"),
+        (
+            lambda x, y: loops.prequential(online.KernelAWV(kernels.Gaussian(1.0), capacity=0), x, y, KEY),
+            "capacity",
+        ),
+        (lambda x, y: nystrom_with(x, y, mu=0.0), "mu must be"),
+        (lambda x, y: nystrom_with(x, y, weights="other"), "weights must be one of"),
+        (
+            lambda x, y: loops.prequential(online.FOGD(kernels.Gaussian(1.0), 0.0), x, y, KEY),
+            "step_size must be",
+        ),
+        (lambda x, y: loops.prequential(online.NOGD(kernels.Linear(), -1.0), x, y, KEY), "step_size must be"),
+        (lambda x, y: newton_with(x, y, bound=0.0), "bound must be"),
+        (lambda x, y: newton_with(x, y, regularization=-1.0), "regularization must be"),
+        (lambda x, y: newton_with(x, y, sampling=Sampling(beta=0.0)), "beta must be"),
+        (
+            lambda x, y: loops.prequential(
+                online.SketchedKONS(kernels.Gaussian(1.0), minimum_probability=1.5), x, y, KEY
+            ),
+            "minimum_probability must lie between 0 and 1",
+        ),
+        (
+            lambda x, y: loops.prequential(online.FOGD(kernels.Linear(), 0.1), x, y, KEY),
+            "Gaussian and Matern",
+        ),
+    ],
+)
+def test_mistakes_are_explained(action, words):
+    with pytest.raises(ValueError, match=words):
+        action(*examples())
+
+
+def nystrom_with(x, y, **options):
+    return loops.prequential(
+        online.NystromAWV(kernels.Gaussian(1.0), sampling=Sampling(**options)), x, y, KEY
+    )
+
+
+def newton_with(x, y, **options):
+    return loops.prequential(online.ProsNKONS(kernels.Gaussian(1.0), **options), x, y, KEY)
+
+
+def run(x, y, **options):
+    return loops.prequential(online.PKAWV(Taylor(2, 2), **options), x, y, KEY)
+
+
+def test_an_infinite_label_is_refused():
+    xs, ys = examples()
+    with pytest.raises(FloatingPointError, match="a label was infinite"):
+        run(xs, changed(ys, 5, np.inf))
+
+
+@pytest.mark.float32
+@each
+def test_float32_stays_finite(name):
+    xs, ys = (a.astype(jnp.float32) for a in examples())
+    forecaster = jax.tree.map(lambda a: a.astype(jnp.float32) if isinstance(a, jax.Array) else a, CASES[name])
+    forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
+    assert forecasts.prediction.dtype == jnp.float32
+    assert np.isfinite(forecasts.prediction).all()
+    assert float(forecasts.average_loss[-1]) < 1

@@ -1,0 +1,126 @@
+"""Numbers with a dtype of their own follow that of arms, box or examples. Traced only: a wrong dtype shows there."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import CASES, VARIANTS, features
+
+from jsketch import Arms, Box, kernels, online
+from jsketch.bandits import BKB, PointBBKB
+from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
+from jsketch.box.gp.fit import Bounds
+from jsketch.online.step import takes
+from jsketch.sketch.taylor import Taylor
+
+KEY = jax.random.key(0)
+GAUSSIAN = kernels.Gaussian(np.full(2, 0.5))
+FORECASTERS = {
+    "kernel_awv": online.KernelAWV(GAUSSIAN, 0.1, capacity=4),
+    "nystrom_awv": online.NystromAWV(GAUSSIAN, 0.1, capacity=4, memory=8),
+    "pros_n_kons": online.ProsNKONS(GAUSSIAN, 0.1, capacity=4),
+    "sketched_kons": online.SketchedKONS(GAUSSIAN, 0.1, capacity=4),
+    "pkawv": online.PKAWV(Taylor(2, 2, 0.5), 0.1),
+    "fogd": online.FOGD(GAUSSIAN, 0.1, count=4),
+    "nogd": online.NOGD(GAUSSIAN, 0.1, count=4),
+    "mixture": online.over_regularizations(online.PKAWV(Taylor(2, 2)), [0.1, 1.0], 1.0),
+}
+OPTIMISERS = {
+    "uniform": UniformBox(),
+    "gp": GPBandit(initial=2, candidates=16, starts=1, steps=2, fit_steps=1, acquisition="ucb"),
+    "turbo": Turbo(initial=2, candidates=8, frequencies=8, fit_steps=1),
+    "go_ucb": GOUCB(initial=2, candidates=8, starts=2, steps=2),
+}
+
+
+def stubborn(algorithm):
+    """With every number of Python a float64 of NumPy, and a lengthscale for each input."""
+    if isinstance(getattr(algorithm, "kernel", None), kernels.Gaussian):
+        algorithm = algorithm.replace(kernel=GAUSSIAN)
+    return jax.tree.map(lambda leaf: np.float64(leaf) if isinstance(leaf, float) else leaf, algorithm)
+
+
+def all_single(tree):
+    floating = [leaf.dtype for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    assert floating and set(floating) == {jnp.dtype(jnp.float32)}
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - VARIANTS))
+def test_bandits(name):
+    def round_(bandit, x, y):
+        state = bandit.init(Arms(x), KEY)
+        query = bandit.ask(state, KEY)
+        reads = {"confidence_width": (), "scores": (), "sample": (KEY,), "samples": (KEY,)}
+        read = [
+            getattr(bandit, name)(state, *key)
+            for name, key in reads.items()
+            if callable(getattr(bandit, name, None))
+        ]
+        return state, bandit.tell(state, query, y[: len(query.index)], KEY), read
+
+    y = np.zeros(20)
+    states = jax.eval_shape(round_, stubborn(CASES[name]), features(jnp.float32), y)
+    all_single(states)
+    before, (after, _), _ = states
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), before) == jax.tree.map(
+        lambda x: (x.shape, x.dtype), after
+    )
+
+
+def test_bandits_over_points():
+    def round_(bandit, x, y):
+        state = bandit.init(2, KEY, jnp.float32)
+        picked = bandit.pull(state, x[bandit.choose(state, KEY, x)])
+        return state, bandit.tell(picked, y, KEY), bandit.maximise(state, KEY, Box(x[0] - 1, x[0] + 1))
+
+    bandit = stubborn(PointBBKB(GAUSSIAN, max_batch=2, max_history=8, capacity=4))
+    all_single(jax.eval_shape(round_, bandit, np.zeros((5, 2)), np.zeros(2)))
+
+
+@pytest.mark.parametrize("name", FORECASTERS)
+def test_forecasters(name):
+    def round_(forecaster, x, xs, ys):
+        state = forecaster.init(x, KEY)
+        results = [state, forecaster.predict(state, xs[0]), forecaster.update(state, xs[0], ys[0], KEY)]
+        if takes(forecaster) == "blocks":
+            results.append(forecaster.predict_update(state, xs, ys))
+        if hasattr(forecaster, "learn"):
+            results.append(forecaster.learn(state, xs, ys))
+        if takes(forecaster) == "growing blocks":
+            results.append(forecaster.advance(state, xs, ys, 2))
+        return results
+
+    x = jnp.zeros(2, jnp.float32)
+    all_single(jax.eval_shape(round_, stubborn(FORECASTERS[name]), x, np.ones((3, 2)), np.ones(3)))
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_optimisers_of_a_box(name):
+    def round_(optimizer, box, y):
+        state = optimizer.init(box, KEY, 6)
+        query = optimizer.ask(state, KEY)
+        return state, query, optimizer.tell(state, query, y[: len(query.mask)], KEY)
+
+    optimizer = stubborn(OPTIMISERS[name])
+    if hasattr(optimizer, "bounds"):
+        optimizer = optimizer.replace(bounds=stubborn(Bounds()))
+    box = Box(jnp.zeros(2, jnp.float32), jnp.ones(2, jnp.float32))
+    all_single(jax.eval_shape(round_, optimizer, box, np.zeros(8)))
+
+
+def test_they_mean_the_same():
+    """And so without a trace, in numbers of NumPy, for arms of either dtype."""
+    for x in (features(jnp.float32)[:5], features()[:5]):
+        for kernel in (
+            kernels.Gaussian(0.5),
+            kernels.RationalQuadratic(0.5, 0.7),
+            kernels.Scaled(GAUSSIAN, 2.0),
+        ):
+            other = stubborn(kernel)
+            bandits = BKB(kernel, 0.1, capacity=2), stubborn(BKB(other, 0.1, capacity=2))
+            for one, two in (
+                (kernel.gram(x, x), other.gram(np.asarray(x, float), x).astype(x.dtype)),
+                [bandit.init(Arms(x), KEY).variance for bandit in bandits],
+            ):
+                assert one.dtype == two.dtype == x.dtype
+                np.testing.assert_allclose(one, two, rtol=1e-5 if x.dtype == jnp.float32 else 1e-12)
