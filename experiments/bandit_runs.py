@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from experiments import plan_line, plots, results, tidy
+from experiments import plots, results, tidy
+from experiments.suggest import plan_line
 from jsketch import loops
 
 POINTS = 400  # points of a saved curve

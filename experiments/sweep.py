@@ -23,7 +23,6 @@ from experiments import (
     files,
     lock,
     outputs,
-    plan_line,
     results,
     sweep_figures,
     sweep_problems,
@@ -32,6 +31,7 @@ from experiments import (
     tidy,
 )
 from experiments.compile_cache import use_compile_cache
+from experiments.suggest import plan_line
 from experiments.sweep_config import Sweep
 from experiments.sweep_rows import Row
 from experiments.sweep_run import Job, Task

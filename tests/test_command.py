@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import command, files, suggest
+from experiments import command, files
+from experiments.suggest import main as suggest
 
 ROOT = Path(__file__).parents[1]
 LEFT = ()

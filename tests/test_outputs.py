@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from experiments import closed_loop, demo, files, lock, outputs, results, tidy
+from experiments import demo, files, lock, outputs, results, tidy
+from experiments.suggest import closed_loop
 
 CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 

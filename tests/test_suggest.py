@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import closed_loop, suggest, tables
+from experiments.suggest import closed_loop, tables
+from experiments.suggest import main as suggest
 from jsketch import kernels
 from jsketch.posterior import evidence
 

@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from experiments import command, files, plan_line, tables
+from experiments import command, files
 from experiments.arguments import count
 from experiments.compile_cache import use_compile_cache
+from experiments.suggest import plan_line, tables
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import FixedBKB, history, widths
 from jsketch.posterior import evidence

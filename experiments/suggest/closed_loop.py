@@ -1,6 +1,6 @@
 """A laboratory with a robot: 20 rounds of `scripts/suggest` on a real library, against random batches.
 
-    python -m experiments.closed_loop --out results/closed_loop
+    python -m experiments.suggest.closed_loop --out results/closed_loop
 
 The library is Abalone: 4,177 animals with 8 measurements; an experiment counts the rings of one (no noise, 1 to 29). Every
 round reads the two tables, suggests the next batch and adds what was counted, as a user does with files. Simple regret is
@@ -21,9 +21,10 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from experiments import command, data, files, outputs, plots, results, suggest, tidy
+from experiments import command, data, files, outputs, plots, results, tidy
 from experiments.arguments import add_out_folder, count
 from experiments.compile_cache import use_compile_cache
+from experiments.suggest import main as suggest
 
 
 def played(library: pd.DataFrame, values: pd.Series, rounds: int, batch: int, seed: int) -> np.ndarray:
