@@ -8,6 +8,7 @@ from experiments.suggest import closed_loop, tables
 from experiments.suggest import main as suggest
 from jsketch import kernels
 from jsketch.posterior import evidence
+from jsketch.suggest import data
 
 A = 60
 
@@ -183,14 +184,14 @@ def test_values_of_any_size_are_learned_from(tmp_path, unit):
 
 def test_units_round_nothing():
     values = np.random.default_rng(0).standard_normal((50, 3)) * [1e-300, 1.0, 1e290]
-    assert (suggest.power_of_two(values, 0) <= np.abs(values).max(0)).all()
-    for x, scaled in zip(values.T, suggest.scaled(values).T, strict=True):
-        unit = suggest.power_of_two(x)
+    assert (data.power_of_two(values, 0) <= np.abs(values).max(0)).all()
+    for x, scaled in zip(values.T, data.standardized(values).T, strict=True):
+        unit = data.power_of_two(x)
         np.testing.assert_array_equal(x / unit * unit, x)
         assert scaled.mean() == pytest.approx(0, abs=1e-12) and scaled.std() == pytest.approx(1)
     x = 1e5 * values[:, 1:2] ** [1, 3]
-    np.testing.assert_array_equal(suggest.scaled(x), (x - x.mean(0)) / x.std(0))
-    assert suggest.power_of_two(np.zeros(3)) == suggest.power_of_two(np.zeros(0)) == 1
+    np.testing.assert_array_equal(data.standardized(x), (x - x.mean(0)) / x.std(0))
+    assert data.power_of_two(np.zeros(3)) == data.power_of_two(np.zeros(0)) == 1
 
 
 def test_the_file_behind_a_link_is_replaced(tmp_path):
