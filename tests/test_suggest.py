@@ -6,6 +6,7 @@ import pytest
 
 from experiments.suggest import closed_loop, tables
 from experiments.suggest import main as suggest
+from experiments.suggest.example import make
 from jsketch import kernels
 from jsketch.posterior import evidence
 from jsketch.suggest import data
@@ -217,6 +218,14 @@ def test_what_is_wrong_with_evaluations(tmp_path):
         tables.read_evaluations(tmp_path / "nothing.csv", candidates)
     with pytest.raises(ValueError, match="--batch 59 is more than what is left: of 60 .* 2 were evaluated"):
         run(tmp_path, frame, pd.DataFrame({"id": ["c1", "c2"], "value": [1.0, 2.0]}), "--batch", "59")
+
+
+def test_the_example_is_what_its_script_makes():
+    for name, table in make.tables().items():
+        pd.testing.assert_frame_equal(pd.read_csv(make.FOLDER / name), table)
+    candidates = tables.read_candidates(make.FOLDER / "library.csv")
+    done = tables.read_evaluations(make.FOLDER / "done.csv", candidates)
+    assert len(np.unique(done.arms)) == len(done.arms) - 1 == make.MEASURED
 
 
 def test_random_batches_and_simple_regret():

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jsketch import checks, kernels
 from jsketch.bandits import FixedBKB, history, widths
 from jsketch.sketch import bless
-from jsketch.suggest.data import Data, checked
+from jsketch.suggest.data import Data, checked, lengthened, padded
 from jsketch.suggest.model import Model, of_data
 from jsketch.types import Arms, PRNGKey, Query
 
@@ -95,11 +96,12 @@ def _check_options(data: Data, batch: int, width: float, lengthscale: float | No
 
 
 def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) -> Suggestion:
-    domain = Arms(jnp.asarray(data.features))
+    domain, kernel = Arms(jnp.asarray(data.features)), kernels.Gaussian(model.lengthscale)
+    # here, because a compiled program can neither warn nor refuse
+    domain = checks.arms(domain)
+    checks.model(domain, kernel, model.ratio)
     counts, sums = history.of_evaluations(domain, data.arms, (data.values - model.centre) / model.scale)
-    kernel = kernels.Gaussian(model.lengthscale)
     wanted, dictionary = _inducing_candidates(kernel, data.features, counts, model.ratio, key)
-    capacity = max(32, -(-len(dictionary) // 32) * 32)  # few sizes to compile
     bandit = FixedBKB(
         kernel,
         regularization=model.ratio,
@@ -107,31 +109,52 @@ def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) ->
         norm_bound=width,
         width=widths.bayesian,
         batch=batch,
-        max_pending=len(data.pending),
-        capacity=capacity,
+        max_pending=padded(len(data.pending)) if len(data.pending) else 0,
+        capacity=padded(len(dictionary)),
         repeat=False,
     )
+    slots = lengthened(dictionary, bandit.capacity) if len(dictionary) else dictionary
+    failed, pending = _failed(data), _under_way(data, bandit.max_pending)
+    query, mean, variance = _picked(bandit, domain, counts, sums, slots, failed, pending, key)
+    kept = np.asarray(query.mask)
+    # in units of the values; variances come divided by the regularization
+    mean = model.centre + model.scale * np.asarray(mean, float)[kept]
+    std = model.scale * np.sqrt(np.asarray(variance, float)[kept] * model.ratio)
+    rows = np.asarray(query.index)[kept]
+    return Suggestion(rows, mean + width * std, mean, std, width, model, len(dictionary), wanted)
+
+
+def _failed(data: Data) -> np.ndarray:
+    """Rows of failed evaluations, padded with the number A, which is no candidate."""
     failed = data.arms[~data.observed]
+    return np.append(failed, np.full(padded(len(failed)) - len(failed), len(data.features)))
+
+
+def _under_way(data: Data, slots: int) -> Query:
+    """The pending evaluations in so many slots; the others are masked."""
+    free = np.zeros(slots - len(data.pending), int)
+    index = jnp.asarray(np.append(data.pending, free), jnp.int32)
+    return Query(index, jnp.asarray(np.arange(slots) < len(data.pending)))
+
+
+@jax.jit
+def _picked(
+    bandit: FixedBKB,
+    domain: Arms,
+    counts: Array,
+    sums: Array,
+    dictionary: Array,
+    failed: Array,
+    pending: Query,
+    key: PRNGKey,
+) -> tuple[Query, Array, Array]:
+    """(batch, posterior mean [B], variance [B]): one program for all rounds of equal padded sizes."""
     state = bandit.init(
         domain, key, pull_counts=counts, reward_sums=sums, dictionary=dictionary, failed=failed
     )
-    if len(data.pending):
-        under_way = Query(jnp.asarray(data.pending, jnp.int32), jnp.ones(len(data.pending), bool))
-        state = bandit.pend(state, under_way)
-    query = jax.jit(bandit.ask)(state, key)
-    rows = np.asarray(query.index)[np.asarray(query.mask)]
-    mean = np.asarray(state.sketch.mean)[rows]
-    std = np.sqrt(np.asarray(state.sketch.variance)[rows] * model.ratio)  # leverage units to prior units
-    return Suggestion(
-        rows,
-        model.centre + model.scale * (mean + width * std),
-        model.centre + model.scale * mean,
-        model.scale * std,
-        width,
-        model,
-        len(dictionary),
-        wanted,
-    )
+    state = bandit.pend(state, pending)
+    query = bandit.ask(state, key)
+    return query, state.sketch.mean[query.index], state.sketch.variance[query.index]
 
 
 def _inducing_candidates(

@@ -29,9 +29,8 @@ class Data(NamedTuple):
 
 def checked(candidates: Any, arms: Any, values: Any, pending: Any, scaling: bool) -> Data:
     """The arrays as `Data`. Raises ValueError for what `suggest` says it does."""
-    features = _features(candidates)
-    domain = Arms(features)
-    checks.arm_numbers(domain, arms=arms, pending=pending)
+    features: Any = _features(candidates)
+    checks.arm_numbers(Arms(features), arms=arms, pending=pending)
     # an empty list has no integer dtype of its own
     arms, pending = np.asarray(arms).astype(int), np.unique(np.asarray(pending)).astype(int)
     values = _values(values, arms)
@@ -99,3 +98,8 @@ def padded(size: int) -> int:
     """The next of 32, 48, 64, 96, 128, 192, ...: few sizes to compile, at most a third of each is padding."""
     power = 1 << max(size - 1, 0).bit_length()
     return max(SMALLEST_SIZE, 3 * power // 4 if 4 * size <= 3 * power else power)
+
+
+def lengthened(rows: np.ndarray, size: int) -> np.ndarray:
+    """Rows [n, ...], n > 0, with the last one repeated up to `size` of them."""
+    return np.concatenate([rows, np.broadcast_to(rows[-1:], (size - len(rows), *rows.shape[1:]))])

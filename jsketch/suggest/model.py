@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jsketch import checks, kernels
 from jsketch.posterior import evidence
-from jsketch.suggest.data import Data, checked, power_of_two
+from jsketch.suggest.data import Data, checked, lengthened, padded, power_of_two
 from jsketch.types import PRNGKey
 
 INDUCING = 384  # points of the sketch on which a lengthscale is chosen
@@ -69,20 +70,35 @@ def of_data(data: Data, lengthscale: float | None, key: PRNGKey | None) -> Model
         spread = float(np.std(values)) if len(values) else 0.0
         return Model(lengthscale or default, DEFAULT_RATIO, unit * spread or 1.0, unit * centre, False)
     points = _inducing_points(features, jax.random.key(0) if key is None else key)
-    y = jnp.asarray(values - centre)
-    ratios = RATIOS if y.dtype == jnp.float64 else RATIOS_32
     grid = [lengthscale] if lengthscale else (LENGTHSCALES * default).tolist()
-    one = jax.jit(
-        lambda length: evidence.log_evidence(
-            kernels.Gaussian(length), jnp.asarray(features), y, jnp.asarray(points), jnp.asarray(ratios)
-        )
-    )
-    found = [one(length) for length in grid]
+    found = _evidence_of(features, values - centre, points, grid)
     table = np.array([e.log_likelihood for e in found])
     best, at = np.unravel_index(np.nanargmax(table), table.shape)
-    return Model(
-        float(grid[best]), float(ratios[at]), unit * float(found[best].scale[at]), unit * centre, True
-    )
+    ratio, scale = float(_ratios()[at]), float(found[best].scale[at])
+    return Model(float(grid[best]), ratio, unit * scale, unit * centre, True)
+
+
+def _ratios() -> np.ndarray:
+    return RATIOS if jnp.result_type(float) == jnp.float64 else RATIOS_32
+
+
+def _evidence_of(
+    x: np.ndarray, y: np.ndarray, points: np.ndarray, lengthscales: list[float]
+) -> list[evidence.Evidence]:
+    """For each lengthscale the evidence of labels y [n] at x [n,d] on inducing points [m,d], in padded sizes."""
+    rows, slots = padded(len(y)), padded(len(points))
+    arrays = (lengthened(x, rows), lengthened(y, rows), lengthened(points, slots), _ratios())
+    masks = (np.arange(rows) < len(y), np.arange(slots) < len(points))
+    arguments = [jnp.asarray(array) for array in (*arrays, *masks)]
+    return [_evidence(length, *arguments) for length in lengthscales]
+
+
+@jax.jit
+def _evidence(
+    lengthscale: Array, x: Array, y: Array, points: Array, ratios: Array, observed: Array, included: Array
+) -> evidence.Evidence:
+    kernel = kernels.Gaussian(lengthscale)
+    return evidence.log_evidence(kernel, x, y, points, ratios, observed=observed, included=included)
 
 
 def _learnable(values: np.ndarray) -> bool:
