@@ -16,6 +16,7 @@ from jsketch.suggest.data import Data, checked, lengthened, padded
 from jsketch.suggest.model import Model, of_data
 from jsketch.types import Arms, PRNGKey, Query
 
+BATCH = 1  # folded into the key of a suggestion, as `model.FIT` is
 LARGEST_DICTIONARY = 768  # inducing points; more of them cost more than they tell when values are noisy
 
 
@@ -101,7 +102,8 @@ def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) ->
     domain = checks.arms(domain)
     checks.model(domain, kernel, model.ratio)
     counts, sums = history.of_evaluations(domain, data.arms, (data.values - model.centre) / model.scale)
-    wanted, dictionary = _inducing_candidates(kernel, data.features, counts, model.ratio, key)
+    first_key, dictionary_key, ask_key = jax.random.split(jax.random.fold_in(key, BATCH), 3)
+    wanted, dictionary = _inducing_candidates(kernel, data.features, counts, model.ratio, dictionary_key)
     bandit = FixedBKB(
         kernel,
         regularization=model.ratio,
@@ -115,7 +117,7 @@ def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) ->
     )
     slots = lengthened(dictionary, bandit.capacity) if len(dictionary) else dictionary
     failed, pending = _failed(data), _under_way(data, bandit.max_pending)
-    query, mean, variance = _picked(bandit, domain, counts, sums, slots, failed, pending, key)
+    query, mean, variance = _picked(bandit, domain, counts, sums, slots, failed, pending, first_key, ask_key)
     kept = np.asarray(query.mask)
     # in units of the values; variances come divided by the regularization
     mean = model.centre + model.scale * np.asarray(mean, float)[kept]
@@ -146,14 +148,15 @@ def _picked(
     dictionary: Array,
     failed: Array,
     pending: Query,
-    key: PRNGKey,
+    first_key: PRNGKey,
+    ask_key: PRNGKey,
 ) -> tuple[Query, Array, Array]:
     """(batch, posterior mean [B], variance [B]): one program for all rounds of equal padded sizes."""
     state = bandit.init(
-        domain, key, pull_counts=counts, reward_sums=sums, dictionary=dictionary, failed=failed
+        domain, first_key, pull_counts=counts, reward_sums=sums, dictionary=dictionary, failed=failed
     )
     state = bandit.pend(state, pending)
-    query = bandit.ask(state, key)
+    query = bandit.ask(state, ask_key)
     return query, state.sketch.mean[query.index], state.sketch.variance[query.index]
 
 
@@ -165,7 +168,9 @@ def _inducing_candidates(
     observed = np.flatnonzero(counts > 0)
     if len(observed) == 0:
         return 0, observed
-    sampled = observed[bless.bless(kernel, features[observed], counts[observed], ratio, key).rows]
+    sample_key, thin_key = jax.random.split(key)
+    sampled = observed[bless.bless(kernel, features[observed], counts[observed], ratio, sample_key).rows]
     if len(sampled) <= LARGEST_DICTIONARY:
         return len(sampled), sampled
-    return len(sampled), np.sort(np.asarray(jax.random.permutation(key, sampled))[:LARGEST_DICTIONARY])
+    thinned = np.asarray(jax.random.permutation(thin_key, sampled))[:LARGEST_DICTIONARY]
+    return len(sampled), np.sort(thinned)

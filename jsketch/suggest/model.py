@@ -18,6 +18,7 @@ from jsketch.posterior import evidence
 from jsketch.suggest.data import Data, checked, lengthened, padded, power_of_two
 from jsketch.types import PRNGKey
 
+FIT = 0  # folded into the key of a suggestion
 INDUCING = 384  # points of the sketch on which a lengthscale is chosen
 LENGTHSCALES = np.geomspace(0.1, 10, 17)  # times sqrt(d)
 RATIOS = np.geomspace(1e-4, 10, 21)  # noise variance over signal variance
@@ -109,5 +110,6 @@ def _learnable(values: np.ndarray) -> bool:
 def _inducing_points(features: np.ndarray, key: PRNGKey) -> np.ndarray:
     """At most INDUCING of the distinct rows of features [n,d], at random."""
     distinct = np.unique(features, axis=0)
-    random = np.random.default_rng(int(jax.random.key_data(key)[-1]))
+    fit_key = jax.random.key_data(jax.random.fold_in(key, FIT))
+    random = np.random.default_rng(np.asarray(fit_key).ravel().tolist())
     return distinct[random.permutation(len(distinct))[:INDUCING]]
