@@ -114,6 +114,7 @@ NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
         (dict(lengthscale=0.0), "lengthscale must be a finite number above 0"),
         (dict(lengthscale=1.0, model=MODEL), "a lengthscale or a model"),
         (dict(model="fitted"), "model must be a Model"),
+        (dict(model=MODEL._replace(ratio=0.0)), "ratio must be a finite number above 0"),
     ],
 )
 def test_what_is_wrong_with_arrays(change, words):

@@ -87,6 +87,8 @@ def _check_options(data: Data, batch: int, width: float, lengthscale: float | No
         raise ValueError("give a lengthscale or a model, which has one, and not both.")
     if model is not None and not isinstance(model, Model):
         raise ValueError(f"model must be a Model, such as `fit` gives; {model!r} was given.")
+    if model is not None:
+        checks.positive(lengthscale=model.lengthscale, ratio=model.ratio, scale=model.scale)
     count, evaluated = len(data.features), len(np.unique(data.arms))
     left = count - len(np.union1d(data.arms, data.pending))
     if batch > left:
