@@ -81,19 +81,19 @@ def test_the_library_is_imported_without_the_extras(wheel, tmp_path):
 def test_the_first_example_runs_in_an_empty_environment(wheel, tmp_path):
     """Installed with its dependencies, without the extras; pip fetches them."""
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
-    python = str(tmp_path / "env" / "bin" / "python")
+    # isolated: neither the working directory nor PYTHONPATH is looked at
+    python = [str(tmp_path / "env" / "bin" / "python"), "-I"]
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
-    subprocess.run([python, "-m", "pip", "install", *quiet, str(wheel)], check=True)
+    subprocess.run([*python, "-m", "pip", "install", *quiet, str(wheel)], check=True)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
     # the ones before it only show a line
     example = next(block for block in blocks if re.search(r"^(import|from) ", block, flags=re.M))
     (tmp_path / "example.py").write_text(example)
-    # the working directory is its own, so nothing of the checkout is found
     said = subprocess.run(
-        [python, "-W", "error", "example.py"], cwd=tmp_path, capture_output=True, text=True, env={}
+        [*python, "-W", "error", "example.py"], cwd=tmp_path, capture_output=True, text=True
     )
     assert said.returncode == 0, said.stderr
     there = subprocess.run(
-        [python, "-c", "import jsketch, experiments"], cwd=tmp_path, capture_output=True, text=True
+        [*python, "-c", "import jsketch, experiments"], cwd=tmp_path, capture_output=True, text=True
     )
     assert "No module named 'experiments'" in there.stderr

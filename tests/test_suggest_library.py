@@ -66,9 +66,8 @@ def test_rounds_find_the_best_and_a_failure_is_not_repeated():
 
 def test_fewer_shapes_than_rounds():
     """Evaluations, inducing points and pending rows are padded: another round of as many compiles nothing."""
-    assert [data.padded(size) for size in (0, 32, 33, 48, 49, 97, 128, 129, 384, 385, 768, 5000)] == (
-        [32, 32, 48, 48, 64, 128, 128, 192, 384, 512, 768, 6144]
-    )
+    sizes = (0, 64, 65, 96, 97, 129, 384, 385, 768, 5000)
+    assert [data.padded(size) for size in sizes] == [64, 64, 96, 96, 128, 192, 384, 512, 768, 6144]
     programs = []
     for size, pending in ((6, [1]), (9, [0, 1, 2]), (11, [1, 2])):
         arms = np.arange(10, 10 + size)
@@ -78,7 +77,7 @@ def test_fewer_shapes_than_rounds():
 
 
 def test_padding_changes_no_evidence():
-    """20 labels at 20 inducing points in programs for 32: the likelihood itself, without the sketch."""
+    """20 labels at 20 inducing points in programs for 64: the likelihood itself, without the sketch."""
     x, y = LIBRARY[:20], TRUTH[:20]
     [found] = model._evidence_of(x, y, x, [0.7])
     for r in (4, 20):

@@ -10,7 +10,7 @@ from jsketch import checks
 from jsketch.types import Arms
 
 LARGEST = 1e300  # beyond it a prediction may be no number any more
-SMALLEST_SIZE = 32
+SMALLEST_SIZE = 64
 
 
 class Data(NamedTuple):
@@ -95,7 +95,7 @@ def standardized(features: np.ndarray) -> np.ndarray:
 
 
 def padded(size: int) -> int:
-    """The next of 32, 48, 64, 96, 128, 192, ...: few sizes to compile, at most a third of each is padding."""
+    """The next of 64, 96, 128, 192, 256, ...: few sizes to compile; of all but the first at most a third is padding."""
     power = 1 << max(size - 1, 0).bit_length()
     return max(SMALLEST_SIZE, 3 * power // 4 if 4 * size <= 3 * power else power)
 
