@@ -4,7 +4,7 @@
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
 order is import order: `types, precision, memory, linalg, factor, checks/, kernels/, sketch/, posterior/, search/,
-bandits/, box/, online/, problems/, loops/, planning/, adapters/`. A folder's `__init__` says what its files hold.
+bandits/, box/, online/, problems/, loops/, planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)            d inputs per arm                M sketch capacity (static)
@@ -17,7 +17,7 @@ the prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posteri
 The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
 """
 
-from jsketch import bandits, box, kernels, loops, online, planning, posterior, problems, sketch
+from jsketch import bandits, box, kernels, loops, online, planning, posterior, problems, sketch, suggest
 from jsketch.loops import drive, rollout, run, run_seeds
 from jsketch.planning import plan
 from jsketch.types import Arms, Box, Info, Query
@@ -43,4 +43,5 @@ __all__ = [
     "run",
     "run_seeds",
     "sketch",
+    "suggest",
 ]

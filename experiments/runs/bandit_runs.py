@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from experiments import plan_line
 from experiments.figures import plots
 from experiments.results import store, summaries, tidy
+from experiments.suggest import plan_line
 from jsketch import loops
 from jsketch.types import PRNGKey
 

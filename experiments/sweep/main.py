@@ -18,8 +18,9 @@ import pandas as pd
 import tyro
 from tqdm import tqdm
 
-from experiments import cli, plan_line
+from experiments import cli
 from experiments.results import environment, files, lock, outputs, store, summaries, tidy
+from experiments.suggest import plan_line
 from experiments.sweep import configurations, execution, heat_maps, settings
 from experiments.sweep.configurations import Row
 from experiments.sweep.execution import Job, Task

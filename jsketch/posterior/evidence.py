@@ -23,14 +23,33 @@ class MarginalLikelihood(NamedTuple):
     scale: Array  # [R], the s that it is for, in units of y
 
 
-def log_evidence(kernel: Any, x: Array, y: Array, points: Array, ratios: Array) -> MarginalLikelihood:
-    """The bound for labels y [n] at x [n,d], inducing points [m,d], and noise variances of ratios [R] times s^2."""
-    z = nystrom.features(nystrom.build(kernel, points, jnp.ones(len(points), bool)), kernel, x)
-    count = jnp.asarray(len(y), y.dtype)
+def log_evidence(
+    kernel: Any,
+    x: Array,
+    y: Array,
+    points: Array,
+    ratios: Array,
+    *,
+    observed: Array | None = None,
+    included: Array | None = None,
+) -> MarginalLikelihood:
+    """The bound for labels y [n] at x [n,d], inducing points [m,d], and noise variances of ratios [R] times s^2.
+
+    Labels where `observed` [n] bool is false, and points where `included` [m] bool is, are padding: they change nothing but
+    the last bits of sums.
+    """
+    observed = jnp.ones(len(y), bool) if observed is None else observed
+    included = jnp.ones(len(points), bool) if included is None else included
+    y = jnp.where(observed, y, 0)
+    z = nystrom.features(nystrom.build(kernel, points, included), kernel, x)
+    z = jnp.where(observed[:, None], z, 0)
+    count = observed.sum().astype(y.dtype)
     spectrum, vectors = jnp.linalg.eigh(matmul(z.T, z))
     spectrum = jnp.maximum(spectrum, 0)
     squares = jnp.square(matmul(matmul(y, z), vectors))  # of y in the basis of the sketch, times the spectrum
-    missed = jnp.maximum(kernel.diag(x).sum() - jnp.square(z).sum(), 0)  # trace of K - Q
+    missed = jnp.maximum(
+        jnp.where(observed, kernel.diag(x), 0).sum() - jnp.square(z).sum(), 0
+    )  # trace of K - Q
     shifted = spectrum + ratios[:, None]
     quadratic = (jnp.square(y).sum() - (squares / shifted).sum(1)) / ratios  # y^T (Q + ratio I)^-1 y
     variance = jnp.maximum(quadratic, 0) / count

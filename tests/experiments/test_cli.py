@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import cli, suggest
+from experiments import cli
 from experiments.results import files
+from experiments.suggest import main as suggest
 
 ROOT = Path(__file__).parents[2]
 LEFT = ()
@@ -22,6 +23,7 @@ import os, sys, threading, time
 from pathlib import Path
 from experiments import cli
 from experiments.results import files
+from experiments.suggest import main as suggest
 
 cli.GRACE = 0.2
 folder = Path(sys.argv[1])

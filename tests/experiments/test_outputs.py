@@ -8,8 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from experiments import closed_loop, demo
+from experiments import demo
 from experiments.results import environment, files, lock, outputs, store, tidy
+from experiments.suggest import closed_loop
 
 CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 

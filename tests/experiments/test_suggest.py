@@ -1,12 +1,16 @@
 """`scripts/suggest`: the tables that people bring, what is wrong with them, and batches that find good candidates."""
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import closed_loop, suggest, tables
+from experiments.suggest import closed_loop, tables
+from experiments.suggest import main as suggest
+from experiments.suggest.example import make
 from jsketch import kernels
 from jsketch.posterior import evidence
+from jsketch.suggest import data
 
 A = 60
 
@@ -79,11 +83,11 @@ def test_the_evidence_of_all_points_is_the_likelihood():
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
     ratios = np.array([1e-3, 1e-2, 0.1])
-    exact = []
+    exact, log_evidence = [], jax.jit(evidence.log_evidence)
     for length in (0.1, 0.5, 3.0):
         kernel = kernels.Gaussian(length)
-        whole = evidence.log_evidence(kernel, x, y, x, ratios)
-        few = evidence.log_evidence(kernel, x, y, x[:15], ratios)
+        whole = log_evidence(kernel, x, y, x, ratios)
+        few = log_evidence(kernel, x, y, x[:15], ratios)
         for r, ratio in enumerate(ratios):
             gram = np.asarray(kernel.gram(x, x)) + ratio * np.eye(40)
             scale = np.sqrt(y @ np.linalg.solve(gram, y) / 40)
@@ -182,14 +186,14 @@ def test_values_of_any_size_are_learned_from(tmp_path, unit):
 
 def test_units_round_nothing():
     values = np.random.default_rng(0).standard_normal((50, 3)) * [1e-300, 1.0, 1e290]
-    assert (suggest.power_of_two(values, 0) <= np.abs(values).max(0)).all()
-    for x, scaled in zip(values.T, suggest.scaled(values).T, strict=True):
-        unit = suggest.power_of_two(x)
+    assert (data.power_of_two(values, 0) <= np.abs(values).max(0)).all()
+    for x, scaled in zip(values.T, data.standardized(values).T, strict=True):
+        unit = data.power_of_two(x)
         np.testing.assert_array_equal(x / unit * unit, x)
         assert scaled.mean() == pytest.approx(0, abs=1e-12) and scaled.std() == pytest.approx(1)
     x = 1e5 * values[:, 1:2] ** [1, 3]
-    np.testing.assert_array_equal(suggest.scaled(x), (x - x.mean(0)) / x.std(0))
-    assert suggest.power_of_two(np.zeros(3)) == suggest.power_of_two(np.zeros(0)) == 1
+    np.testing.assert_array_equal(data.standardized(x), (x - x.mean(0)) / x.std(0))
+    assert data.power_of_two(np.zeros(3)) == data.power_of_two(np.zeros(0)) == 1
 
 
 def test_the_file_behind_a_link_is_replaced(tmp_path):
@@ -215,6 +219,14 @@ def test_what_is_wrong_with_evaluations(tmp_path):
         tables.read_evaluations(tmp_path / "nothing.csv", candidates)
     with pytest.raises(ValueError, match="--batch 59 is more than what is left: of 60 .* 2 were evaluated"):
         run(tmp_path, frame, pd.DataFrame({"id": ["c1", "c2"], "value": [1.0, 2.0]}), "--batch", "59")
+
+
+def test_the_example_is_what_its_script_makes():
+    for name, table in make.tables().items():
+        pd.testing.assert_frame_equal(pd.read_csv(make.FOLDER / name), table)
+    candidates = tables.read_candidates(make.FOLDER / "library.csv")
+    done = tables.read_evaluations(make.FOLDER / "done.csv", candidates)
+    assert len(np.unique(done.arms)) == len(done.arms) - 1 == make.MEASURED
 
 
 def test_random_batches_and_simple_regret():

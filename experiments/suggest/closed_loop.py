@@ -1,49 +1,36 @@
-"""A laboratory with a robot: 20 rounds of `scripts/suggest` on a real library, against random batches.
+"""A laboratory with a robot: 20 rounds of `jsketch.suggest` on a real library, against random batches.
 
-    python -m experiments.closed_loop --out results/closed_loop
+    python -m experiments.suggest.closed_loop --out results/closed_loop
 
 The library is Abalone: 4,177 animals with 8 measurements; an experiment counts the rings of one (no noise, 1 to 29). Every
-round reads the two tables, suggests the next batch and adds what was counted, as a user does with files. Simple regret is
-29 less the best count so far; a random batch is drawn from what is left.
+round suggests the next batch from all that was counted, as `scripts/suggest` does from tables. Simple regret is 29 less the
+best count so far; a random batch is drawn from what is left.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
-import pandas as pd
 from tqdm import tqdm
 
-from experiments import cli, suggest
+from experiments import cli
 from experiments.data import datasets
 from experiments.figures import plots
-from experiments.results import environment, files, outputs, summaries, tidy
+from experiments.results import environment, outputs, summaries, tidy
+from jsketch.suggest import suggest
 
 
-def played(library: pd.DataFrame, values: pd.Series, rounds: int, batch: int, seed: int) -> np.ndarray:
-    """Values [rounds, batch] of the suggested candidates; values is indexed by their ids."""
-    found = []
-    with files.scratch() as folder:
-        library.to_csv(folder / "library.csv", index=False)
-        done = folder / "done.csv"
-        for t in range(rounds):
-            known = ["--observations", str(done)] if t else []
-            arguments = ["--candidates", str(folder / "library.csv"), *known, "--batch", str(batch)]
-            arguments += ["--seed", str(seed), "--out", str(folder / "next.csv")]
-            with contextlib.redirect_stdout(io.StringIO()):  # twenty times what one run prints
-                suggest.run(suggest.parse(arguments))
-            ids = pd.read_csv(folder / "next.csv")["id"]
-            counted = values[ids]
-            row = pd.DataFrame({"id": ids, "value": counted.to_numpy()})
-            row.to_csv(done, mode="a", header=not t, index=False)
-            found.append(counted.to_numpy())
-    return np.array(found)
+def played(features: np.ndarray, values: np.ndarray, rounds: int, batch: int, seed: int) -> np.ndarray:
+    """Values [rounds, batch] of the suggested candidates, of features [A, d] and their values [A]."""
+    arms, key = np.zeros(0, int), jax.random.key(seed)
+    for _ in range(rounds):
+        arms = np.append(arms, suggest(features, arms, values[arms], batch=batch, key=key).rows)
+    return values[arms].reshape(rounds, batch)
 
 
 def drawn(values: np.ndarray, rounds: int, batch: int, seed: int) -> np.ndarray:
@@ -87,12 +74,11 @@ def main() -> None:
 
 def play(options: argparse.Namespace, abalone: datasets.Dataset) -> tuple[dict[str, list[np.ndarray]], float]:
     """(simple regrets [rounds] of every seed by method, seconds of a suggested round)."""
-    library = pd.DataFrame(abalone.features).add_prefix("feature_")
-    library.insert(0, "id", np.arange(len(library)))
-    values, largest = pd.Series(abalone.target), float(abalone.target.max())
+    largest = float(abalone.target.max())
     size, regrets, begin = (options.rounds, options.batch), {}, time.perf_counter()
     regrets["suggested"] = [
-        simple_regret(played(library, values, *size, seed), largest) for seed in tqdm(range(options.seeds))
+        simple_regret(played(abalone.features, abalone.target, *size, seed), largest)
+        for seed in tqdm(range(options.seeds))
     ]
     seconds = (time.perf_counter() - begin) / options.seeds / options.rounds
     regrets["random"] = [

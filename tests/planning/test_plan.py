@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jsketch
-from experiments import plan_line
+from experiments.suggest import plan_line
 from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, SketchedTS, Uniform
 from jsketch.loops.arms.rollout import start

@@ -1,0 +1,1 @@
+"""A library and observations to type the first command with; the data are made up."""

@@ -1,0 +1,99 @@
+"""The wheel holds the library alone, and works where nothing but its dependencies is."""
+
+import email
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# before it, another package was needed to build wheels
+BUILDS_WHEELS = (70, 1)
+# what only the extras bring: an import of any of them fails
+WITHOUT_EXTRAS = """
+import sys
+for name in ("matplotlib", "pandas", "pooch", "pyarrow", "sklearn", "tqdm", "tyro", "river"):
+    sys.modules[name] = None
+import importlib, pkgutil
+import jsketch
+assert jsketch.__file__.startswith(sys.argv[1]), jsketch.__file__
+for module in pkgutil.walk_packages(jsketch.__path__, "jsketch."):
+    if not module.name.startswith("jsketch.adapters"):
+        importlib.import_module(module.name)
+print(jsketch.__version__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built by setuptools of a copy: in the checkout, what an earlier build left would be packed too."""
+    version = tuple(int(part) for part in metadata.version("setuptools").split(".")[:2])
+    if version < BUILDS_WHEELS:
+        pytest.skip(
+            f"setuptools {'.'.join(map(str, BUILDS_WHEELS))} or newer builds wheels; here is {version}"
+        )
+    copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
+    for folder in ("jsketch", "experiments", "tests", "scripts"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, copy)
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(out)], cwd=copy, check=True, capture_output=True)
+    [built] = out.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_the_library_alone(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        [about] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        found = email.message_from_bytes(archive.read(about))
+    kept = {path for path in (ROOT / "jsketch").rglob("*") if path.suffix in (".py", ".md", ".typed")}
+    assert names == {str(path.relative_to(ROOT)) for path in kept}
+    assert {"jsketch/py.typed", "jsketch/THEORY.md", "jsketch/suggest/__init__.py"} <= names
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {need for need in found.get_all("Requires-Dist") if "extra ==" not in need}
+    assert needed == set(project["dependencies"])
+    assert found["Requires-Python"] == project["requires-python"]
+
+
+def test_the_library_is_imported_without_the_extras(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    said = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, str(tmp_path)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert f"-{said.stdout.strip()}-" in wheel.name
+
+
+@pytest.mark.slow
+def test_the_first_example_runs_in_an_empty_environment(wheel, tmp_path):
+    """Installed with its dependencies, without the extras; pip fetches them."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+    # isolated: neither the working directory nor PYTHONPATH is looked at
+    python = [str(tmp_path / "env" / "bin" / "python"), "-I"]
+    quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
+    subprocess.run([*python, "-m", "pip", "install", *quiet, str(wheel)], check=True)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
+    # the ones before it only show a line
+    example = next(block for block in blocks if re.search(r"^(import|from) ", block, flags=re.M))
+    (tmp_path / "example.py").write_text(example)
+    said = subprocess.run(
+        [*python, "-W", "error", "example.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert said.returncode == 0, said.stderr
+    there = subprocess.run(
+        [*python, "-c", "import jsketch, experiments"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "No module named 'experiments'" in there.stderr
