@@ -234,4 +234,6 @@ def _extended(columns: np.ndarray, horizon: int, log: list[tuple[int, int, float
         rest = columns[1:, -1:] + slopes * np.log(more / simulated)
         columns = np.concatenate([columns, np.vstack([more, rest])], axis=1)
     arms, counts, rewards = (np.array(column) for column in zip(*log, strict=True))
-    return Path(*columns, simulated, np.repeat(arms, counts), np.repeat(rewards, counts))
+    t, rounds, distinct, dictionary = columns
+    pulled, met = np.repeat(arms, counts), np.repeat(rewards, counts)
+    return Path(t, rounds, distinct, dictionary, simulated, pulled, met)

@@ -89,7 +89,13 @@ def plan(
     - seconds: the run's program, timed for a moment at one or two capacities of at most 256, from states with the pilot's
       data (`planning.timing`). A power law goes between the capacities and beyond; more than 4,000,000 arms times capacity
       are timed with fewer arms.
-    MEASURED
+    What is compiled at all of the arms and at a capacity of at most 256 is what the run compiles: it finds it done.
+
+    Planned over measured, one run each, on a CPU with 2 cores, in seconds of CPU (other programs kept the cores busy):
+    BBKB 0.83 and GPUCB 0.75 (1,000 evaluations of 4,000 arms in the plane), GPBUCB 1.28 (2,000 on Abalone), Uniform 0.93
+    (20,000 of 4,000 arms); rounds within 5%, dictionaries within 6%. Seconds on a busy machine are those of a busy machine.
+    Extrapolation in arms and capacity was not checked, nor were accelerators. Bytes are the compiler's for the program of a
+    run; for seeds they are multiplied, and within a factor 2 of those of three seeds in one program.
 
     Raises ValueError for static mistakes (as `init` does), and for a run that does not fit the memory, with what would fit.
     """
@@ -242,6 +248,6 @@ def _parts(
     scale = np.ones(len(path.t))
     if len(timed) > 1 and sizes is not None:
         fitting = np.array([capacities[np.searchsorted(capacities, min(size, arms))] for size in sizes])
-        scale = (fitting / timed[0]) ** timing.power(*rates, timed[0] / timed[1])
+        scale = (fitting / timed[0]) ** timing.power(rates[0], rates[1], timed[0] / timed[1])
     rounds, evaluations = (float(np.diff(column, prepend=0.0) @ scale) for column in (path.rounds, path.t))
     return {"rounds": rates[0].round * rounds, "evaluations": rates[0].evaluation * evaluations}

@@ -42,7 +42,7 @@ def begun(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
     """The shapes of the run before its first evaluation, with room for `capacity` inducing points."""
 
     def begin(problem: Any, key: Any) -> Any:
-        progress = start(bandit, problem, key, horizon)
+        progress: Any = start(bandit, problem, key, horizon)
         if not capacity or capacity <= bandit.capacity:
             return progress
         return progress.replace(state=bandit.grow(progress.state, capacity))
@@ -57,7 +57,7 @@ def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: 
     began = time.perf_counter()
     # as `advance` calls it, down to what is positional: other calls are other programs
     lowered = advance._segment.lower(bandit, problem, KEY, progress, until, horizon)
-    used = lowered.compile(compiler_options=QUICKLY if quickly else None).memory_analysis()
+    used: Any = lowered.compile(compiler_options=QUICKLY if quickly else None).memory_analysis()
     compiling = time.perf_counter() - began
     kept = size(progress)
     given = used.argument_size_in_bytes - kept
@@ -67,7 +67,7 @@ def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: 
 
 def stand_in(count: int, dimensions: int, dtype: Any) -> GaussianArms:
     """The shapes of a problem."""
-    struct = jax.ShapeDtypeStruct
+    struct: Any = jax.ShapeDtypeStruct
     return GaussianArms(Arms(struct((count, dimensions), dtype)), struct((count,), dtype), 1.0)
 
 

@@ -28,7 +28,7 @@ ENTRIES = 4_000_000  # arms times capacity that are timed; the time of more arms
 APART = 3.0  # between the two capacities that are timed
 STEEPEST = 3.0  # power of the capacity that time goes with
 # code that is made quickly and runs slowly, in the same memory
-QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 class History(NamedTuple):
