@@ -112,7 +112,7 @@ def test_a_plan_is_a_sentence_with_everything_in_it(name):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[pytest.mark.slow] * (n != "bbkb")) for n in ALL if n != "uniform"],
+    [pytest.param(n, marks=[pytest.mark.slow] * (n != "gp_ucb")) for n in ALL if n != "uniform"],
 )
 def test_bytes_are_those_of_the_compiled_run(name):
     """At least the state; within a factor 2 of what the compiler sets aside for seeds in one program."""

@@ -92,8 +92,9 @@ def plan(
     What is compiled at all of the arms and at a capacity of at most 256 is what the run compiles: it finds it done.
 
     Planned over measured, one run each, on a CPU with 2 cores, in seconds of CPU (other programs kept the cores busy):
-    BBKB 0.83 and GPUCB 0.75 (1,000 evaluations of 4,000 arms in the plane), GPBUCB 1.28 (2,000 on Abalone), Uniform 0.93
-    (20,000 of 4,000 arms); rounds within 5%, dictionaries within 6%. Seconds on a busy machine are those of a busy machine.
+    BBKB 0.83 and GPUCB 0.75 (1,000 evaluations of 4,000 arms in the plane), BBKB 1.28 (10,000 on Abalone), GPBUCB 1.28
+    (2,000 on Abalone), Uniform 0.93 (20,000 of 4,000 arms); rounds and dictionaries within 8%. Seconds on a busy machine
+    are those of a busy machine.
     Extrapolation in arms and capacity was not checked, nor were accelerators. Bytes are the compiler's for the program of a
     run; for seeds they are multiplied, and within a factor 2 of those of three seeds in one program.
 
