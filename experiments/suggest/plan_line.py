@@ -11,7 +11,8 @@ import numpy as np
 import jsketch
 from jsketch import planning
 
-TINY = 1_000_000  # arms times evaluations of all runs, below which a plan takes longer than it is worth
+# arms times evaluations of all runs, below which a plan takes longer than it is worth
+TINY = 1_000_000
 SAMPLE = 3  # configurations that are planned, of those that differ in their numbers only
 
 
@@ -28,10 +29,6 @@ def announce(
     are tiny. Raises ValueError, with what would fit, when they do not fit the memory."""
     arms = getattr(problem, "arms", problem).count
     if not runs or arms * horizon * runs < TINY:
-        return None
-    name = type(bandits[0]).__name__
-    if not planning.covers(bandits[0]):
-        print(f"plan: there is no cost model for {name}", flush=True)
         return None
     together = min(at_once, runs)
     at = np.unique(np.linspace(0, len(bandits) - 1, SAMPLE).astype(int))  # the ends of a grid need the most

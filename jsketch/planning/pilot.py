@@ -1,9 +1,11 @@
-"""A pilot run: the algorithm on its exact posterior, in NumPy and in large strides, to see how its sketch and rounds grow.
+"""A pilot run: upper confidence bounds on the exact posterior, in NumPy and in large strides, to see how data, sketch and
+rounds grow.
 
-The time of a run goes with the number of rounds and with the square of the dictionary size, and both depend on the rewards
-as much as on the kernel. The pilot chooses as the algorithm does (its width, its rule for the end of a batch, noisy rewards
-of the problem), but it reads its data again only when there is a tenth more of them, at a pool of arms that is drawn anew
-each time, and late in a run one decision stands for several evaluations.
+The time of a run goes with the number of rounds and with the dictionary size, and both depend on the rewards as much as on
+the kernel. The pilot reads hyperparameters by their names in the algorithms of the papers, where a bandit has them (width,
+ratio, rule, qbar, epsilon, scale), and takes noisy rewards of the problem. It reads its data again only when there is an
+eighth more of them, at a pool of arms that is drawn anew each time, and late in a run one decision stands for several
+evaluations. What the algorithm itself makes of such data is measured (`planning.timing`).
 """
 
 from __future__ import annotations
@@ -34,18 +36,18 @@ class Path(NamedTuple):
     """A run as the pilot saw it, [P] each, at growing numbers of evaluations up to the horizon."""
 
     t: np.ndarray
-    rounds: np.ndarray
-    looks: np.ndarray  # scores that a lazy batch refreshes
+    rounds: np.ndarray  # of adaptive batches
     distinct: np.ndarray  # arms pulled
     dictionary: np.ndarray  # expected size of a sampled dictionary, sum_i min(1, qbar n_i sigma^2(x_i))
     simulated: int  # evaluations of the pilot; the points after it are extrapolated
+    arms: np.ndarray  # [simulated], pulled one after the other
+    rewards: np.ndarray  # [simulated]
 
 
 class _Pool(NamedTuple):
     """The posterior at the arms of a pool."""
 
     arms: np.ndarray  # [P], the pulled ones and the best of the last pool first
-    first: int  # how many these are; the rest stands for all others
     half: np.ndarray  # [P, u]; the posterior covariance is K - half half^T, over lam
     mean: np.ndarray  # [P]
     variance: np.ndarray  # [P], leverage units
@@ -67,7 +69,8 @@ class _Pilot:
         self.local = np.ones_like(self.variance)  # [A], the local bound (BBKB Lemma 3)
         self.counts, self.sums = np.zeros_like(self.variance), np.zeros_like(self.variance)
         self.information = np.zeros(2)  # sum of log(1 + variance), and with 3 variances
-        self.bound, self.rounds, self.looks = 1.0, 0, 0.0
+        self.bound, self.rounds = 1.0, 0
+        self.log: list[tuple[int, int, float]] = []  # (arm, evaluations of it, their average)
 
     def covariances(self, arms: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Kernel values [P, n] of the arms of a pool with n others; a call of one shape for every COLUMNS of them."""
@@ -100,20 +103,33 @@ class _Pilot:
         weights = solve_triangular(root, averages, lower=True, check_finite=False)
         variance = np.maximum(self.diagonal[arms] - np.einsum("pu,pu->p", half, half), 0) / self.lam
         logdet = 2 * np.log(root.diagonal()).sum() - np.log(noise).sum()
-        return _Pool(arms, len(first), half, half @ weights, variance, float(logdet))
+        return _Pool(arms, half, half @ weights, variance, float(logdet))
 
     def width(self, pool: _Pool) -> float:
-        """The confidence width of the bandit."""
-        if not hasattr(self.bandit, "width"):
-            return 0.0
-        product = self.rule in ("product", "sum")  # GP-BUCB takes the ratio out of its width
+        """The confidence width of the bandit; 0 of one without."""
         names = ("regularization", "noise_std", "norm_bound", "delta")
+        if not callable(getattr(self.bandit, "width", None)) or not all(
+            hasattr(self.bandit, n) for n in names
+        ):
+            return 0.0
+        # GP-BUCB takes the ratio out of its width
+        product = self.rule in ("product", "sum")
         regularization, noise_std, norm_bound, delta = (float(getattr(self.bandit, n)) for n in names)
         ratio = 1.0 if product else self.ratio
         assumed = Confidence(regularization, noise_std, norm_bound, delta, ratio)
         variance_sum = self.counts @ self.variance
-        known = (self.counts.sum(), *self.information, variance_sum, pool.logdet, 0.0, self.diagonal.max())
-        width = float(self.bandit.width(Evidence(*(jnp.asarray(float(x)) for x in known)), assumed))
+        information, information_sketched = self.information
+        known = dict(
+            count=self.counts.sum(),
+            information=information,
+            information_sketched=information_sketched,
+            variance_sum=variance_sum,
+            logdet=pool.logdet,
+            residual_sum=0.0,
+            prior_variance=self.diagonal.max(),
+        )
+        evidence = Evidence(**{name: jnp.asarray(float(number)) for name, number in known.items()})
+        width = float(self.bandit.width(evidence, assumed)) * float(getattr(self.bandit, "scale", 1.0))
         return width * (self.ratio**0.5 if product else 1.0)
 
     def stretch(self, pool: _Pool, scores: np.ndarray, width: float, length: int) -> int:
@@ -128,9 +144,6 @@ class _Pilot:
         now = (self.covariances(pool.arms, arms)[order] - half @ half.T) / self.lam
         start = now.copy()
         times, made = -(-length // DECISIONS), 0
-        drawn = len(pool.arms) - pool.first
-        weight = np.where(order < pool.first, 1.0, (len(self.counts) - pool.first) / max(drawn, 1))
-        stored = scores[order]
         explore = float(getattr(self.bandit, "epsilon", 0.0))
         while made < length:
             upper = mean + width * np.sqrt(np.maximum(now.diagonal(), 0))
@@ -138,9 +151,6 @@ class _Pilot:
             if made and upper[i] < floor:  # at first only by rounding, among arms that tie
                 break  # an arm that is no candidate is the best now
             made += count
-            stale = stored >= upper[i]  # a lazy batch refreshes those, its best arm among them
-            self.looks += count * max(1.0, weight[stale].sum())
-            stored = np.where(stale, upper, stored)
             if self.random.uniform() < explore:
                 self.evaluate(int(self.random.integers(len(self.counts))), count)
                 continue
@@ -149,7 +159,6 @@ class _Pilot:
                 self.rounds, self.bound, start = self.rounds + 1, 1.0, now.copy()
                 self.frozen[arms] = np.maximum(now.diagonal(), 0)
                 self.local[:] = 1
-                stored = upper  # a new round has all scores
             row = now[i].copy()
             now -= np.outer(row, row * (count / (1 + count * max(row[i], 0))))
         return made
@@ -171,11 +180,14 @@ class _Pilot:
         """`count` noisy rewards of an arm."""
         self.counts[arm] += count
         noise = self.noise_std * count**0.5 * self.random.standard_normal()
-        self.sums[arm] += count * self.reward[arm] + noise
+        total = count * self.reward[arm] + noise
+        self.sums[arm] += total
+        self.log.append((arm, count, total / count))
 
 
 def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: int, seed: int = 0) -> Path:
-    """The pilot of a bandit over arms with mean rewards [A]; for None, of a random function with its assumed norm."""
+    """The pilot of a bandit with a kernel and a regularization, over arms with mean rewards [A]; for None, of a random
+    function with its assumed norm."""
     reward = None if mean_reward is None else np.asarray(mean_reward, float)
     pilot = _Pilot(bandit, domain.features, reward, noise_std, seed)
     qbar, plate = float(getattr(bandit, "qbar", 1.0)), int(getattr(bandit, "batch", 1))
@@ -193,14 +205,13 @@ def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: 
                 (
                     t,
                     pilot.rounds,
-                    pilot.looks,
                     pulled.sum(),
                     np.minimum(1, qbar * pilot.counts[pulled] * variance).sum(),
                 )
             )
         work += 2.0 * len(pool.arms) * pulled.sum() ** 2
         if t >= horizon or work > WORK:
-            return _extended(np.array(points, float).T, horizon)
+            return _extended(np.array(points, float).T, horizon, pilot.log)
         width = pilot.width(pool)
         scores = pool.mean + width * np.sqrt(pool.variance)
         best = pool.arms[np.argsort(-scores)[:CANDIDATES]]
@@ -212,7 +223,7 @@ def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: 
             pilot.frozen[pool.arms] = np.minimum(pilot.frozen[pool.arms], pool.variance)
 
 
-def _extended(columns: np.ndarray, horizon: int) -> Path:
+def _extended(columns: np.ndarray, horizon: int, log: list[tuple[int, int, float]]) -> Path:
     """The path of the pilot, linear in log(t) as in its last third, up to the horizon."""
     simulated = int(columns[0, -1])
     if simulated < horizon:
@@ -222,5 +233,7 @@ def _extended(columns: np.ndarray, horizon: int) -> Path:
         slopes = np.diff(columns[1:, late[[0, -1]]], axis=1) / (log_t[-1] - log_t[late[0]])
         rest = columns[1:, -1:] + slopes * np.log(more / simulated)
         columns = np.concatenate([columns, np.vstack([more, rest])], axis=1)
-    t, rounds, looks, distinct, dictionary = columns
-    return Path(t, rounds, looks, distinct, dictionary, simulated)
+    arms, counts, rewards = (np.array(column) for column in zip(*log, strict=True))
+    t, rounds, distinct, dictionary = columns
+    pulled, met = np.repeat(arms, counts), np.repeat(rewards, counts)
+    return Path(t, rounds, distinct, dictionary, simulated, pulled, met)

@@ -1,104 +1,147 @@
-"""Bytes of a run at its largest capacity, and what would fit where they do not."""
+"""Bytes of a run at its largest capacity, from XLA's memory analysis of its program; what would fit where it does not."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from jsketch.bandits import BBKB, GPBUCB, FixedBKB, Uniform
-from jsketch.bandits.core.sketched import SWEEP_ENTRIES
+import jax
+import jax.numpy as jnp
 
-# vectors [A], matrices [M, M] and parts of a sweep that are alive at once
-VECTORS, SQUARES, PARTS = 25, 14, 2
-TRACE = 7  # columns of a trace
+from jsketch.loops.arms import advance
+from jsketch.loops.arms.rollout import start
+from jsketch.planning.timing import QUICKLY
+from jsketch.problems.finite import GaussianArms
+from jsketch.types import Arms
+
+KEY = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
 
 
 @dataclass(frozen=True)
-class Size:
-    """What the memory of a run depends on."""
+class Bytes:
+    """Of a run."""
 
-    arms: int
-    dimensions: int
-    horizon: int
-    capacity: int  # at its end
-    seeds: int
-    at_once: int  # runs that are under way at a time
-    itemsize: int  # bytes of a number
+    given: int  # problem and hyperparameters, which all runs share
+    kept: int  # state and trace
+    working: int  # everything else while it is under way
+    compiling: float  # seconds to compile its program, or to find it compiled
 
-
-def is_exact(bandit: Any) -> bool:
-    """Whether a bandit keeps an [N, A] table."""
-    return not isinstance(bandit, Uniform) and not hasattr(bandit, "qbar")
+    def of(self, seeds: int, at_once: int) -> int:
+        """Of that many runs, `at_once` at a time; when they are over their states and traces are stacked."""
+        return self.given + at_once * self.working + seeds * self.kept * (2 if seeds > 1 else 1)
 
 
-def needed(bandit: Any, size: Size) -> int:
-    """Bytes of S runs: the problem, what is alive while some of them are under way, and what all of them leave."""
-    a, m, d = float(size.arms), float(size.capacity), size.dimensions
-    trace = TRACE * size.horizon
-    working = 6.0 * getattr(bandit, "max_batch", getattr(bandit, "batch", 1)) + trace
-    state = 0.0
-    if is_exact(bandit):
-        state = a * m + 2 * m**2 + 2 * a
-        working += 8 * a  # the tables are changed in place
-        if isinstance(bandit, GPBUCB):  # whose batches and overflows need copies
-            working += 2 * state + 2 * a * (m + bandit.new_arms)
-    elif not isinstance(bandit, Uniform):
-        state = 5 * a + 2 * m**2 + m * d
-        working += VECTORS * a + SQUARES * m**2 + a * d + PARTS * min(SWEEP_ENTRIES, a * m)
-        if isinstance(bandit, FixedBKB):
-            rows = bandit.batch + bandit.max_pending
-            working += 2 * rows * (rows + 2 * m + d)
-        if isinstance(bandit, BBKB) and not bandit.lazy:
-            working += 2 * a * m
-    # the states of all runs are stacked when they are over
-    kept = (2 if size.seeds > 1 else 1) * (state + trace)
-    return int(size.itemsize * (a * (d + 4) + size.at_once * working + size.seeds * kept))
+def size(tree: Any) -> int:
+    """Bytes of the arrays of a pytree, abstract ones too."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(lambda: tree)))
 
 
-def check(bandit: Any, size: Size, memory: float | None) -> None:
+def begun(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
+    """The shapes of the run before its first evaluation, with room for `capacity` inducing points."""
+
+    def begin(problem: Any, key: Any) -> Any:
+        progress: Any = start(bandit, problem, key, horizon)
+        if not capacity or capacity <= bandit.capacity:
+            return progress
+        return progress.replace(state=bandit.grow(progress.state, capacity))
+
+    return jax.eval_shape(begin, problem, KEY)
+
+
+def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: bool) -> Bytes:
+    """Compiles the run's program at its shapes and takes no memory for them; `quickly`: as code that will not be run."""
+    progress = begun(bandit, problem, horizon, capacity)
+    until = jax.eval_shape(lambda: jnp.asarray(0))
+    began = time.perf_counter()
+    # as `advance` calls it, down to what is positional: other calls are other programs
+    lowered = advance._segment.lower(bandit, problem, KEY, progress, until, horizon)
+    used: Any = lowered.compile(compiler_options=QUICKLY if quickly else None).memory_analysis()
+    compiling = time.perf_counter() - began
+    kept = size(progress)
+    given = used.argument_size_in_bytes - kept
+    working = used.temp_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
+    return Bytes(given, kept, working, compiling)
+
+
+def stand_in(count: int, dimensions: int, dtype: Any) -> GaussianArms:
+    """The shapes of a problem."""
+    struct: Any = jax.ShapeDtypeStruct
+    return GaussianArms(Arms(struct((count, dimensions), dtype)), struct((count,), dtype), 1.0)
+
+
+def check(
+    bandit: Any,
+    domain: Arms,
+    run: Bytes,
+    horizon: int,
+    capacity: int,
+    seeds: int,
+    at_once: int,
+    memory: float,
+) -> None:
     """Raises ValueError when the runs need more than `memory` bytes, and says what would fit."""
-    total = needed(bandit, size)
-    if memory is None or total <= memory:
+    total = run.of(seeds, at_once)
+    if total <= memory:
         return
-    runs = f"{size.seeds} runs" if size.seeds > 1 else "a run"
-    kept = "distinct arms" if is_exact(bandit) else "inducing points"
-    held = f" and room for {size.capacity:,} {kept}" if size.capacity else ""
-    advice = "; ".join(_what_fits(bandit, size, memory)) or "nothing smaller of it fits"
+    runs = f"{seeds} runs" if seeds > 1 else "a run"
+    kept = "inducing points" if hasattr(bandit, "qbar") else "distinct arms"
+    held = f" and room for {capacity:,} {kept}" if capacity else ""
+    offers = []
+    if seeds > 1 and (count := _largest(lambda s: run.of(s, min(s, at_once)) <= memory, seeds)):
+        offers.append(f"{count} of its {seeds} seeds in a call")
+    offers += _smaller(bandit, domain, run, horizon, capacity, memory)
     raise ValueError(
-        f"{runs} of {type(bandit).__name__} with {size.arms:,} arms{held} would need about {total / 1e9:,.2g} GB, and"
-        f" there are {memory / 1e9:,.2g} GB. What would fit: {advice}."
+        f"{runs} of {type(bandit).__name__} with {domain.count:,} arms{held} would need about {total / 1e9:,.2g} GB, and"
+        f" there are {memory / 1e9:,.2g} GB. What would fit: {'; '.join(offers) or 'nothing smaller of it fits'}."
     )
 
 
-def _what_fits(bandit: Any, size: Size, memory: float) -> list[str]:
-    def largest(change: Callable[[int], Size], upper: int) -> int:
-        """The largest number up to `upper` with which it fits, 0 if there is none."""
-        low, high = 0, upper
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if needed(bandit, change(middle)) <= memory else (low, middle - 1)
-        return low
+def _largest(fits: Callable[[int], bool], upper: int) -> int:
+    """The largest number up to `upper` with which it fits, 0 if there is none."""
+    low, high = 0, upper
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
-    def seeds(count: int) -> Size:
-        return replace(size, seeds=count, at_once=min(count, size.at_once))
 
-    fits = []
-    if size.seeds > 1 and (count := largest(seeds, size.seeds)):
-        fits.append(f"{count} of its {size.seeds} seeds in a call")
-    if size.itemsize > 4 and needed(bandit, replace(size, itemsize=4)) <= memory:
-        fits.append("float32 in place of float64")
-    one = seeds(1)
-    if needed(bandit, one) <= memory:
-        return fits
-    if arms := largest(lambda a: replace(one, arms=a, capacity=min(a, size.capacity)), size.arms - 1):
-        fits.append(f"{arms:,} arms at once")
-    if capacity := largest(lambda m: replace(one, capacity=m), size.capacity - 1):
-        what = "a shorter horizon" if is_exact(bandit) else "a smaller qbar or a larger regularization"
-        fits.append(f"a capacity of {capacity:,} ({what})")
-    horizon = largest(lambda t: replace(one, horizon=t), size.horizon - 1)
-    if 2 * horizon >= size.horizon or (horizon and not fits):
-        fits.append(f"a horizon of {horizon:,} evaluations")
-    if is_exact(bandit):
-        fits.append("BBKB, which keeps no table of its inducing points times the arms")
-    return fits
+def _smaller(bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int, memory: float) -> list[str]:
+    """What of a single run would fit; what it works with is taken to shrink as what it keeps."""
+    count, dimensions = domain.features.shape
+    dtype = domain.features.dtype
+
+    def kept(arms: int, capacity: int, horizon: int, dtype: Any) -> int:
+        # a capacity below the one it starts with is another start
+        begin = bandit.replace(capacity=capacity) if capacity else bandit
+        problem = stand_in(arms, dimensions, dtype)
+        return size(problem) + size(begun(begin, problem, horizon, capacity))
+
+    whole = kept(count, capacity, horizon, dtype)
+
+    def fits(arms: int = count, capacity: int = capacity, horizon: int = horizon, dtype: Any = dtype) -> bool:
+        try:
+            smaller = kept(arms, min(capacity, arms) if arms < count else capacity, horizon, dtype)
+        except ValueError:
+            # an algorithm with a table of these arms
+            return False
+        return run.of(1, 1) * smaller / whole <= memory
+
+    offers = []
+    if dtype.itemsize > 4 and fits(dtype=jnp.dtype("float32")):
+        offers.append("float32 in place of float64")
+    if fits():
+        return offers
+    exact = capacity > 0 and not hasattr(bandit, "qbar")
+    if arms := _largest(lambda arms: fits(arms=arms), count - 1):
+        offers.append(f"{arms:,} arms at once")
+    if most := _largest(lambda most: fits(capacity=most), capacity - 1):
+        what = "a shorter horizon" if exact else "a smaller qbar or a larger regularization"
+        offers.append(f"a capacity of {most:,} ({what})")
+    shorter = _largest(lambda t: fits(horizon=t), horizon - 1)
+    if 2 * shorter >= horizon or (shorter and not offers):
+        offers.append(f"a horizon of {shorter:,} evaluations")
+    if exact:
+        offers.append("BBKB, which keeps no table of its inducing points times the arms")
+    return offers

@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 
 import jsketch
 from experiments.suggest import plan_line
-from jsketch import Arms, kernels, loops, problems
+from jsketch import Arms, Info, Query, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, SketchedTS, Uniform
+from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import start
-from jsketch.planning import Machine, machine, pilot
+from jsketch.planning import pilot, space, timing
 
 KEY = jax.random.key(0)
 KERNEL = kernels.Gaussian(1.0)
@@ -28,14 +30,16 @@ ALL = {
     "gp_ucb": GPUCB(**ASSUMED),
     "gp_bucb": GPBUCB(**ASSUMED),
     "eps_greedy": EpsGreedy(**MODEL),
+    "sketched_ts": SketchedTS(**ASSUMED, batch=4),
     "uniform": Uniform(),
 }
 IN_CI = ("bbkb", "bkb", "fixed_bkb", "gp_bucb", "uniform")
 every = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in IN_CI)) for name in ALL]
 )
-# of a machine that is nobody's, so that nothing is timed
-SPEEDS = Machine(products=1e11, cached=3e10, memory=1e10, scan=1e-9, step=1e-7, itemsize=8)
+# tests that compile programs, and those that time them too
+COMPILED = ("bytes_are", "users_own", "sees_what_the_run_will_do[bbkb]", "seconds_are_true")
+TIMED = COMPILED[1:]
 
 
 def problem(arms=400, seed=0):
@@ -44,11 +48,28 @@ def problem(arms=400, seed=0):
     return problems.finite_arms(x, np.exp(-np.square(x - 0.5).sum(1)), 0.1)
 
 
+def rates(bandit, problem, horizon, capacity, history):
+    """Those of a machine that is nobody's, so that nothing is timed."""
+    progress = jax.eval_shape(lambda: start(bandit, problem, KEY, horizon))
+    slots = timing.slots_of(bandit, progress.state, problem.arms)
+    evaluation = 1e-9 * problem.arms.count * (1 + capacity)
+    fixed = slots if slots <= horizon else 0
+    return timing.Rates(1e-6 + capacity * evaluation, evaluation, 1.0, fixed, 0.0, 1.0)
+
+
+def bytes_of(bandit, problem, horizon, capacity, quickly):
+    """Without compiling: as much to work with as is kept."""
+    kept = space.size(space.begun(bandit, problem, horizon, capacity))
+    return space.Bytes(space.size(problem), kept, kept, 1.0)
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_timed(monkeypatch, request):
+def nothing_is_compiled_or_timed(monkeypatch, request):
+    if not any(name in request.node.name for name in COMPILED):
+        monkeypatch.setattr(space, "of_program", bytes_of)
+    if not any(name in request.node.name for name in TIMED):
+        monkeypatch.setattr(timing, "rates", rates)
     if "seconds_are_true" not in request.node.name:
-        monkeypatch.setattr(machine, "entry", lambda kernel, dimensions, dtype: 2e-9)
-        monkeypatch.setattr(machine, "measure", lambda dtype: SPEEDS)
         monkeypatch.setattr(pilot, "POOL", 256)
 
 
@@ -91,27 +112,21 @@ def test_a_plan_is_a_sentence_with_everything_in_it(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=[pytest.mark.slow] * (n not in ("bbkb", "gp_bucb")))
-        for n in ALL
-        if n != "uniform"
-    ],
+    [pytest.param(n, marks=[pytest.mark.slow] * (n != "gp_ucb")) for n in ALL if n != "uniform"],
 )
 def test_bytes_are_those_of_the_compiled_run(name):
-    """At least the state; within a factor 2 of what the compiler sets aside for a run at the same capacity."""
-    bandit, arms, horizon = ALL[name], problem(3000), 100
+    """At least the state; within a factor 2 of what the compiler sets aside for seeds in one program."""
+    bandit, arms, horizon, seeds = ALL[name], problem(3000), 100, 3
     if name.startswith("bbkb"):
         bandit = bandit.replace(max_batch=horizon)
-    plan = jsketch.plan(bandit, arms, horizon)
+    plan = jsketch.plan(bandit, arms, horizon, seeds=seeds, strategy="vmap")
     if plan.capacities:
         bandit = bandit.replace(capacity=plan.capacities[-1])
-    state = jax.eval_shape(lambda: bandit.init(arms.arms, KEY))
-    assert plan.bytes >= sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
-    begin = jax.eval_shape(lambda: start(bandit, arms, KEY, horizon))
-    program = jax.jit(
-        lambda problem, progress: loops.rollout(bandit, problem, KEY, horizon, progress), donate_argnums=1
-    )
-    used = program.lower(arms, begin).compile().memory_analysis()
+    keys = jax.random.split(KEY, seeds)
+    begin = jax.eval_shape(lambda: advance._start_seeds(bandit, arms, keys, horizon))
+    assert plan.bytes >= space.size(begin)
+    program = advance._segment_seeds.lower(bandit, arms, keys, begin, jnp.asarray(0), horizon)
+    used = program.compile().memory_analysis()
     true = (
         used.argument_size_in_bytes
         + used.output_size_in_bytes
@@ -125,11 +140,14 @@ def test_bytes_are_those_of_the_compiled_run(name):
     "name", ["gp_ucb", *(pytest.param(n, marks=pytest.mark.slow) for n in ("bkb", "gp_bucb")), "bbkb"]
 )
 def test_the_pilot_sees_what_the_run_will_do(name):
-    """Rounds and sketch size of the real run within a third, from a pilot on all arms and from one on a few of them."""
+    """Rounds and sketch size of the real run within a third; where programs are timed, they are those of the run."""
     bandit, horizon = ALL[name].replace(capacity=144), 300
-    run = loops.run(bandit, problem(), KEY, horizon)
-    rounds, size = int(run.trace.round[-1]) + 1, int(run.trace.dictionary_size[-1])
     plan = planned(bandit, horizon=horizon)
+    compiled = loops.compiled_programs()
+    run = loops.run(bandit, problem(), KEY, horizon)
+    if name == "bbkb":
+        assert loops.compiled_programs() == compiled and plan.parts["rounds"] > 0
+    rounds, size = int(run.trace.round[-1]) + 1, int(run.trace.dictionary_size[-1])
     assert plan.rounds == pytest.approx(rounds, rel=1 / 3)
     assert plan.dictionary_size == pytest.approx(size, rel=1 / 3)
 
@@ -187,9 +205,9 @@ def test_what_cannot_fit_is_refused_with_what_would():
     assert planned(ALL["gp_ucb"], memory=float("inf")).bytes > 1e5
 
 
-def test_mistakes_and_unknown_algorithms():
-    with pytest.raises(ValueError, match="no cost model for SketchedTS: only for BBKB, BKB"):
-        planned(SketchedTS(**ASSUMED))
+def test_mistakes():
+    with pytest.raises(ValueError, match="bandit must be an algorithm with its numbers"):
+        planned(BBKB)
     for wrong, words in (
         (dict(horizon=0), "horizon"),
         (dict(seeds=0), "seeds"),
@@ -210,22 +228,74 @@ def test_mistakes_and_unknown_algorithms():
         planned(BBKB(**ASSUMED, ratio=0.5))
 
 
-def test_the_machine_is_measured_once(monkeypatch):
-    monkeypatch.undo()
-    calls = []
-    monkeypatch.setattr(machine, "_seconds", lambda *args: calls.append(args) or 1e-3)
-    machine.measure.cache_clear()
-    machine._entry.cache_clear()
-    try:
-        for horizon in (50, 100):
-            planned(ALL["bbkb"], horizon=horizon)
-            planned(BBKB(kernels.Gaussian(2.0), regularization=0.1), horizon=horizon)
-        assert len(calls) == 6  # five speeds, and the Gaussian kernel
-        planned(BBKB(kernels.Matern(2.0), regularization=0.1), horizon=50)
-        assert len(calls) == 7
-    finally:
-        machine.measure.cache_clear()
-        machine._entry.cache_clear()
+@struct.dataclass
+class InTurnState:
+    domain: Arms
+    count: jax.Array
+
+
+@struct.dataclass
+class InTurn:
+    """An algorithm that the library has never heard of: all arms in turn, four at a time."""
+
+    def init(self, domain, key):
+        return InTurnState(domain, jnp.zeros((), jnp.int32))
+
+    def ask(self, state, key, limit=None):
+        slots = jnp.arange(4, dtype=jnp.int32)
+        return Query((state.count + slots) % state.domain.count, slots < limit)
+
+    def tell(self, state, query, y, key):
+        size, false = query.size.astype(jnp.int32), jnp.zeros((), bool)
+        info = Info(size, size, jnp.zeros((), jnp.int32), jnp.zeros((), y.dtype), false, false, false)
+        return state.replace(count=state.count + size), info
+
+
+@struct.dataclass
+class Doubled:
+    """A problem of its own: no noise, and no name for it."""
+
+    arms: Arms
+
+    @property
+    def mean_reward(self):
+        return 2 * self.arms.features[:, 0]
+
+    def sample(self, key, arm):
+        return self.mean_reward[arm]
+
+
+def test_a_users_own_algorithm_and_problem_are_planned(monkeypatch):
+    """Its batches are those that were timed, and what was timed is the program of the run that follows."""
+    setting = Doubled(problem(30).arms)
+    plan = jsketch.plan(InTurn(), setting, 22)
+    compiled = loops.compiled_programs()
+    run = loops.run(InTurn(), setting, KEY, 22)
+    assert loops.compiled_programs() == compiled
+    assert plan.rounds == int(run.trace.round[-1]) + 1 == 6
+    assert plan.algorithm == "InTurn" and plan.capacities == () and plan.simulated == 0
+    assert plan.parts["rounds"] > 0 and plan.bytes > space.size(setting) + space.size(run.trace)
+    # of many arms some are timed, and the seconds are those of all
+    monkeypatch.setattr(timing, "ENTRIES", 10)
+    monkeypatch.setattr(timing, "rates", rates)
+    few = jsketch.plan(InTurn(), setting, 22).seconds
+    ten = rates(InTurn(), problem(10), 22, 0, None)
+    assert few == pytest.approx(3 * (6 * ten.round + 22 * ten.evaluation))
+
+
+def test_rounds_and_evaluations_are_told_apart():
+    """Two stretches of rounds of 1 s and 0.5 s an evaluation; the power of a capacity; the capacities of a run."""
+
+    def stretch(rounds, batch):
+        return timing._Stretch(rounds * (1 + 0.5 * batch), rounds, rounds * batch, False, 0.0)
+
+    assert timing._split(stretch(2, 2), stretch(3, 10)) == pytest.approx((1, 0.5))
+    assert timing._split(stretch(2, 10), stretch(3, 10)) == pytest.approx((6, 0))
+    high, low = (timing.Rates(seconds, 0.0, 1.0, 0, 0.0, 0.0) for seconds in (9.0, 1.0))
+    assert timing.power(high, low, 3.0) == pytest.approx(2)
+    assert timing.timed(()) == (0,) and timing.timed((64,)) == (64,)
+    assert timing.timed(timing.capacities(ALL["bbkb"], 330, 4000)) == (224, 64)
+    assert timing.timed((900,)) == (256, 85)
 
 
 def test_the_line_of_the_experiments(capsys, monkeypatch):
@@ -237,8 +307,6 @@ def test_the_line_of_the_experiments(capsys, monkeypatch):
     whole = plan_line.announce(grid, problem(), 100, 40, 2)
     assert whole.seeds == 40 and whole.seconds > 10 * planned(grid[-1], horizon=100, seeds=2).seconds
     assert capsys.readouterr().out.startswith("plan: about ")
-    assert plan_line.announce([SketchedTS(**ASSUMED)], problem(), 100, 1, 1) is None
-    assert capsys.readouterr().out == "plan: there is no cost model for SketchedTS\n"
     with pytest.raises(ValueError, match="What would fit"):
         plan_line.announce(grid, problem(), 100, 2, 2, memory=1e5)
 

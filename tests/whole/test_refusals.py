@@ -24,7 +24,6 @@ from jsketch.bandits import (
 from jsketch.box import GPBandit, UniformBox
 from jsketch.box import history as box_history
 from jsketch.box.go_ucb.radius import Table
-from jsketch.planning import machine
 from jsketch.posterior import exact
 from jsketch.sketch import bless
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
@@ -387,7 +386,3 @@ def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, goes
         assert bool(query.truncated) == (truncated and limit > size)
     _, info = jax.eval_shape(lambda: bandit.tell(state, query, jnp.zeros(query.mask.shape), KEY))
     assert info.truncated.shape == ()
-
-
-def test_a_table_of_kernel_values_has_a_cost():
-    assert 0 < machine.entry(kernels.Precomputed(jnp.asarray(TABLE)), 1, jnp.float_) < 1e-3

@@ -14,7 +14,7 @@ from flax import serialization
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe
 from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
-from jsketch.types import Arms, PRNGKey
+from jsketch.types import Arms, PRNGKey, attach, detach
 
 FIELDS = ("arm", "reward", "untold", "imprecise")  # of a `Driven`, beside its state
 
@@ -27,9 +27,7 @@ class File(NamedTuple):
 
     def save(self, driven: Any) -> None:
         """Replaces the file. The arms are not in it: whoever goes on has them."""
-        body = dict(
-            state=driven.state.replace(domain=None), **{name: getattr(driven, name) for name in FIELDS}
-        )
+        body = dict(state=detach(driven.state), **{name: getattr(driven, name) for name in FIELDS})
         header = dict(
             belongs=self.belongs, capacity=getattr(driven.state, "capacity", 0), evaluations=driven.t
         )
@@ -44,9 +42,9 @@ class File(NamedTuple):
         domain, state = start.state.domain, start.state
         if header["capacity"] > getattr(state, "capacity", 0):
             state = bandit.grow(state, header["capacity"])
-        form = dict(state=state.replace(domain=None), **{name: getattr(start, name) for name in FIELDS})
+        form = dict(state=detach(state), **{name: getattr(start, name) for name in FIELDS})
         found = restored(self.path, form, body)
-        state = jax.tree.map(jnp.asarray, found.pop("state")).replace(domain=domain)
+        state = attach(jax.tree.map(jnp.asarray, found.pop("state")), domain)
         return start.replace(state=state, **found)
 
 
