@@ -125,7 +125,7 @@ def test_another_run_is_refused(tmp_path):
         (dict(problem=problem.replace(noise_std=0.3)), "problem.noise_std was"),
         (
             dict(bandit=bandit.replace(width=lambda evidence, assumed: 2.0)),
-            "bandit.width was jsketch.bandits.w",
+            "bandit.width was jsketch.bandits.core.w",
         ),
         (dict(key=jax.random.key(4)), "key was .0, 3., is .0, 4."),
         (dict(horizon=50), "horizon was 40, is 50"),
