@@ -19,6 +19,7 @@ free of it; `init` warns of repeated ones.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import jax
@@ -96,12 +97,12 @@ class Bandit(Protocol):
 
 def detach(state: Any) -> Any:
     """The state of a bandit without its domain: a loop that carries the arms copies them, under vmap for every seed."""
-    return state.replace(domain=None)
+    return replace(state, domain=None)
 
 
 def attach(state: Any, domain: Arms) -> Any:
     """The state with its domain back."""
-    return state.replace(domain=domain)
+    return replace(state, domain=domain)
 
 
 @struct.dataclass

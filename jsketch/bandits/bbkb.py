@@ -6,6 +6,7 @@ and resparsification. ICML 2020, Algorithm 1.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -85,7 +86,7 @@ class BBKB:
         state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
         if self.initial is None:
             return state
-        return state.replace(first_arm=jnp.asarray(self.initial, jnp.int32)[0])
+        return replace(state, first_arm=jnp.asarray(self.initial, jnp.int32)[0])
 
     def confidence_width(self, state: SketchState) -> Array:
         """alpha~_fb, []."""
@@ -135,7 +136,7 @@ class BBKB:
             new = jax.tree.map(
                 lambda x, y: jnp.where(begins, x, y), sketched.known_from_here(new, self.regularization), new
             )
-        return new, info.replace(truncated=queries.truncated(query))
+        return new, replace(info, truncated=queries.truncated(query))
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""

@@ -6,6 +6,7 @@ settings of the public NAS benchmarks: population 100, tournaments of 10 drawn w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -77,7 +78,8 @@ class RegularizedEvolution:
 
         def one(i: Array, before: EvolutionState) -> EvolutionState:
             slot = before.count % self.population
-            born = before.replace(
+            born = replace(
+                before,
                 members=put(before.members, slot, query.index[i]),
                 rewards=put(before.rewards, slot, y[i]),
                 count=before.count + 1,

@@ -9,6 +9,7 @@ different arms differ even where the dictionary is empty; BBKB's adaptive batche
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -148,7 +149,7 @@ class FixedBKB:
             raise ValueError(
                 f"{int((pending > 0).sum())} distinct arms would be under way, max_pending is {self.max_pending}: raise it."
             )
-        return state.replace(pending=pending)
+        return replace(state, pending=pending)
 
     def confidence_width(self, state: PlateState) -> Array:
         """The width of a batch, []."""
@@ -233,9 +234,9 @@ class FixedBKB:
         many = (state.pending > 0).sum() > self.max_pending
         # padding is masked: it sets nothing
         tried = state.tried.at[query.index].max(query.mask & ~info.overflow)
-        new_state = state.replace(sketch=detach(new), pending=pending, tried=tried)
-        return new_state, info.replace(truncated=many)
+        new_state = replace(state, sketch=detach(new), pending=pending, tried=tried)
+        return new_state, replace(info, truncated=many)
 
     def grow(self, state: PlateState, capacity: int) -> PlateState:
         """The same state with room for `capacity` inducing points."""
-        return state.replace(sketch=sketched.grow(state.sketch, capacity))
+        return replace(state, sketch=sketched.grow(state.sketch, capacity))

@@ -6,6 +6,7 @@ a sum) on the same exact posterior: the sum never exceeds the product, so its ba
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -108,8 +109,8 @@ class GPBUCB:
 
     def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
         new, info = exact_state.learn(self, state, query, y, self.confidence_width(state), key)
-        return new, info.replace(truncated=queries.truncated(query))
+        return new, replace(info, truncated=queries.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity))
+        return replace(state, posterior=exact.grow(state.posterior, capacity))

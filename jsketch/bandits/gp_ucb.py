@@ -5,6 +5,7 @@ GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (T
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -58,7 +59,7 @@ class GPUCB:
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity))
+        return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
 @struct.dataclass
@@ -91,4 +92,4 @@ class EpsGreedy:
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity))
+        return replace(state, posterior=exact.grow(state.posterior, capacity))

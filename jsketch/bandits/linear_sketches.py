@@ -6,6 +6,8 @@ smaller and the spectrum of the arms decays slowly; BKB with a linear kernel fin
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -129,7 +131,7 @@ class SOFUL:
         size = (sketch.energies > 0).sum(dtype=jnp.int32)
         info = features.describe(query, y, self.confidence_width(state), size, moment)
         new = features.after(state, query, info.observed, key)
-        return new.replace(sketch=sketch, moment=moment), info
+        return replace(new, sketch=sketch, moment=moment), info
 
 
 @struct.dataclass

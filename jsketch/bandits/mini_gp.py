@@ -7,6 +7,7 @@ factor C, all at once: (C^2 - 1)/sigma^2(x) times. Switches, and with them the d
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -108,8 +109,8 @@ class MiniGP:
         count = jnp.where(overflow, 0, count)
         info = exact_state.describe(query, y, posterior, count, overflow, self.confidence_width(state))
         new = exact_state.after(state, posterior, count, query.mask.any() & ~overflow, key)
-        return new, info.replace(truncated=queries.truncated(query))
+        return new, replace(info, truncated=queries.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity))
+        return replace(state, posterior=exact.grow(state.posterior, capacity))

@@ -7,6 +7,7 @@ batch draws its own function from N(mean, width^2 covariance) and takes its argm
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -147,11 +148,11 @@ class TS:
 
     def tell(self, state: ThompsonState, query: Query, y: Array, key: PRNGKey) -> tuple[ThompsonState, Info]:
         new, info = exact_state.learn(self, state, query, y, self.confidence_width(state), key)
-        return new, info.replace(nonfinite=info.nonfinite | state.indefinite)
+        return new, replace(info, nonfinite=info.nonfinite | state.indefinite)
 
     def grow(self, state: ThompsonState, capacity: int) -> ThompsonState:
         """The same state with room for `capacity` distinct arms."""
-        return state.replace(posterior=exact.grow(state.posterior, capacity))
+        return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
 @struct.dataclass

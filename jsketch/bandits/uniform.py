@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -55,4 +57,4 @@ class Uniform:
             nonfinite=(query.mask & jnp.isinf(y)).any(),
             imprecise=jnp.zeros((), bool),
         )
-        return state.replace(count=state.count + observed), info
+        return replace(state, count=state.count + observed), info

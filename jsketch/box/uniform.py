@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 from flax import struct
 from jax import Array
@@ -42,4 +44,4 @@ class UniformBox:
         self, state: UniformState, query: BoxQuery, y: Array, key: PRNGKey
     ) -> tuple[UniformState, BoxInfo]:
         after = history.add(state.history, query, y)
-        return state.replace(history=after), history.info(state.history, after)
+        return replace(state, history=after), history.info(state.history, after)

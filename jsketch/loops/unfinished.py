@@ -9,7 +9,7 @@ from typing import Any
 def keep_with(error: BaseException, run: Any, function: str, file: Path | None = None) -> None:
     """Gives an error, of whatever kind, the attribute `driven` (the run so far, of `run.t` evaluations) and says how
     `function` goes on from it; in `file` it is too, if there is one."""
-    error.driven = run
+    error.driven = run  # type: ignore[attr-defined]
     if run.t == 0:
         return
     where = f"{function}(..., state=error.driven) goes on from them, where error is this exception"

@@ -6,6 +6,7 @@ frequencies, 2D features (sin, cos)/sqrt(D), squared loss, step 1/sqrt(n).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -76,7 +77,7 @@ class FOGD:
         """One gradient step on y [] at x [d]; a label that is not finite is not learned."""
         z = fourier.features(state.features, x[None])[0]
         error = jnp.where(jnp.isfinite(y), matmul(z, state.weights) - y, 0)
-        state = state.replace(weights=state.weights - 2 * self.step_size * error * z)
+        state = replace(state, weights=state.weights - 2 * self.step_size * error * z)
         return state, self._info(state, y)
 
     def predict_update(
@@ -85,7 +86,7 @@ class FOGD:
         """Predictions [B] for x [B,d], each before its label y [B], and the state after the block; as step by step."""
         z = fourier.features(state.features, x)
         weights, prediction = descend(state.weights, z, y, jnp.isfinite(y), self.step_size)
-        state = state.replace(weights=weights)
+        state = replace(state, weights=weights)
         return state, prediction, self._info(state, y)
 
     def _info(self, state: GradientState, y: Array) -> ForecastInfo:

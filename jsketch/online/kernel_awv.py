@@ -6,6 +6,7 @@ Jezequel, Gaillard, Rudi. NeurIPS 2019, eq. 3 and closed form (9), after Azoury 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -93,7 +94,8 @@ class KernelAWV:
         """The same state with room for half as many examples again."""
         extra = -(-state.points.shape[0] // 2)
         capacity = state.points.shape[0] + extra
-        return state.replace(
+        return replace(
+            state,
             points=jnp.pad(state.points, ((0, extra), (0, 0))),
             inverse=pad_identity(state.inverse, capacity),
             solved=jnp.pad(state.solved, (0, extra)),

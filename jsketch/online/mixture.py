@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -98,7 +99,9 @@ class Mixture:
         if not is_traced(self.forecaster, self.grid):
             for g in range(count):  # under vmap their numbers would go unchecked
                 self._expert(g, x.dtype).init(x, key)
-        experts = jax.vmap(lambda values: self.forecaster.replace(**values).init(x, key))(self._grid(x.dtype))
+        experts = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))(
+            self._grid(x.dtype)
+        )
         return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
@@ -210,20 +213,20 @@ class Mixture:
                 f"the experts of this grid over {sorted(self.grid)} need different capacities, which one mixture cannot"
                 " hold: give the forecaster a larger capacity from the start."
             )
-        return state.replace(experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown))
+        return replace(state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown))
 
     def _each(self, call: Callable[[Any, Any], Any], state: MixtureState, dtype: Any) -> Any:
         """call(expert, its state) for all G, stacked."""
 
         def one(values: dict[str, Any], own: Any) -> Any:
-            return call(self.forecaster.replace(**values), own)
+            return call(replace(self.forecaster, **values), own)
 
         if self.in_turn:
             return lax.map(lambda pair: one(*pair), (self._grid(dtype), state.experts))
         return jax.vmap(one)(self._grid(dtype), state.experts)
 
     def _expert(self, g: int, dtype: Any) -> Any:
-        return self.forecaster.replace(**jax.tree.map(lambda leaf: leaf[g], self._grid(dtype)))
+        return replace(self.forecaster, **jax.tree.map(lambda leaf: leaf[g], self._grid(dtype)))
 
     def _grid(self, dtype: Any) -> dict[str, Any]:
         """The grid in the floating type of the examples."""

@@ -7,6 +7,7 @@ w <- w - 2 eta (w.z(x) - y) z(x) in Newton coordinates, where z(x) of a point th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -78,7 +79,7 @@ class NOGD:
         state = lax.cond(joins, lambda: self._join(state, x[0]), lambda: state)
         learn = (slots < done) & jnp.isfinite(y)
         weights, prediction = descend(state.weights, self._features(state, x), y, learn, self.step_size)
-        state = state.replace(weights=weights)
+        state = replace(state, weights=weights)
         false = jnp.zeros((), bool)
         bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
         return state, prediction, done, ForecastInfo(state.used, false, bad)
@@ -102,4 +103,4 @@ class NOGD:
             state.weights,
             lambda turn: matmul(state.weights, turn),
         )
-        return state.replace(points=points, basis=basis, weights=weights, used=state.used + 1)
+        return replace(state, points=points, basis=basis, weights=weights, used=state.used + 1)

@@ -10,6 +10,7 @@ products.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -133,7 +134,7 @@ class NystromAWV:
         learn = (slots < done) & jnp.isfinite(y)
         z = matmul(k, state.basis.T)
         inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, learn)
-        state = state.replace(inverse=inverse, weights=weights, received=state.received + done)
+        state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         if self.remember:
             past = slots < done
             labels = jnp.where(jnp.isfinite(y), y, jnp.nan)
@@ -151,7 +152,8 @@ class NystromAWV:
         memory = _whole_chunks(4 * rows) if self.remember and short else rows
         extra, extra_rows = capacity - size, memory - rows
         lam = jnp.asarray(self.regularization, state.basis.dtype)
-        return state.replace(
+        return replace(
+            state,
             dictionary=kors.grow(state.dictionary, capacity),
             basis=jnp.pad(state.basis, (0, extra)),
             inverse=pad_identity(state.inverse * lam, capacity) / lam,
@@ -204,7 +206,8 @@ class NystromAWV:
         new = v.any()
         bordered = inverse - v[:, None] * (v / lam) + solved[:, None] * (solved / schur)
         along = (moment - matmul(mixed, weights)) / schur
-        return state.replace(
+        return replace(
+            state,
             dictionary=dictionary,
             basis=basis,
             inverse=jnp.where(new, bordered, inverse),
@@ -247,7 +250,8 @@ class NystromAWV:
             jnp.where(done > 0, new, lax.dynamic_slice_in_dim(old, start, len(new)))
             for new, old in ((x, state.inputs), (y, state.labels))
         ]
-        return state.replace(
+        return replace(
+            state,
             inputs=lax.dynamic_update_slice_in_dim(state.inputs, rows[0], start, 0),
             labels=lax.dynamic_update_slice_in_dim(state.labels, rows[1], start, 0),
         )

@@ -12,6 +12,7 @@ PKAWV's author takes the step for g one example later and learns nothing from a 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -103,7 +104,7 @@ class ProsNKONS:
         learn = (slots < done) & jnp.isfinite(y)
         z = matmul(k, state.basis.T)
         inverse, weights, prediction = self._newton_steps(state, z, y, learn)
-        state = state.replace(inverse=inverse, weights=weights, received=state.received + done)
+        state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
         return state, prediction, done, ForecastInfo(state.dictionary.used, full, bad)
 
@@ -111,7 +112,8 @@ class ProsNKONS:
         """The same state with room for twice the points."""
         size = state.basis.shape[0]
         lam = jnp.asarray(self.regularization, state.basis.dtype)
-        return state.replace(
+        return replace(
+            state,
             dictionary=kors.grow(state.dictionary, 2 * size),
             basis=jnp.pad(state.basis, (0, size)),
             inverse=pad_identity(state.inverse * lam, 2 * size) / lam,
@@ -138,7 +140,8 @@ class ProsNKONS:
                 lambda turn: None,
             )
             identity = jnp.eye(len(z), dtype=z.dtype)
-            return state.replace(
+            return replace(
+                state,
                 dictionary=dictionary,
                 basis=joined.basis,
                 inverse=identity / jnp.asarray(self.regularization, z.dtype),

@@ -8,6 +8,7 @@ by KORS; the weights are a sum over all examples. O(t d + m^2) for the t-th exam
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -138,7 +139,8 @@ class SketchedKONS:
         rows, size = state.points.shape[0], state.inverse.shape[0]
         extra_rows = -(-rows // 2) if int(state.used) >= rows else 0
         extra = -(-size // 2) if int(state.sketch.used) >= size else 0
-        return state.replace(
+        return replace(
+            state,
             points=jnp.pad(state.points, ((0, extra_rows), (0, 0))),
             coefficients=jnp.pad(state.coefficients, (0, extra_rows)),
             sketch=kors.grow(state.sketch, size + extra),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -45,7 +45,7 @@ def begun(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
         progress: Any = start(bandit, problem, key, horizon)
         if not capacity or capacity <= bandit.capacity:
             return progress
-        return progress.replace(state=bandit.grow(progress.state, capacity))
+        return replace(progress, state=bandit.grow(progress.state, capacity))
 
     return jax.eval_shape(begin, problem, KEY)
 
@@ -114,7 +114,7 @@ def _smaller(bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int,
 
     def kept(arms: int, capacity: int, horizon: int, dtype: Any) -> int:
         # a capacity below the one it starts with is another start
-        begin = bandit.replace(capacity=capacity) if capacity else bandit
+        begin = replace(bandit, capacity=capacity) if capacity else bandit
         problem = stand_in(arms, dimensions, dtype)
         return size(problem) + size(begun(begin, problem, horizon, capacity))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -104,7 +105,7 @@ def rates(bandit: Any, problem: Any, horizon: int, capacity: int, history: Histo
     """Times rounds at a capacity (0: of an algorithm without). Without a history, from the first evaluation on."""
     key = jax.random.key(0)
     if capacity and capacity < bandit.capacity:
-        bandit = bandit.replace(capacity=capacity)
+        bandit = replace(bandit, capacity=capacity)
 
     def segment(progress: Progress, until: int) -> Progress:
         # as `advance` calls it, down to what is positional: other calls are other programs
@@ -116,8 +117,8 @@ def rates(bandit: Any, problem: Any, horizon: int, capacity: int, history: Histo
         progress = advance._start(bandit, problem, key, horizon)
         if state is not None:
             # a copy: the program takes over the memory of what it is given
-            return progress.replace(state=jax.tree.map(jnp.copy, detach(state)))
-        return progress.replace(state=bandit.grow(progress.state, capacity)) if capacity else progress
+            return replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
+        return replace(progress, state=bandit.grow(progress.state, capacity)) if capacity else progress
 
     fresh = begin()
     slots = slots_of(bandit, fresh.state, problem.arms)

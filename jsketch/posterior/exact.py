@@ -10,6 +10,7 @@ Gram matrix alone, in pull order, is off by a factor 10 on arms that lie close t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -165,7 +166,8 @@ def grow(exact: Exact, capacity: int) -> Exact:
     fewer."""
     checks.larger(exact.basis.shape[0], capacity=capacity)
     extra = capacity - exact.basis.shape[0]
-    return exact.replace(
+    return replace(
+        exact,
         basis=jnp.pad(exact.basis, ((0, extra), (0, 0))),
         root=pad_identity(exact.root, capacity),
         inner=pad_identity(exact.inner, capacity),

@@ -13,6 +13,7 @@ the point itself counts with weight one, which turns r into r / (1 + r / mu). Th
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -127,6 +128,6 @@ def join(kors: Kors, sampling: Sampling, x: Array, probability: Array, row: Arra
 def grow(kors: Kors, capacity: int) -> Kors:
     """The same dictionary with room for `capacity` points."""
     extra = capacity - kors.points.shape[0]
-    return kors.replace(
-        points=jnp.pad(kors.points, ((0, extra), (0, 0))), inverse=pad_identity(kors.inverse, capacity)
+    return replace(
+        kors, points=jnp.pad(kors.points, ((0, extra), (0, 0))), inverse=pad_identity(kors.inverse, capacity)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -86,7 +87,7 @@ def after(state: Any, posterior: Exact, observed: Array, applied: Array, key: PR
     """The state with a posterior that `observed` [] more rewards entered; `applied` []: a query was told, and it fit."""
     count = state.count + observed.astype(state.count.dtype)
     first_arm = counts.next_first_arm(state.first_arm, applied & (count == 0), state.domain.count, key)
-    return state.replace(posterior=posterior, count=count, first_arm=first_arm)
+    return replace(state, posterior=posterior, count=count, first_arm=first_arm)
 
 
 def describe(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -71,7 +72,7 @@ def learn(
     posterior = counts.over_slots(one, state.posterior, query)
     width = confidence_width(bandit, state)
     info = describe(query, y, width, jnp.asarray(state.whitened.shape[1], jnp.int32), posterior.mean)
-    return after(state, query, info.observed, key).replace(posterior=posterior), info
+    return replace(after(state, query, info.observed, key), posterior=posterior), info
 
 
 def after(state: Any, query: Query, observed: Array, key: PRNGKey) -> Any:
@@ -79,7 +80,7 @@ def after(state: Any, query: Query, observed: Array, key: PRNGKey) -> Any:
     count = state.count + observed.astype(state.count.dtype)
     failed = query.mask.any() & (count == 0)
     first_arm = counts.next_first_arm(state.first_arm, failed, state.domain.count, key)
-    return state.replace(count=count, first_arm=first_arm)
+    return replace(state, count=count, first_arm=first_arm)
 
 
 def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> Info:

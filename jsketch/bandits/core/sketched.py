@@ -7,6 +7,7 @@ rounding survives a batch. Cost O((A + n) m^2 + m^3), n distinct pulled arms.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -119,13 +120,15 @@ def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> Sketc
     own = residual.at[index].get(mode="fill", fill_value=0)
     residual = residual.at[index].set(0, mode="drop")
     variance = variance.at[index].add(-own / regularization, mode="drop")
-    evidence = state.evidence.replace(
+    evidence = replace(
+        state.evidence,
         count=state.pull_counts.sum(),
         variance_sum=matmul(state.pull_counts, variance),
         logdet=posterior.logdet,
         residual_sum=matmul(state.pull_counts, residual),
     )
-    return state.replace(
+    return replace(
+        state,
         nystrom=nystrom,
         whitened_root=matmul(nystrom.root, posterior.whiten),
         weights=posterior.weights,
@@ -181,8 +184,8 @@ def start(
     dictionary, _ = dictionaries.of_arms(keep, capacity)
     missing = keep.sum(dtype=jnp.int32) - dictionary.size
     state = refresh(
-        state.replace(
-            pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary, missing=missing
+        replace(
+            state, pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary, missing=missing
         ),
         kernel,
         regularization,
@@ -193,7 +196,7 @@ def start(
 def known_from_here(state: SketchState, regularization: ArrayLike) -> SketchState:
     """The state with the information of its data set to the upper end of THEORY 2.4, as after a warm start."""
     upper = state.evidence.logdet + state.evidence.residual_sum / regularization
-    return state.replace(evidence=state.evidence.replace(information=upper, information_sketched=upper))
+    return replace(state, evidence=replace(state.evidence, information=upper, information_sketched=upper))
 
 
 def apply_feedback(
@@ -208,12 +211,14 @@ def apply_feedback(
         key, feedback.pull_counts, state.variance, bandit.qbar, state.capacity
     )
     overflow = overflow | (state.missing > 0)
-    evidence = state.evidence.replace(
+    evidence = replace(
+        state.evidence,
         information=state.evidence.information + feedback.information,
         information_sketched=state.evidence.information_sketched + feedback.information_sketched,
     )
     failed = query.mask.any() & (feedback.pull_counts.sum() == 0)
-    told = state.replace(
+    told = replace(
+        state,
         first_arm=next_first_arm(state.first_arm, failed, state.domain.count, key),
         pull_counts=feedback.pull_counts,
         reward_sums=feedback.reward_sums,
@@ -263,7 +268,8 @@ def grow(state: SketchState, capacity: int) -> SketchState:
     checks.larger(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
-    return state.replace(
+    return replace(
+        state,
         dictionary=Dictionary(
             index=jnp.pad(state.dictionary.index, (0, extra)), mask=jnp.pad(state.dictionary.mask, (0, extra))
         ),

@@ -8,6 +8,7 @@ V = F |k(c,.) - k(x,.)|, x a corner; the cell with the largest index mean + widt
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -82,11 +83,13 @@ def search(bandit: Any, state: Any, partition: Partition) -> tuple[Array, Partit
         children = jnp.stack([centre, centre - step, centre + step])
         places = jnp.stack([top, cells.used, cells.used + 1])
         found = read(children, jnp.broadcast_to(third, children.shape))
-        cells = cells.replace(used=cells.used + 2)
+        cells = replace(cells, used=cells.used + 2)
         values = [index, spread, change]
         for i in range(3):
-            cells = cells.replace(
-                centre=put(cells.centre, places[i], children[i]), half=put(cells.half, places[i], third)
+            cells = replace(
+                cells,
+                centre=put(cells.centre, places[i], children[i]),
+                half=put(cells.half, places[i], third),
             )
             values = [put(old, places[i], new[i]) for old, new in zip(values, found, strict=True)]
         return cells, values[0], values[1], values[2]
@@ -103,4 +106,4 @@ def search(bandit: Any, state: Any, partition: Partition) -> tuple[Array, Partit
     start = (partition, jnp.where(slots < partition.used, index, -jnp.inf), spread, change)
     end = lax.while_loop(lambda carry: due(carry) & room(carry[0]), split, start)
     cells = end[0]
-    return cells.centre[jnp.argmax(end[1])], cells.replace(full=cells.full | due(end))
+    return cells.centre[jnp.argmax(end[1])], replace(cells, full=cells.full | due(end))

@@ -8,6 +8,7 @@ O(A m) a choice among A candidates.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -147,14 +148,19 @@ class PointBBKB:
         direction, e = ridge.pull(state.precision, u[0])
         spent = residual[0] / self.regularization + jnp.square(u[0]).sum()
         slot = jnp.minimum(state.used, state.sketch.domain.count - 1)
-        sketch = state.sketch.replace(
+        sketch = replace(
+            state.sketch,
             domain=Arms(put(state.sketch.domain.features, slot, x)),
             variance=put(state.sketch.variance, slot, spent),
-            evidence=state.sketch.evidence.replace(
-                prior_variance=jnp.maximum(state.sketch.evidence.prior_variance, self.kernel.diag(x[None])[0])
+            evidence=replace(
+                state.sketch.evidence,
+                prior_variance=jnp.maximum(
+                    state.sketch.evidence.prior_variance, self.kernel.diag(x[None])[0]
+                ),
             ),
         )
-        picked = state.replace(
+        picked = replace(
+            state,
             sketch=sketch,
             used=state.used + 1,
             precision=ridge.hallucinate(state.precision, direction, e),
@@ -185,7 +191,7 @@ class PointBBKB:
         )
         new = jax.tree.map(lambda a, b: jnp.where(info.overflow, a, b), state, after)
         full = state.batch_size >= self.max_batch
-        return new, info.replace(truncated=full & (state.bound <= self.ratio))
+        return new, replace(info, truncated=full & (state.bound <= self.ratio))
 
     def grow(self, state: PointState, capacity: int) -> PointState:
         """The same state with room for `capacity` inducing points."""
@@ -193,7 +199,8 @@ class PointBBKB:
         extra = capacity - state.capacity
         precision = jnp.pad(state.precision, (0, extra))
         free = jnp.arange(capacity) >= state.capacity
-        return state.replace(
+        return replace(
+            state,
             sketch=sketched.grow(state.sketch, capacity),
             precision=jnp.where(free[:, None] & jnp.eye(capacity, dtype=bool), 1, precision),
         )
@@ -203,6 +210,6 @@ class PointBBKB:
         checks.larger(state.sketch.domain.count, max_history=max_history)
         extra = max_history - state.sketch.domain.count
         rows = ("pull_counts", "reward_sums", "residual", "mean", "variance")
-        padded = {name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in rows}
+        padded: dict[str, Any] = {name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in rows}
         features = jnp.pad(state.sketch.domain.features, ((0, extra), (0, 0)))
-        return state.replace(sketch=state.sketch.replace(domain=Arms(features), **padded))
+        return replace(state, sketch=replace(state.sketch, domain=Arms(features), **padded))

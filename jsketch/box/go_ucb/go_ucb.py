@@ -8,6 +8,7 @@ over x and u, |u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u (`optimism`): w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -125,7 +126,7 @@ class GOUCB:
         after = history.add(state.history, BoxQuery(query.x, query.mask), y)
         first, start = state.history.count == 0, (state, jnp.zeros((), bool))
         explored = only_if(
-            first, lambda _: parametric.explored(self, state.replace(history=after), key), start
+            first, lambda _: parametric.explored(self, replace(state, history=after), key), start
         )
         new, diverged = only_if(
             ~first, lambda _: parametric.learned(self, state, after, self._regularization(state)), explored
@@ -198,4 +199,4 @@ def printed(initial: int, **changes: Any) -> GOUCB:
         starts=1,
         steps=2000,
     )
-    return settings.replace(**changes)
+    return replace(settings, **changes)

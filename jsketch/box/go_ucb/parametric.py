@@ -5,6 +5,7 @@ The functions take the settings, a `GOUCB`, by name `go`; `lam` is its regulariz
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -45,13 +46,13 @@ def explored(go: Any, state: GOState, key: PRNGKey) -> tuple[GOState, Array]:
     n = min(go.initial, past.capacity)
     fitted = oracle.fit(go.oracle, model, x[:n], y[:n], past.ok[:n], key)
     w0, diverged = _fitted(fitted, model.draw(key))
-    state = state.replace(scaling=units, w0=w0, centre=w0)
+    state = replace(state, scaling=units, w0=w0, centre=w0)
     return (_with_rows(go, state, past.ok) if go.exploration_rows else state), diverged
 
 
 def learned(go: Any, state: GOState, after: History, lam: ArrayLike) -> tuple[GOState, Array]:
     """The state after an evaluation of phase II, the last of `after`, and whether its parameters diverged."""
-    new = state.replace(history=after)
+    new = replace(state, history=after)
     if go.refit:
         return _refitted(go, new)
     if not go.standardize:
@@ -78,7 +79,7 @@ def _fitted(fit: Fit, old: Array) -> tuple[Array, Array]:
 
 def _rescaled(go: Any, state: GOState) -> tuple[GOState, Array]:
     """The scaling that two values have where one had none; w0 stays."""
-    state = state.replace(scaling=scaling.standard(state.box, state.history), centre=state.w0)
+    state = replace(state, scaling=scaling.standard(state.box, state.history), centre=state.w0)
     return _with_rows(go, state, state.history.ok), jnp.zeros((), bool)
 
 
@@ -94,7 +95,7 @@ def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> tuple[GOState, Arr
     targets = put(state.targets, slot, matmul(gradient, state.centre) + residual)
     sigma = ellipsoid(gradients, lam)
     centre, diverged = _finite(estimate(sigma, gradients, targets, state.w0), state.centre)
-    return state.replace(gradients=gradients, targets=targets, centre=centre), diverged
+    return replace(state, gradients=gradients, targets=targets, centre=centre), diverged
 
 
 def _refitted(go: Any, state: GOState) -> tuple[GOState, Array]:
@@ -103,7 +104,7 @@ def _refitted(go: Any, state: GOState) -> tuple[GOState, Array]:
     units = scaling.standard(state.box, past) if go.standardize else state.scaling
     x, y = units.inputs(past.x), units.values(past.y)
     w, diverged = _fitted(go.oracle.refine(model, state.centre, x, y, past.ok), state.centre)
-    return _with_rows(go, state.replace(scaling=units, centre=w), past.ok), diverged
+    return _with_rows(go, replace(state, scaling=units, centre=w), past.ok), diverged
 
 
 def _with_rows(go: Any, state: GOState, ok: Array) -> GOState:
@@ -113,4 +114,4 @@ def _with_rows(go: Any, state: GOState, ok: Array) -> GOState:
     gradients = jnp.where(ok[:, None], gradients, 0)
     residual = state.scaling.values(past.y) - values
     targets = jnp.where(ok, matmul(gradients, state.centre) + residual, 0)
-    return state.replace(gradients=gradients, targets=targets)
+    return replace(state, gradients=gradients, targets=targets)

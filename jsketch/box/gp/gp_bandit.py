@@ -6,6 +6,7 @@ Srinivas, Krause, Kakade, Seeger. Gaussian process optimization in the bandit se
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -144,7 +145,7 @@ class GPBandit:
         numbers, likelihood = regression.in_few_slots(unit_data(state.box, after), fitted)
         news = history.info(state.history, after)
         info = GPInfo(news.observed, news.failed, news.best, likelihood)
-        return state.replace(history=after, numbers=numbers), info
+        return replace(state, history=after, numbers=numbers), info
 
     def posterior(self, state: GPState) -> Posterior:
         """Of the standardized values on the unit cube."""

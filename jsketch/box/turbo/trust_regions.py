@@ -6,6 +6,7 @@ section 2; the numbers are those of THEORY 8.5.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -96,7 +97,8 @@ def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -
     # counted in evaluations, so that batches that regions share mean the same: ceil(max(4, d) / B) rounds of B
     grows, shrinks = successes >= GROW_AFTER, failures >= max(4 if count == 1 else 5, d)
     length = jnp.where(grows, jnp.minimum(2 * regions.length, MOST_LENGTH), regions.length)
-    return regions.replace(
+    return replace(
+        regions,
         design=jnp.maximum(regions.design - evaluated, 0),
         length=jnp.where(shrinks, length / 2, length),
         successes=jnp.where(grows, 0, successes),

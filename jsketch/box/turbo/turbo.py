@@ -5,6 +5,7 @@ Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via lo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -177,7 +178,7 @@ class Turbo:
         designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))
         fresh = self._fresh(after.count, designs(jax.random.split(key, self.regions)))
         regions, small = trust_regions.restarted(regions, fresh, self.least_length)
-        state = state.replace(history=after, owner=owner, regions=regions)
+        state = replace(state, history=after, owner=owner, regions=regions)
         points = max(state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MOST_JOINT))
 
         def refit(mine: Array) -> Any:
@@ -196,7 +197,7 @@ class Turbo:
             length=regions.length,
             restarts=small.sum(dtype=jnp.int32),
         )
-        return state.replace(regions=regions.replace(model=model)), info
+        return replace(state, regions=replace(regions, model=model)), info
 
     def _candidates(self, d: int) -> int:
         return min(100 * d, MOST_CANDIDATES) if self.candidates is None else self.candidates

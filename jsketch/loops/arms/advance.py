@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,8 @@ def _start_seeds(bandit: Any, problem: Any, keys: PRNGKey, horizon: int) -> Prog
 
 def compiled_programs() -> int:
     """Number of programs that `run` and `run_seeds` have compiled in this process; other numbers or seeds add none."""
-    return sum(f._cache_size() for f in (_segment, _segment_seeds, _start, _start_seeds))
+    programs: tuple[Any, ...] = (_segment, _segment_seeds, _start, _start_seeds)
+    return sum(program._cache_size() for program in programs)
 
 
 # seeds on several threads need the same program: the first compiles it, the others wait
@@ -130,7 +132,7 @@ def advance(
     progress = clock.compile(begin, bandit, problem, keys, horizon)
     if state is not None:
         # a copy: the program below takes over the memory of what it is given
-        progress = progress.replace(state=jax.tree.map(jnp.copy, detach(state)))
+        progress = replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
     if kept is not None:
         progress = kept.load(progress, grow, capacity_of(progress.state, vmapped))
     progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
@@ -147,7 +149,7 @@ def advance(
         if bool(np.any(progress.overflow)):
             capacity = capacity_of(progress.state, vmapped)
             grown = grow(progress.state, larger_capacity(capacity, problem.arms.count))
-            progress = progress.replace(state=grown, overflow=jnp.zeros_like(progress.overflow))
+            progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
             progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
             continue
         if kept is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class Checkpoint:
         header, body = saved.read(self.path, saved.RUN)
         check_belongs(self.path, header["belongs"], self.belongs)
         if header["capacity"] > capacity:
-            start = start.replace(state=grow(start.state, header["capacity"]))
+            start = replace(start, state=grow(start.state, header["capacity"]))
         return jax.tree.map(jnp.asarray, restored(self.path, start, body))
 
 

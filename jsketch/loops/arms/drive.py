@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -81,7 +82,7 @@ def drive(
     with locked([] if file is None else [file.path]):
         if file is not None:
             driven = file.load(bandit, driven)
-        driven = _rounds(bandit, objective, roots, horizon, driven.replace(exhausted=False), file)
+        driven = _rounds(bandit, objective, roots, horizon, replace(driven, exhausted=False), file)
     if driven.exhausted:
         warn(
             f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the algorithm would evaluate.",
@@ -114,12 +115,13 @@ def _rounds(
                     f"state is of another run: its last {driven.untold} evaluations are not those that would be asked for."
                 )
             if arms.size == 0:
-                return driven.replace(exhausted=True)
+                return replace(driven, exhausted=True)
             new = arms[driven.untold :]
             dtype = driven.state.domain.features.dtype
             if new.size:
                 observed = _evaluated(objective, new, dtype)
-                driven = driven.replace(
+                driven = replace(
+                    driven,
                     arm=np.append(driven.arm, new),
                     reward=np.append(driven.reward, observed),
                     untold=driven.untold + new.size,
@@ -132,7 +134,7 @@ def _rounds(
             rewards = jnp.asarray(y, dtype)
             tell_key = jax.random.fold_in(roots.tell, known)
             after, imprecise = _tell_growing(bandit, driven.state, query, rewards, tell_key)
-            driven = driven.replace(state=after, untold=0, imprecise=driven.imprecise or imprecise)
+            driven = replace(driven, state=after, untold=0, imprecise=driven.imprecise or imprecise)
         if file is not None:
             file.save(driven)
     except BaseException as error:
@@ -155,7 +157,7 @@ def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray, dtype: 
         )
     if wrong is not None:
         error = ValueError(wrong)
-        error.returned = returned
+        error.returned = returned  # type: ignore[attr-defined]
         raise error
     return rewards
 

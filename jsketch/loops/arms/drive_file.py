@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ class File(NamedTuple):
         form = dict(state=detach(state), **{name: getattr(start, name) for name in FIELDS})
         found = restored(self.path, form, body)
         state = attach(jax.tree.map(jnp.asarray, found.pop("state")), domain)
-        return start.replace(state=state, **found)
+        return replace(start, state=state, **found)
 
 
 def open_file(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -188,13 +189,13 @@ def _on_threads(
     with locked(held), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         runs = list(pool.map(of_seed, keys, begins, files))
     grown = _stacked(bandit, [p.state for p in runs])
-    progress = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[p.replace(state=None) for p in runs])
-    return progress.replace(state=grown)
+    progress = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[replace(p, state=None) for p in runs])
+    return replace(progress, state=grown)
 
 
 def run(bandit: Any, problem: Any, key: PRNGKey, horizon: int, **options: Any) -> Run:
     """One run; options, capacities and errors as in `run_seeds`."""
     key = check_keys(key, 0, "run takes one key, such as jax.random.key(0); `run_seeds` takes several")
     result = run_seeds(bandit, problem, key[None], horizon, **options)
-    first = jax.tree.map(lambda leaf: leaf[0], result.replace(state=detach(result.state)))
-    return first.replace(state=attach(first.state, problem.arms))
+    first = jax.tree.map(lambda leaf: leaf[0], replace(result, state=detach(result.state)))
+    return replace(first, state=attach(first.state, problem.arms))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,7 +109,7 @@ def _rounds(
             # asking again gives the same query: what a killed run had evaluated of it is known
             for x in points[driven.t - driven.told :]:
                 y = _evaluated(objective, x, query.x.dtype)
-                driven = driven.replace(x=np.vstack([driven.x, x]), y=np.append(driven.y, y))
+                driven = replace(driven, x=np.vstack([driven.x, x]), y=np.append(driven.y, y))
                 if file is not None:
                     file.save(driven)
                     kept = driven.t
@@ -127,7 +128,7 @@ def _told(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> Driven
     y = np.full(query.mask.shape, np.nan)
     y[: len(values)] = values
     state = _tell(optimizer, driven.state, query, jnp.asarray(y, query.x.dtype), key)
-    return driven.replace(state=state, told=driven.t)
+    return replace(driven, state=state, told=driven.t)
 
 
 def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: Any) -> float:

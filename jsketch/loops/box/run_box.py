@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -75,7 +76,8 @@ def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon:
             return write(old, new.astype(old.dtype), t, query.size)
 
         every = jax.tree.map(lambda new: jnp.broadcast_to(new, query.mask.shape + new.shape), info)
-        run = run.replace(
+        run = replace(
+            run,
             x=record(run.x, query.x),
             y=record(run.y, y),
             value=record(run.value, noiseless),
@@ -100,7 +102,7 @@ def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon:
     start_and_go = (start, jnp.zeros((), bool))
     run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, start_and_go)
     observed = jnp.where(jnp.isfinite(run.y), run.y, -jnp.inf)
-    return run.replace(best=lax.cummax(observed))
+    return replace(run, best=lax.cummax(observed))
 
 
 _one = partial(jax.jit, static_argnames="horizon")(rollout_box)

@@ -181,7 +181,7 @@ def _reduced(value: Any) -> list[tuple[str, Any]]:
         return [("named", reduced)]
     function, arguments, state, members, items = (*reduced, None, None, None)[:5]
     parts: list[tuple[str, Any]] = []
-    if function is copyreg.__newobj__:
+    if function is copyreg.__newobj__:  # type: ignore[attr-defined]
         arguments = arguments[1:]
     else:
         parts.append(("made_by", function))

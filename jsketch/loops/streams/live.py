@@ -43,7 +43,8 @@ _step = jax.jit(
 
 def compiled_programs() -> int:
     """Programs that live streams have compiled in this process: one for each of their methods, and for each capacity."""
-    return sum(f._cache_size() for f in (_start, _look, _look_at_all, _step))
+    programs: tuple[Any, ...] = (_start, _look, _look_at_all, _step)
+    return sum(program._cache_size() for program in programs)
 
 
 class Live:

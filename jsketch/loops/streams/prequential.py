@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -77,7 +78,7 @@ def prequential(
     else:
         run = _stream(forecaster, state, xs, ys, stream_key, first, block=block)
     while bool(run.overflow):
-        run = run.replace(state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
+        run = replace(run, state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
         run = _stream(forecaster, run.state, xs, ys, stream_key, first, begin=run, block=block)
     if bool(run.nonfinite):
         raise FloatingPointError(
@@ -150,7 +151,7 @@ def _in_segments(
         passes = list(pool.map(run, states, xs, ys))
     forecasts = jax.tree.map(lambda *a: jnp.concatenate(a)[:count], *(p.forecasts for p in passes))
     nonfinite = jnp.stack([p.nonfinite for p in passes]).any()
-    return passes[-1].replace(forecasts=forecasts, nonfinite=nonfinite)
+    return replace(passes[-1], forecasts=forecasts, nonfinite=nonfinite)
 
 
 def prequential_chunks(

@@ -5,6 +5,7 @@ In blocks where the forecaster knows how to, with the predictions of single step
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -139,5 +140,5 @@ def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, begin: Pa
         )
         return Pass(state, trace, run.t + done, run.count, info.overflow, run.nonfinite | info.nonfinite)
 
-    run = lax.while_loop(_goes_on, step, begin.replace(forecasts=trace))
-    return run.replace(forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
+    run = lax.while_loop(_goes_on, step, replace(begin, forecasts=trace))
+    return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
