@@ -3,6 +3,7 @@
 scripts/bench                                  every benchmark
 scripts/bench --only abalone compile           some of them
 scripts/bench --reference DIR                  also runs the authors' NumPy code, a checkout of batch-bkb, beside ours
+scripts/bench --accelerator                    only what an accelerator is for (bench_accelerator.py)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jsketch
-from experiments import command, data, files, reference, results
+from experiments import bench_accelerator, command, data, files, reference, results
 from experiments.arguments import add_out_file, count
 from experiments.bench_scale import million, plate
 from jsketch import kernels, loops, problems
@@ -247,8 +248,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
     add_out_file(parser)
+    bench_accelerator.add_options(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
+    if options.accelerator:
+        bench_accelerator.run(options)
+        return
     jax.config.update("jax_enable_x64", True)
     peak = gemm_flops_per_second()
     print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")
