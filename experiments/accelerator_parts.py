@@ -30,7 +30,7 @@ from jsketch.loops import rollout
 from jsketch.sketch.taylor import Taylor
 
 # of one program for the whole run: m is at most 160 on Abalone at lengthscale 5
-CAPACITY = 192
+CAPACITY = 160
 ENOUGH = 20.0  # seconds of timed runs after which no other one is begun
 ARM_INPUTS = 8
 
@@ -215,7 +215,7 @@ def precision(sizes: Sizes, data_dir: str | None, report: Report) -> None:
     """
     for regularization in (1e-2, 1e-4):
         problem = _many_arms(min(sizes.arms), jnp.float64)
-        bandit = _large_bandit(sizes.arms_horizon).replace(regularization=regularization)
+        bandit = _large_bandit(sizes.arms_horizon, regularization)
         state = loops.run(bandit, problem, jax.random.key(0), sizes.arms_horizon).state
         truth, _ = _refresh(state, bandit, Precision(jnp.float64, jnp.float64), 1)
         batch = _batch(bandit, truth)
@@ -301,10 +301,10 @@ def _bandit(horizon: int) -> Any:
     return bench.make_bandit(task, capacity=CAPACITY, max_batch=horizon)
 
 
-def _large_bandit(horizon: int) -> BBKB:
+def _large_bandit(horizon: int, regularization: float = 0.01) -> BBKB:
     return BBKB(
         kernel=kernels.Gaussian(10.0),
-        regularization=0.01,
+        regularization=regularization,
         noise_std=0.1,
         delta=1 / horizon,
         capacity=CAPACITY,

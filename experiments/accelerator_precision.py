@@ -37,9 +37,11 @@ def refreshed(state: Any, bandit: Any, which: Precision) -> Any:
         state.dictionary,
         regularization,
     )
+    nystrom_of_sweep, posterior_of_sweep = in_dtype((nystrom, posterior), which.sweep)
     mean, variance, residual = _sweep(
         in_dtype(kernel, which.sweep),
-        *in_dtype((nystrom, posterior), which.sweep),
+        nystrom_of_sweep,
+        posterior_of_sweep,
         in_dtype(arms, which.sweep),
         regularization,
     )

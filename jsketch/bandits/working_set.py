@@ -1,9 +1,9 @@
 """Picks of a batch among a few arms: the working set of the k largest stored scores, in k dimensions.
 
 Within a batch an arm's score only falls, so a stored score is an upper bound: while the best of the set is not below the
-largest stored score outside, it is the best of all. The set's covariance C = U P U^T is kept current by rank-one steps [k,k],
-and P follows once for all picks. On an accelerator a pick is then a few kernels on k numbers, for one run as for a thousand,
-where looking arm by arm costs two products with P and as many passes over all arms.
+largest stored score outside, it is the best of all. The set's covariance C = U P U^T follows pick by pick, [k,k], and P
+once for all of them. On an accelerator a pick is then a few kernels on k numbers, for one run as for a thousand; arm by arm
+it costs two products with P, and as many passes over all arms, for every look.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SIZE = 16  # k: of 10,000 picks on Abalone 200 are of an arm that is new to its batch
 PICKS = 256  # of one set
-STRIDE = 8  # picks between two looks of the host at whether to go on
+STRIDE = 4  # picks between two looks of the host at whether to go on
 # of a score: a set is not given up for less, which may be rounding between two products
 SLACK = 64.0
 
@@ -33,7 +33,7 @@ class _Picks(NamedTuple):
     covariance: Array  # [k, k], C under the current precision
     update: Array  # [k, k], W
     position: Array  # [PICKS] int32, which of the set was picked
-    count: Array  # [] int32
+    picked: Array  # [] int32, how many
     bound: Array  # [], as in `Batch`
     going: Array  # [] bool
 
@@ -62,23 +62,23 @@ def extend(
         e = jnp.maximum(jnp.diagonal(picks.covariance), 0)
         return jnp.where(ruled_out, -jnp.inf, mean + width * jnp.sqrt(residual + e))
 
-    def pick(_: Array | int, picks: _Picks) -> _Picks:
+    def pick(picks: _Picks) -> _Picks:
         scores = scores_of(picks)
         best = jnp.argmax(scores).astype(jnp.int32)
         # not >=: a posterior that is not finite goes on as it does arm by arm
         going = picks.going & ~(scores[best] < least) & (picks.bound <= ratio)
-        going = going & (picks.count < PICKS) & (batch.size + picks.count < limit)
+        going = going & (picks.picked < PICKS) & (batch.size + picks.picked < limit)
         row = picks.covariance[best]
         gain = jnp.where(going, 1 / (1 + jnp.maximum(row[best], 0)), 0)
         chosen = (jnp.arange(row.shape[0], dtype=jnp.int32) == best).astype(row.dtype)
         # P u of the pick is (U P)^T a
         a = chosen - matmul(picks.update, covariance[best])
-        slot = jnp.minimum(picks.count, PICKS - 1)
+        slot = jnp.minimum(picks.picked, PICKS - 1)
         return _Picks(
             covariance=picks.covariance - row[:, None] * (gain * row),
             update=picks.update + a[:, None] * (gain * a),
             position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
-            count=picks.count + going.astype(jnp.int32),
+            picked=picks.picked + going.astype(jnp.int32),
             bound=picks.bound + jnp.where(going, spent[best], 0),
             going=going,
         )
@@ -87,16 +87,22 @@ def extend(
         covariance=covariance,
         update=jnp.zeros_like(covariance),
         position=jnp.zeros(PICKS, jnp.int32),
-        count=jnp.zeros((), jnp.int32),
+        picked=jnp.zeros((), jnp.int32),
         bound=batch.bound,
         going=jnp.ones((), bool),
     )
-    picks = lax.while_loop(lambda p: p.going, lambda p: lax.fori_loop(0, STRIDE, pick, p), start)
+
+    def stride(picks: _Picks) -> _Picks:
+        for _ in range(STRIDE):
+            picks = pick(picks)
+        return picks
+
+    picks = lax.while_loop(lambda p: p.going, stride, start)
     slot = jnp.arange(batch.arms.shape[0], dtype=jnp.int32) - batch.size
     chosen = index[picks.position[jnp.clip(slot, 0, PICKS - 1)]]
     return batch._replace(
-        arms=jnp.where((slot >= 0) & (slot < picks.count), chosen, batch.arms),
-        size=batch.size + picks.count,
+        arms=jnp.where((slot >= 0) & (slot < picks.picked), chosen, batch.arms),
+        size=batch.size + picks.picked,
         scores=batch.scores.at[index].set(scores_of(picks)),
         precision=batch.precision - matmul(directions.T, matmul(picks.update, directions)),
         local=batch.local + (picks.bound - batch.bound),

@@ -121,10 +121,10 @@ def _in_segments(
     xs = jnp.pad(xs, ((0, parts * length - count), (0, 0)), mode="edge").reshape(parts, length, -1)
     ys = jnp.pad(ys, (0, parts * length - count), constant_values=jnp.nan).reshape(parts, length)
     if devices.on_accelerator():
-        run = _segments_at_once(forecaster, state, xs, ys, key, block=block)
-        forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], run.forecasts)
-        last = jax.tree.map(lambda leaf: leaf[-1], run.replace(forecasts=None))
-        return last.replace(forecasts=forecasts, nonfinite=run.nonfinite.any())
+        whole = _segments_at_once(forecaster, state, xs, ys, key, block=block)
+        forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], whole.forecasts)
+        last = jax.tree.map(lambda leaf: leaf[-1], whole.replace(forecasts=None))
+        return last.replace(forecasts=forecasts, nonfinite=whole.nonfinite.any())
     states = [state]
     for x, y in zip(xs[:-1], ys[:-1], strict=True):
         states.append(_learn(forecaster, states[-1], x, y))
