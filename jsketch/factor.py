@@ -70,11 +70,25 @@ def gram_inverse(z: Array, directions: Array, active: Array) -> Array:
     """
     size = z.shape[1]
     identity = jnp.eye(size, dtype=z.dtype)
+    if devices.on_accelerator():
+        return _active_inverse(identity + matmul(z.T, directions), active)
     half = size if size <= BLOCK else -(-size // (2 * BLOCK)) * BLOCK
     top = identity[:half, :half] + matmul(z[:, :half].T, directions[:, :half])
     if half == size:
         return _factor_block(top, active).inverse
     return _by_halves(top, identity[half:] + matmul(z[:, half:].T, directions), active).inverse
+
+
+def _active_inverse(matrix: Array, active: Array) -> Array:
+    """`cholesky_inverse` with `active` out of the library's factorizations, for an accelerator."""
+    identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    among = lax.linalg.cholesky(jnp.where(active[:, None] & active, matrix, identity))
+    explained = jnp.where(active[:, None], matrix, 0)
+    explained = lax.linalg.triangular_solve(among, explained, left_side=True, lower=True)
+    # a row that is not active: what the active ones before it explain, and what is left
+    row = jnp.where(active, jnp.tril(explained.T, -1), 0)
+    left = jnp.sqrt(jnp.diagonal(matrix) - jnp.square(row).sum(1))
+    return triangular_inverse(jnp.where(active[:, None], among, row + left[:, None] * identity))
 
 
 def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
