@@ -1,4 +1,4 @@
-"""What programs do on an accelerator, here on a CPU that says it is one: the same picks and predictions; and its benchmark."""
+"""What an accelerator runs, here on a CPU that says it is one: the same picks and predictions; and the benchmark of it."""
 
 import json
 import sys
@@ -102,14 +102,12 @@ def test_segments_side_by_side(cut, monkeypatch):
     xs, ys = xs[cut:], ys[cut:]
     wanted, last = loops.prequential(TAYLOR, xs, ys, key, state=state, block=8, segments=1)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    jax.clear_caches()
     found, end = loops.prequential(TAYLOR, xs, ys, key, state=state, block=8, segments=3)
     np.testing.assert_allclose(found.prediction, wanted.prediction, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(found.average_loss, wanted.average_loss, rtol=1e-9)
     np.testing.assert_allclose(end.weights, last.weights, rtol=1e-9, atol=1e-10)
     with pytest.raises(ValueError, match="inputs must be finite; example 2 is not"):
         loops.prequential(TAYLOR, np.where(np.arange(len(xs))[:, None] == 2, np.inf, xs), ys, key)
-    jax.clear_caches()
 
 
 def benchmark(monkeypatch, tmp_path, *options):
