@@ -3,7 +3,7 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
-order is import order: `types, precision, checks, told, linalg, factor, kernels, sketch/, posterior/, bandits/, box/,
+order is import order: `types, precision, checks, told, devices, linalg, factor, kernels, sketch/, posterior/, bandits/, box/,
 online/, problems/, loops/, planning/`.
 
 Dimension legend, used in every shape comment of the package:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_live import TAYLOR, examples
 
-from experiments import bench, bench_accelerator
+from experiments import accelerator_parts, bench, bench_accelerator
 from jsketch import Query, devices, factor, loops, rollout
 from jsketch.bandits import history, working_set
 
@@ -119,16 +119,20 @@ def benchmark(monkeypatch, tmp_path, *options):
     return json.loads(out.read_text())
 
 
-def test_the_benchmark_keeps_what_it_has(monkeypatch, tmp_path, capfd):
-    """Of a part that its limit ends too, and of the ones before."""
-    told = benchmark(monkeypatch, tmp_path, "--parts", "stream", "--devices", "accelerator")
-    part = told["accelerator"]["stream"]
-    assert part["ended"] == "done"
-    assert [row["dtype"] for row in part["rows"].values()] == ["float64", "float32"]
-    assert all(row["run_seconds"] > 0 and row["examples"] == 200 for row in part["rows"].values())
-    assert "cpu  200 examples, float32" in capfd.readouterr().out
-    told = benchmark(monkeypatch, tmp_path, "--overwrite", "--parts", "arms", "--limit", "0.01")
-    assert told["cpu"]["arms"] == {"rows": {}, "ended": "ended by the limit of 0.01 s"}
+def test_a_part_of_the_benchmark():
+    rows = {}
+    accelerator_parts.stream(accelerator_parts.SIZES["tiny"], None, rows.__setitem__)
+    assert [row["dtype"] for row in rows.values()] == ["float64", "float32"]
+    assert all(row["run_seconds"] > 0 and row["examples"] == 200 for row in rows.values())
+    assert "200 examples, float32" in accelerator_parts._line(*rows.popitem())
+
+
+def test_a_part_that_takes_too_long_is_ended(monkeypatch, tmp_path, capfd):
+    """And what there is, is written."""
+    told = benchmark(monkeypatch, tmp_path, "--parts", "arms", "--devices", "cpu", "--limit", "0.01")
+    ended = "ended by the limit of 0.01 s"
+    assert told == {"cpu": {"environment": None, "arms": {"rows": {}, "ended": ended}}}
+    assert f"cpu arms: {ended}; its rows until then are kept" in capfd.readouterr().out
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ def _record_at_once(
 ) -> Trace:
     """`_record` by one look at every evaluation of the trace."""
     slot = jnp.arange(trace.arm.shape[0], dtype=jnp.int32) - t
-    inside = (slot >= 0) & (slot < query.size)
+    inside = (slot >= 0) & (slot < query.size.astype(jnp.int32))
     slot = jnp.clip(slot, 0, query.index.shape[0] - 1)
     values = dict(row, arm=query.index[slot], reward=y[slot], regret=regrets[query.index[slot]])
 
