@@ -3,8 +3,8 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
-order is import order: `types, precision, checks, told, devices, linalg, factor, kernels, sketch/, posterior/, bandits/, box/,
-online/, problems/, loops/, planning/`.
+order is import order: `types, precision, checks, told, devices, linalg, factor, kernels, sketch/, posterior/, bandits/,
+box/, online/, problems/, loops/, planning/`.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)            d inputs per arm                M sketch capacity (static)
