@@ -3,8 +3,9 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
-order is import order: `types, warn, precision, memory, linalg, factor, checks/, kernels/, sketch/, posterior/, search/,
-bandits/, box/, online/, problems/, loops/, planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
+order is import order: `types, warn, precision, memory, devices, linalg, factor, checks/, kernels/, sketch/, posterior/,
+search/, bandits/, box/, online/, problems/, loops/, planning/, suggest/, adapters/`.
+A folder's `__init__` says what its files hold.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)            d inputs per arm                M sketch capacity (static)

@@ -8,9 +8,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jsketch.linalg import matmul, pad_identity, put
+from jsketch import devices
+from jsketch.linalg import compact, matmul, pad_identity, put, running_count
 
 BLOCK = 32  # columns factored one by one; the rest is products
+# times the rank cut: while all pivots are above, an unpivoted factor is as accurate as a pivoted one
+MARGIN = 100.0
 
 
 class Factor(NamedTuple):
@@ -47,8 +50,12 @@ def cholesky_inverse(matrix: Array, active: Array | None = None) -> Factor:
     With `active` [M], only those columns eliminate: row t takes out of t what the active ones before it explain.
 
     Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that follows a LAPACK call
-    in a compiled program loses a core, which costs more than the call saves.
+    in a compiled program loses a core, which costs more than the call saves. On an accelerator, where each column would be a
+    launch, it is the library's.
     """
+    if active is None and devices.on_accelerator():
+        lower = lax.linalg.cholesky(matrix)
+        return Factor(triangular_inverse(lower), 2 * jnp.log(jnp.diagonal(lower)).sum())
     size = matrix.shape[0]
     if size <= BLOCK:
         return _factor_block(matrix, active)
@@ -63,11 +70,25 @@ def gram_inverse(z: Array, directions: Array, active: Array) -> Array:
     """
     size = z.shape[1]
     identity = jnp.eye(size, dtype=z.dtype)
+    if devices.on_accelerator():
+        return _active_inverse(identity + matmul(z.T, directions), active)
     half = size if size <= BLOCK else -(-size // (2 * BLOCK)) * BLOCK
     top = identity[:half, :half] + matmul(z[:, :half].T, directions[:, :half])
     if half == size:
         return _factor_block(top, active).inverse
     return _by_halves(top, identity[half:] + matmul(z[:, half:].T, directions), active).inverse
+
+
+def _active_inverse(matrix: Array, active: Array) -> Array:
+    """`cholesky_inverse` with `active` out of the library's factorizations, for an accelerator."""
+    identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    among = lax.linalg.cholesky(jnp.where(active[:, None] & active, matrix, identity))
+    explained = jnp.where(active[:, None], matrix, 0)
+    explained = lax.linalg.triangular_solve(among, explained, left_side=True, lower=True)
+    # a row that is not active: what the active ones before it explain, and what is left
+    row = jnp.where(active, jnp.tril(explained.T, -1), 0)
+    left = jnp.sqrt(jnp.diagonal(matrix) - jnp.square(row).sum(1))
+    return triangular_inverse(jnp.where(active[:, None], among, row + left[:, None] * identity))
 
 
 def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
@@ -148,6 +169,9 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
 def triangular_inverse(lower: Array) -> Array:
     """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in products, by halves."""
     size = lower.shape[0]
+    if devices.on_accelerator():
+        identity = jnp.eye(size, dtype=lower.dtype)
+        return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
     count = -(-size // BLOCK)
     padded = pad_identity(lower, count * BLOCK)
     edges = range(0, count * BLOCK, BLOCK)
@@ -185,6 +209,9 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     clustered points, tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because
     residuals are divided by the regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and
     `order` points at slot 0 there.
+
+    On an accelerator, where each pivot is a dozen launches, that is only done when an unpivoted factor has a pivot within
+    MARGIN of the cut.
     """
     size, dtype = gram.shape[0], gram.dtype
     gram = jnp.where(mask[:, None] & mask, gram, 0)
@@ -200,6 +227,12 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
         order=jnp.zeros(size, jnp.int32),
         rank=jnp.zeros((), jnp.int32),
     )
+    if devices.on_accelerator():
+        plain = _unpivoted(gram, mask)
+        pivots = jnp.square(jnp.diagonal(plain.lower))
+        # a factorization that failed is NaN, which is not above
+        well = (~plain.used | (pivots > MARGIN * cut)).all()
+        start = start._replace(diagonal=jnp.where(well, -jnp.inf, start.diagonal))
     end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, lambda s: _pivot_panel(s, cut), start)
     slots = jnp.arange(size, dtype=jnp.int32)
     used = slots < end.rank
@@ -207,5 +240,24 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     lower = jnp.where(used & used[:, None], end.lower[:size].T[end.order], 0)
     lower = jnp.where(~used & (slots[:, None] == slots), 1, lower)
     lower = jnp.where(slots[:, None] >= slots, lower, 0)
+    order = end.order
+    if devices.on_accelerator():
+        pivoted = _Unpivoted(order, lower, used)
+        order, lower, used = jax.tree.map(lambda a, b: jnp.where(well, a, b), plain, pivoted)
     inverse = triangular_inverse(lower)
-    return end.order, jnp.where(used[:, None] & used, inverse.T, 0)
+    return order, jnp.where(used[:, None] & used, inverse.T, 0)
+
+
+class _Unpivoted(NamedTuple):
+    """The points in use, in their own order, come first; the identity stands for the others."""
+
+    order: Array  # [M] int32
+    lower: Array  # [M, M]
+    used: Array  # [M] bool
+
+
+def _unpivoted(gram: Array, mask: Array) -> _Unpivoted:
+    order, used = compact(running_count(mask), 0, mask.shape[0])
+    identity = jnp.eye(mask.shape[0], dtype=gram.dtype)
+    ordered = jnp.where(used[:, None] & used, gram[order][:, order], identity)
+    return _Unpivoted(order, lax.linalg.cholesky(ordered), used)

@@ -3,6 +3,7 @@
 scripts/bench                                  every benchmark
 scripts/bench --only abalone compile           some of them
 scripts/bench --reference DIR                  also runs the authors' NumPy code, a checkout of batch-bkb, beside ours
+scripts/bench --accelerator                    only what an accelerator is for (bench_accelerator.py)
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 import jsketch
 from experiments import cli
 from experiments.bbkb_2020 import authors_code
+from experiments.bench.accelerator import main as accelerator
 from experiments.bench.scale import million, plate
 from experiments.data import datasets
 from experiments.results import environment, files, store
@@ -247,8 +249,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=cli.count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
     cli.add_out_file(parser)
+    accelerator.add_options(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
+    if options.accelerator:
+        accelerator.run(options)
+        return
     cli.set_up_jax(cached=False)
     peak = gemm_flops_per_second()
     print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")

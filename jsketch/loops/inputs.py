@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import checks
+from jsketch import checks, devices
 from jsketch.types import PRNGKey
 
 
@@ -89,7 +89,12 @@ def check_stream(xs: Any, ys: Any, dtype: Any = None) -> tuple[Array, Array]:
         dtype = jax.dtypes.canonicalize_dtype(xs.dtype if jnp.issubdtype(xs.dtype, jnp.floating) else float)
     with np.errstate(over="ignore"):  # said below
         xs, ys = jnp.asarray(xs.astype(dtype, copy=False)), jnp.asarray(ys.astype(dtype, copy=False))
-    finite = np.isfinite(np.asarray(xs)).all(1)
+    # on an accelerator, where they are now: they would have to come back for NumPy
+    finite = (
+        np.asarray(jnp.isfinite(xs).all(1))
+        if devices.on_accelerator()
+        else np.isfinite(np.asarray(xs)).all(1)
+    )
     if not finite.all():
         raise ValueError(
             f"inputs must be finite; example {np.flatnonzero(~finite)[0]} is not ({(~finite).sum()} such examples in all)."

@@ -128,10 +128,9 @@ def test_float32_roots_are_finite():
     points = jnp.asarray(np.random.default_rng(0).uniform(0, 1, (40, 2)), jnp.float32)
     order, root = factor.inverse_root(kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool))
     assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())
-    assert (
-        float(jnp.square(jax.jit(kernels.Gaussian(2.0).gram)(points, points[order]) @ root).sum(1).max())
-        < 1.01
-    )
+    # an accelerator rounds the factors of a plain product of float32
+    z = linalg.matmul(jax.jit(kernels.Gaussian(2.0).gram)(points, points[order]), root)
+    assert float(jnp.square(z).sum(1).max()) < 1.01
 
 
 def test_only_if_changes_those_that_need_it_and_runs_for_nobody_else():

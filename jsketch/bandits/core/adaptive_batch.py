@@ -2,7 +2,8 @@
 
 Within a batch an arm's score only falls, so a stored score is an upper bound of the current one. The lazy route refreshes
 the top arm until it stays on top: exactly the arms of a full sweep, at O(m^2) a refresh and about two refreshes a pick. The
-sweep route keeps every score current by a rank-one update, O(A m) a pick.
+sweep route keeps every score current by a rank-one update, O(A m) a pick. On an accelerator the lazy route goes by working
+sets.
 
 Batches end by the ratio bounds of Lemma 1 (global) or of Lemma 3 once Lemma 1's is exceeded (global_local). The local
 bound of an arm never rises faster than the global one (Cauchy-Schwarz), so it is evaluated only when it may have
@@ -17,6 +18,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import devices
+from jsketch.bandits.core import working_set
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.posterior import ridge
@@ -176,9 +179,15 @@ def fill(
     def full(batch: Batch) -> Array:
         return batch.size >= limit
 
+    def picks(batch: Batch) -> Batch:
+        """One pick, or on an accelerator those of a working set."""
+        if features is not None or not devices.on_accelerator():
+            return pick(batch)
+        return working_set.extend(state, kernel, regularization, width, batch, rule.ratio, limit)
+
     def pick_on(batch: Batch) -> Batch:
         """Picks until the bound asks for a look."""
-        return lax.while_loop(lambda b: ~full(b) & (b.bound <= rule.ratio), pick, batch)
+        return lax.while_loop(lambda b: ~full(b) & (b.bound <= rule.ratio), picks, batch)
 
     def stretch(batch: Batch) -> Batch:
         """Picks until the bound asks for a look, and looks."""

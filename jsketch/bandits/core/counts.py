@@ -10,11 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jsketch import checks
+from jsketch import checks, devices
 from jsketch.linalg import put
 from jsketch.types import Arms, PRNGKey, Query
 
 Carry = TypeVar("Carry")
+
+TOGETHER = 256  # slots that an accelerator adds at a time
+
+_Sums = tuple[Array, Array, Array, Array]  # as the first four of `Feedback`
 
 
 class Feedback(NamedTuple):
@@ -81,13 +85,17 @@ def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query)
 def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query, y: Array) -> Feedback:
     """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the batch.
 
-    A loop over the slots asked for, and not a scatter over all B of them: a batch is usually much shorter than B.
+    A loop over the slots asked for, and not a scatter over all B of them: a batch is usually much shorter than B. On an
+    accelerator TOGETHER slots are added at a time, in an order that is the same every time.
     """
     observed = usable(query, y)
+    infinite = jnp.any(query.mask & jnp.isinf(y))
     weight = observed.astype(y.dtype)
     reward = jnp.where(observed, y, 0)
+    zero = jnp.zeros((), pull_counts.dtype)
+    start = (pull_counts, reward_sums, zero, zero)
 
-    def add(i: Array, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    def add(i: Array, carry: _Sums) -> _Sums:
         counts, sums, information, sketched = carry
         arm = query.index[i]
         counts = put(counts, arm, counts[arm] + weight[i])
@@ -95,9 +103,36 @@ def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query
         information = information + weight[i] * jnp.log1p(variance[arm])
         return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * variance[arm])
 
-    zero = jnp.zeros((), pull_counts.dtype)
-    counts, sums, information, sketched = lax.fori_loop(
-        0, last_slot(query), add, (pull_counts, reward_sums, zero, zero)
-    )
-    infinite = jnp.any(query.mask & jnp.isinf(y))
+    if devices.on_accelerator():
+        counts, sums, information, sketched = _added_together(start, variance, query, weight, reward)
+    else:
+        counts, sums, information, sketched = lax.fori_loop(0, last_slot(query), add, start)
     return Feedback(counts, sums, information, sketched, observed.sum(dtype=jnp.int32), infinite)
+
+
+def _added_together(start: _Sums, variance: Array, query: Query, weight: Array, reward: Array) -> _Sums:
+    """The loop of `absorb` by chunks of slots. Each arm of a chunk is written once, by its first slot: a scatter that met it
+    several times would add in any order, and round differently every time."""
+    size = min(TOGETHER, query.mask.shape[0])
+    chunks = -(-query.mask.shape[0] // size)
+    extra = chunks * size - query.mask.shape[0]
+    index, weight, reward = (jnp.pad(a, (0, extra)) for a in (query.index, weight, reward))
+    slots = jnp.arange(size, dtype=jnp.int32)
+
+    def add(chunk: Array, sums: _Sums) -> _Sums:
+        arms, weights, rewards = (
+            lax.dynamic_slice_in_dim(a, chunk * size, size) for a in (index, weight, reward)
+        )
+        same = arms[:, None] == arms
+        first = ~(same & (slots < slots[:, None])).any(1)
+        # the others write to a position outside, which drops them
+        place = jnp.where(first, arms, variance.shape[0])
+        each = variance[arms]
+        return (
+            sums[0].at[place].add(jnp.where(same, weights, 0).sum(1), mode="drop"),
+            sums[1].at[place].add(jnp.where(same, rewards, 0).sum(1), mode="drop"),
+            sums[2] + jnp.where(weights > 0, jnp.log1p(each), 0).sum(),
+            sums[3] + jnp.where(weights > 0, jnp.log1p(3 * each), 0).sum(),
+        )
+
+    return lax.fori_loop(0, -(-last_slot(query) // size), add, start)

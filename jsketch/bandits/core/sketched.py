@@ -16,7 +16,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, devices
 from jsketch.bandits.core.counts import Feedback, next_first_arm
 from jsketch.bandits.core.widths import Evidence, nothing_observed
 from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
@@ -27,9 +27,8 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
-SWEEP_ENTRIES = (
-    640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
-)
+# features in one chunk of a sweep: large enough for matrix products, small enough for the cache of a CPU
+SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
 LARGEST_ROUNDING = 1e-3  # of the largest variance; errors that may be above it are flagged
 
@@ -89,7 +88,8 @@ def _sweep(
 ) -> tuple[Array, Array, Array, Array]:
     """(mean, variance, residual), [A] each, of all arms, in chunks; and `nystrom.sensitivity` over them, []."""
     probes = nystroms.probes(nystrom)
-    count, rows = chunked(arms.shape[0], max(SWEEP_ENTRIES // nystrom.root.shape[0], 1))
+    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
+    count, rows = chunked(arms.shape[0], max(entries // nystrom.root.shape[0], 1))
     padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
 
     def chunk(x: Array) -> tuple[Array, Array, Array, Array]:

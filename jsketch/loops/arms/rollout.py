@@ -10,7 +10,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, devices
 from jsketch.linalg import put
 from jsketch.loops.keys import split_roots
 from jsketch.types import PRNGKey, Query, attach, detach
@@ -62,8 +62,14 @@ def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
 
 
 def _sample(problem: Any, key: PRNGKey, t: Array, query: Query) -> Array:
-    """Rewards [B] of a query whose first evaluation is the t-th; a loop over the slots in use, not over all B."""
+    """Rewards [B] of a query whose first evaluation is the t-th; a CPU loops over the slots in use, not over all B."""
     dtype = problem.mean_reward.dtype
+    if devices.on_accelerator():
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, t + i))(
+            jnp.arange(query.index.shape[0], dtype=jnp.int32)
+        )
+        rewards = jax.vmap(problem.sample)(keys, query.index).astype(dtype)
+        return jnp.where(query.mask, rewards, jnp.nan)
 
     def one(i: Array, y: Array) -> Array:
         reward = problem.sample(jax.random.fold_in(key, t + i), query.index[i])
@@ -73,6 +79,9 @@ def _sample(problem: Any, key: PRNGKey, t: Array, query: Query) -> Array:
 
 
 def _record(trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array) -> Trace:
+    if devices.on_accelerator():
+        return _record_at_once(trace, t, query, y, row, regrets)
+
     def one(i: Array, trace: Trace) -> Trace:
         arm = query.index[i]
         values = dict(row, arm=arm, reward=y[i], regret=regrets[arm])
@@ -80,6 +89,22 @@ def _record(trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array
         return Trace(**columns)
 
     return lax.fori_loop(0, query.size, one, trace)
+
+
+def _record_at_once(
+    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
+) -> Trace:
+    """`_record` by one look at every evaluation of the trace."""
+    slot = jnp.arange(trace.arm.shape[0], dtype=jnp.int32) - t
+    inside = (slot >= 0) & (slot < query.size.astype(jnp.int32))
+    slot = jnp.clip(slot, 0, query.index.shape[0] - 1)
+    values = dict(row, arm=query.index[slot], reward=y[slot], regret=regrets[query.index[slot]])
+
+    def recorded(name: str, value: Array) -> Array:
+        column = getattr(trace, name)
+        return jnp.where(inside, jnp.asarray(value, column.dtype), column)
+
+    return Trace(**{name: recorded(name, value) for name, value in values.items()})
 
 
 def rollout(

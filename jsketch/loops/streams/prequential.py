@@ -18,16 +18,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
-from jsketch import checks
+from jsketch import checks, devices
 from jsketch.loops.inputs import check_keys, check_stream
 from jsketch.loops.streams.stream import BLOCK, Forecasts, Pass, stream
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
 from jsketch.warn import warn
 
-LEAST_SEGMENT = 32_768  # examples; a shorter segment does not pay for the program that starts it
+# examples; a shorter segment does not pay for what starts it: a program on a core, a step of `learn` on an accelerator
+LEAST_SEGMENT, LEAST_SEGMENT_ACCELERATOR = 32_768, 8_192
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 _learn = jax.jit(lambda forecaster, state, xs, ys: forecaster.learn(state, xs, ys))
@@ -48,8 +49,8 @@ def prequential(
     """(forecasts, state after the stream) of examples xs [n,d] with labels ys [n]; NaN: predicted, not learned.
 
     Goes on from `state` after `first` examples when given, in the floating dtype of that state. `block` examples are learned
-    together and `segments` parts of the stream at once, one a core, where the forecaster knows how to; neither changes a
-    prediction, up to rounding.
+    together and `segments` parts of the stream at once (one a core, hundreds on an accelerator) where the forecaster knows
+    how to; neither changes a prediction, up to rounding.
 
     Warns of experts of a mixture that diverge, and of examples too large for the regularization (`online.rounding`).
     Raises ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream and the state of
@@ -123,9 +124,12 @@ def warn_of_diverged(experts: Any) -> None:
 
 
 def _segments_that_pay(forecaster: Any, examples: int) -> int:
-    """One on an accelerator, where no core is idle, and where the forecaster cannot skip examples."""
-    if jax.default_backend() != "cpu" or not hasattr(forecaster, "learn"):
+    """One where the forecaster cannot skip examples; else one a core, and on an accelerator as many as there are examples
+    for: a step of a block takes it as long for a hundred segments as for one."""
+    if not hasattr(forecaster, "learn"):
         return 1
+    if devices.on_accelerator():
+        return max(1, examples // LEAST_SEGMENT_ACCELERATOR)
     return max(1, min(os.cpu_count() or 1, examples // LEAST_SEGMENT))
 
 
@@ -139,6 +143,11 @@ def _in_segments(
     parts = -(-count // length)
     xs = jnp.pad(xs, ((0, parts * length - count), (0, 0)), mode="edge").reshape(parts, length, -1)
     ys = jnp.pad(ys, (0, parts * length - count), constant_values=jnp.nan).reshape(parts, length)
+    if devices.on_accelerator():
+        whole = _segments_at_once(forecaster, state, xs, ys, key, block=block)
+        forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], whole.forecasts)
+        last = jax.tree.map(lambda leaf: leaf[-1], whole.replace(forecasts=None))
+        return last.replace(forecasts=forecasts, nonfinite=whole.nonfinite.any())
     states = [state]
     for x, y in zip(xs[:-1], ys[:-1], strict=True):
         states.append(_learn(forecaster, states[-1], x, y))
@@ -152,6 +161,18 @@ def _in_segments(
     forecasts = jax.tree.map(lambda *a: jnp.concatenate(a)[:count], *(p.forecasts for p in passes))
     nonfinite = jnp.stack([p.nonfinite for p in passes]).any()
     return replace(passes[-1], forecasts=forecasts, nonfinite=nonfinite)
+
+
+@partial(jax.jit, static_argnames="block")
+def _segments_at_once(forecaster: Any, state: Any, xs: Array, ys: Array, key: PRNGKey, block: int) -> Pass:
+    """`stream` over segments xs [s,n,d], ys [s,n] side by side, in one program, with a leading segment axis."""
+
+    def learned(state: Any, segment: tuple[Array, Array]) -> tuple[Any, Any]:
+        return forecaster.learn(state, *segment), state
+
+    last, before = lax.scan(learned, state, (xs[:-1], ys[:-1]))
+    states = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), before, last)
+    return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(states, xs, ys)
 
 
 def prequential_chunks(

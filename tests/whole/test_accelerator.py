@@ -1,0 +1,147 @@
+"""What an accelerator runs, here on a CPU that says it is one: the same picks and predictions; and the benchmark of it."""
+
+import json
+import sys
+
+import cases
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_live import TAYLOR, examples
+
+from experiments.bench import bandits as bench
+from experiments.bench.accelerator import common, main, parts
+from jsketch import Query, devices, factor, loops, rollout
+from jsketch.bandits import history
+from jsketch.bandits.core import working_set
+
+KEYS = jax.random.split(jax.random.key(5), 3)
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """Programs traced from now on are those of an accelerator."""
+    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
+
+
+def runs(name):
+    bandit, problem = cases.CASES[name], cases.problem()
+    return jax.jit(jax.vmap(lambda key: rollout(bandit, problem, key, cases.HORIZON)))(KEYS)
+
+
+@pytest.mark.parametrize("name", ["bbkb_global", pytest.param("bbkb_global_local", marks=pytest.mark.slow)])
+def test_runs_are_the_same(name, request):
+    """Also where sets are so small, and their picks so few, that every batch needs several."""
+    wanted = runs(name)
+    request.getfixturevalue("accelerator")
+    request.getfixturevalue("monkeypatch").setattr(working_set, "SIZE", 2)
+    request.getfixturevalue("monkeypatch").setattr(working_set, "PICKS", 3)
+    found = runs(name)
+    np.testing.assert_array_equal(found.trace.arm, wanted.trace.arm)
+    for one, other in zip(jax.tree.leaves(found.trace), jax.tree.leaves(wanted.trace), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.state.mean, wanted.state.mean, rtol=1e-7, atol=1e-9)
+
+
+def gram_of_points(random, spread):
+    """16 points, four of them `spread` beside others, some slots free: their Gram matrix and the mask."""
+    x = random.uniform(size=(16, 2))
+    x[8:12] = x[:4] + spread
+    return np.exp(-np.square(x[:, None] - x).sum(-1) / 0.18), np.arange(16) % 5 != 3
+
+
+@pytest.mark.parametrize("spread", [0.1, 1e-9])
+def test_inverse_roots_represent_the_same(spread, accelerator):
+    """R R^T is the pseudo-inverse, with near-duplicates too, of which an unpivoted factor makes garbage."""
+    gram, mask = gram_of_points(np.random.default_rng(0), spread)
+    order, root = factor.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
+    rank = int((np.diagonal(root) != 0).sum())
+    assert rank == mask.sum() - (0 if spread > 1e-3 else int((mask[:4] & mask[8:12]).sum()))
+    # the part of every point in use that the root represents is all of it
+    represented = np.square(gram[mask][:, order] @ np.asarray(root)).sum(1)
+    np.testing.assert_allclose(represented, 1, atol=1e-6)
+
+
+def test_factors_of_the_active(monkeypatch):
+    random = np.random.default_rng(1)
+    z, active = random.standard_normal((70, 40)), jnp.asarray(random.uniform(size=40) < 0.7)
+    directions = 0.3 * z
+    wanted = factor.gram_inverse(jnp.asarray(z), jnp.asarray(directions), active)
+    full = factor.cholesky_inverse(jnp.asarray(np.eye(40) + z.T @ directions))
+    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
+    found = factor.gram_inverse(jnp.asarray(z), jnp.asarray(directions), active)
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+    for one, other in zip(
+        factor.cholesky_inverse(jnp.asarray(np.eye(40) + z.T @ directions)), full, strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_rewards_are_added_together(accelerator, monkeypatch):
+    """Of an arm several times in a chunk and in several chunks, failures and free slots among them."""
+    monkeypatch.setattr(history, "TOGETHER", 4)
+    index, mask = np.array([3, 1, 3, 3, 0, 3, 1, 2, 2, 0]), np.arange(10) < 8
+    y = np.array([1.0, 2.0, np.nan, 4.0, 8.0, 16.0, 32.0, 64.0, 5.0, 5.0])
+    query = Query(index=jnp.asarray(index, jnp.int32), mask=jnp.asarray(mask))
+    variance = jnp.arange(1.0, 6.0)
+    told = history.absorb(jnp.ones(5), jnp.zeros(5), variance, query, jnp.asarray(y))
+    used = mask & np.isfinite(y)
+    counts = 1 + np.bincount(index[used], minlength=5)
+    np.testing.assert_array_equal(told.pull_counts, counts)
+    np.testing.assert_array_equal(told.reward_sums, [8, 34, 64, 21, 0])
+    np.testing.assert_allclose(told.information, np.log1p(variance)[index[used]].sum())
+    assert int(told.observed) == 7 and not bool(told.infinite)
+
+
+@pytest.mark.parametrize("cut", [None, 7])
+def test_segments_side_by_side(cut, monkeypatch):
+    """Some labels missing, segments not of one length; also from a state."""
+    xs, ys = examples(50)
+    ys[[3, 20, 33]] = np.nan
+    key = jax.random.key(0)
+    state = None if cut is None else loops.prequential(TAYLOR, xs[:cut], ys[:cut], key)[1]
+    xs, ys = xs[cut:], ys[cut:]
+    wanted, last = loops.prequential(TAYLOR, xs, ys, key, state=state, block=8, segments=1)
+    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
+    found, end = loops.prequential(TAYLOR, xs, ys, key, state=state, block=8, segments=3)
+    np.testing.assert_allclose(found.prediction, wanted.prediction, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(found.average_loss, wanted.average_loss, rtol=1e-9)
+    np.testing.assert_allclose(end.weights, last.weights, rtol=1e-9, atol=1e-10)
+    with pytest.raises(ValueError, match="inputs must be finite; example 2 is not"):
+        loops.prequential(TAYLOR, np.where(np.arange(len(xs))[:, None] == 2, np.inf, xs), ys, key)
+
+
+def benchmark(monkeypatch, tmp_path, *options):
+    out = tmp_path / "bench.json"
+    given = ["bench", "--accelerator", "--tiny", "--out", str(out), *options]
+    monkeypatch.setattr(sys, "argv", given)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    bench.main()
+    return json.loads(out.read_text())
+
+
+def test_a_part_of_the_benchmark():
+    rows = {}
+    parts.stream(common.SIZES["tiny"], None, rows.__setitem__)
+    assert [row["dtype"] for row in rows.values()] == ["float64", "float32"]
+    assert all(row["run_seconds"] > 0 and row["examples"] == 200 for row in rows.values())
+    assert "200 examples, float32" in common.line(*rows.popitem())
+
+
+def test_a_part_that_takes_too_long_is_ended(monkeypatch, tmp_path, capfd):
+    """And what there is, is written."""
+    told = benchmark(monkeypatch, tmp_path, "--parts", "arms", "--devices", "cpu", "--limit", "0.01")
+    ended = "ended by the limit of 0.01 s"
+    assert told == {"cpu": {"environment": None, "arms": {"rows": {}, "ended": ended}}}
+    assert f"cpu arms: {ended}; its rows until then are kept" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_whole_benchmark(monkeypatch, tmp_path):
+    told = benchmark(monkeypatch, tmp_path)
+    for device, some in (("accelerator", main.PARTS), ("cpu", main.ON_CPU)):
+        assert all(told[device][part]["ended"] == "done" and told[device][part]["rows"] for part in some)
+    errors = told["accelerator"]["precision"]["rows"]
+    assert errors["lam = 0.01, factors float64, sweep float64"]["variance_error"] == 0
+    assert 0 < errors["lam = 0.01, factors float32, sweep float32"]["variance_error"] < 1e-3
