@@ -21,24 +21,12 @@ from jax.typing import ArrayLike
 from jsketch import devices
 from jsketch.bandits.core import working_set
 from jsketch.bandits.core.sketched import SketchState
+from jsketch.bandits.core.working_set import Batch
 from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.posterior import ridge
 
 LOCAL_ROWS = 512  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
-
-
-class Batch(NamedTuple):
-    """A batch under construction."""
-
-    arms: Array  # [B] int32, picks in order
-    size: Array  # [] int32
-    scores: Array  # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
-    precision: Array  # [M, M] of the hallucinated pulls, in whitened coordinates
-    e: Array  # [A], embedded variance e(x,x); only the sweep keeps it, [0] otherwise
-    local: Array  # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); only global_local keeps it, [0] otherwise
-    bound: Array  # [], upper bound of the ratio that the rule controls: it is time to look when it exceeds C
-    done: Array  # [] bool
 
 
 class Rule(NamedTuple):

@@ -8,23 +8,33 @@ it costs two products with P, and as many passes over all arms, for every look.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import matmul, put
-
-if TYPE_CHECKING:
-    from jsketch.bandits.core.adaptive_batch import Batch
-    from jsketch.bandits.core.sketched import SketchState
 
 SIZE = 16  # k: of 10,000 picks on Abalone 200 are of an arm that is new to its batch
 PICKS = 256  # of one set
 STRIDE = 4  # picks between two looks of the host at whether to go on
 # of a score: a set is not given up for less, which may be rounding between two products
 SLACK = 64.0
+
+
+class Batch(NamedTuple):
+    """A batch under construction."""
+
+    arms: Array  # [B] int32, picks in order
+    size: Array  # [] int32
+    scores: Array  # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
+    precision: Array  # [M, M] of the hallucinated pulls, in whitened coordinates
+    e: Array  # [A], embedded variance e(x,x); only the sweep keeps it, [0] otherwise
+    local: Array  # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); only global_local keeps it, [0] otherwise
+    bound: Array  # [], upper bound of the ratio that the rule controls: it is time to look when it exceeds C
+    done: Array  # [] bool
 
 
 class _Picks(NamedTuple):
