@@ -42,7 +42,7 @@ class BBKB:
     )
     # arms [n] of the first batch, pulled before anything is known; None is one uniform arm (see `initial`)
     initial: Any = None
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
+    width: widths.Width = widths.bbkb_code
     rule: str = struct.field(
         pytree_node=False, default="global"
     )  # Lemma 1, or "global_local": Lemma 3 after it

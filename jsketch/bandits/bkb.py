@@ -32,7 +32,7 @@ class BKB:
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bkb_code)
+    width: widths.Width = widths.bkb_code
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 
     def init(

@@ -91,7 +91,7 @@ class FixedBKB:
     delta: ArrayLike = 0.1  # failure probability
     qbar: ArrayLike = 2.0  # oversampling
     ratio: ArrayLike = 1.0  # C of the width
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
+    width: widths.Width = widths.bbkb_code
     batch: int = struct.field(pytree_node=False, default=96)  # B, the plate
     max_pending: int = struct.field(pytree_node=False, default=0)  # P distinct arms under way at an `ask`
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it

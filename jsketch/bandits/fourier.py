@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
@@ -23,11 +22,6 @@ from jsketch.precision import one_dtype
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.types import Arms, Info, PRNGKey, Query
-
-
-def posterior_width(evidence: widths.Evidence, confidence: widths.Confidence) -> Array:
-    """sqrt(lam): with it a Thompson sample is a draw from the Bayesian posterior, and not one of a confidence set."""
-    return jnp.sqrt(jnp.asarray(confidence.regularization, evidence.count.dtype))
 
 
 def _start(bandit: Any, domain: Arms, key: PRNGKey) -> FeatureState:
@@ -54,7 +48,7 @@ class FourierUCB:
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
 
     def init(self, domain: Arms, key: PRNGKey) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""
@@ -91,7 +85,8 @@ class FourierTS:
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = QuadratureFourier()  # or RandomFourier
-    width: widths.Width = struct.field(pytree_node=False, default=posterior_width)
+    # a sample is a draw from the Bayesian posterior, and not one of a confidence set
+    width: widths.Width = widths.Bayesian(deviations=1.0)
 
     def init(self, domain: Arms, key: PRNGKey) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""

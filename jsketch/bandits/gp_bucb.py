@@ -46,7 +46,7 @@ class GPBUCB:
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     ratio: ArrayLike = 2.0  # C >= 1, by which a variance may shrink within a batch; 1 is GP-UCB
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
     rule: str = struct.field(pytree_node=False, default="product")  # or "sum": Lemma 1 of BBKB
     max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a full batch is flagged `truncated`
     new_arms: int = struct.field(

@@ -33,7 +33,7 @@ class GPUCB:
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:

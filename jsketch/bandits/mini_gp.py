@@ -40,7 +40,7 @@ class MiniGP:
     ratio: ArrayLike = (
         2.0  # C >= 1, by which the candidate's standard deviation shrinks; 1 is one evaluation a batch
     )
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a full batch is flagged `truncated`
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it

@@ -94,7 +94,7 @@ class TS:
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 0.1  # factor on the width; 1 is the theory's, which hardly converges
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
     batch: int = struct.field(pytree_node=False, default=30)  # B
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
@@ -171,7 +171,7 @@ class SketchedTS:
     delta: ArrayLike = 0.1  # failure probability
     qbar: ArrayLike = 2.0  # oversampling
     scale: ArrayLike = 0.1  # factor on the width
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bkb_code)
+    width: widths.Width = widths.bkb_code
     batch: int = struct.field(pytree_node=False, default=30)  # B
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 

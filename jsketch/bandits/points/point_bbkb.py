@@ -60,7 +60,7 @@ class PointBBKB:
     delta: ArrayLike = 0.1  # failure probability
     qbar: ArrayLike = 2.0  # oversampling
     ratio: ArrayLike = 2.0  # C >= 1; 1 is BKB, one evaluation a batch
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
+    width: widths.Width = widths.bbkb_code
     max_batch: int = struct.field(pytree_node=False, default=64)  # B
     max_history: int = struct.field(
         pytree_node=False, default=1024

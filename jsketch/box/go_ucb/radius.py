@@ -1,6 +1,7 @@
 """Squared radii beta_t of GO-UCB's confidence ball, and the regularization that goes with the printed one.
 
-A schedule has squared_radius(step) -> []. Steps t = 1..T count evaluations of phase II.
+A schedule is a callable pytree, schedule(step) -> [], as a width of a bandit is. Steps t = 1..T count evaluations of
+phase II.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class OFUL:
         checks.nonnegative(norm_bound=self.norm_bound, noise_std=self.noise_std)
         checks.probability(delta=self.delta)
 
-    def squared_radius(self, step: Step) -> Array:
+    def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
         noise = jnp.asarray(self.noise_std, dtype) / step.scale
         confidence = jnp.sqrt(step.logdet + 2 * jnp.log(1 / jnp.asarray(self.delta, dtype)))
@@ -58,7 +59,7 @@ class Printed:
     def check(self) -> None:
         checks.positive(range_bound=self.range_bound)
 
-    def squared_radius(self, step: Step) -> Array:
+    def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
         size = jnp.asarray(float(step.parameters) ** 3 / step.horizon, dtype)
         return size * jnp.asarray(self.range_bound, dtype) ** 4 * step.t.astype(dtype)
@@ -78,7 +79,7 @@ class Own:
             )
         checks.nonnegative(beta_1=value)
 
-    def squared_radius(self, step: Step) -> Array:
+    def __call__(self, step: Step) -> Array:
         return jnp.asarray(self.function(step.t)).astype(step.logdet.dtype)
 
 
@@ -95,7 +96,7 @@ class Table:
             )
         checks.all_nonnegative(values=self.values)
 
-    def squared_radius(self, step: Step) -> Array:
+    def __call__(self, step: Step) -> Array:
         values = jnp.asarray(self.values).astype(step.logdet.dtype)
         return values[jnp.clip(step.t - 1, 0, values.shape[0] - 1)]
 
