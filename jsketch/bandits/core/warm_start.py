@@ -14,11 +14,17 @@ from jsketch.checks import queries
 from jsketch.sketch import bless
 from jsketch.types import Arms, PRNGKey, is_traced
 
+# Folded into the key of `init`, with which the first arm is drawn: no number that a draw splits off by itself (0, 1, ...).
+DICTIONARY = 0xD1C7
+
 
 def checked(
     bandit: Any, domain: Arms, key: PRNGKey, pull_counts: Any, reward_sums: Any, dictionary: Any
 ) -> tuple[Array, Array, Array] | None:
-    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes."""
+    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes.
+
+    `key` is the one of `init`; a dictionary is sampled with a key of its own.
+    """
     if pull_counts is None:
         if reward_sums is not None or dictionary is not None:
             raise ValueError(
@@ -29,7 +35,9 @@ def checked(
     dtype = domain.features.dtype
     counts, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
     if isinstance(dictionary, str):
-        dictionary = _sampled_dictionary(bandit, domain, key, counts, dictionary)
+        dictionary = _sampled_dictionary(
+            bandit, domain, jax.random.fold_in(key, DICTIONARY), counts, dictionary
+        )
     if dictionary is None:
         keep = counts > 0
     else:

@@ -127,6 +127,7 @@ class PointBBKB:
         """The point [d] of the box with the largest upper confidence bound found by gradient ascent from many starts; a
         uniform one while nothing is known. Raises ValueError for another number of inputs than the history's."""
         checks.box(box, state.sketch.domain.features.shape[1])
+        # of the two draws with this key one is used
         best, _ = maximise_over_box(lambda x: self.scores(state, x), key, box)
         uniform = jax.random.uniform(key, box.lower.shape, best.dtype, box.lower, box.upper)
         return jnp.where(state.used == 0, uniform, best)
