@@ -25,6 +25,7 @@ from experiments.sweep import configurations, execution, heat_maps, settings
 from experiments.sweep.configurations import Row
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.options import Sweep
+from jsketch import loops
 
 SHOWN = 10  # configurations in the printed table
 
@@ -94,7 +95,7 @@ def execute(
     except ValueError as error:
         option = "--chunk" if vmapped else "--workers"
         raise ValueError(f"{error} {option} says how many runs there are at a time.") from error
-    began, before = time.perf_counter(), execution.compiled_programs()
+    began, before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
     with tqdm(
         total=total * sweep.horizon,
@@ -115,7 +116,7 @@ def execute(
         runs=len(missing),
         seconds=seconds,
         evaluations_per_second=evaluations / seconds,
-        compiled_programs=execution.compiled_programs() - before,
+        compiled_programs=loops.compiled_programs() - before,
     )
 
 

@@ -165,7 +165,7 @@ def _in_one_program(
     begin = None if states is None else _stacked(bandit, states)
     file = kept(checkpoint, keys=keys, state=begin)
     with locked([] if file is None else [file.path]):
-        return one(keys, begin, vmapped=True, kept=file)
+        return one(keys, begin, over="seeds", kept=file)
 
 
 def _on_threads(
@@ -183,7 +183,7 @@ def _on_threads(
     files = [kept(path, keys=key, state=begin) for path, key, begin in zip(paths, keys, begins, strict=True)]
 
     def of_seed(key: PRNGKey, begin: Any, file: Checkpoint | None) -> Progress:
-        return one(key, begin, vmapped=False, kept=file)
+        return one(key, begin, over="run", kept=file)
 
     held = [file.path for file in files if file is not None]
     with locked(held), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
