@@ -140,7 +140,7 @@ def test_an_initial_design_is_the_first_batch():
         (lambda d: jax.jit(lambda key: start(d, key=key, dictionary="bless"))(KEY), "sampled on the host"),
         (lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.01, most=5), "raise `most`"),
         (lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.0), "max_variance must be"),
-        (lambda d: initial.batch_of_at_least(0, 2.0), "P must be an integer of at least 1"),
+        (lambda d: initial.batch_of_at_least(0, 2.0), "evaluations must be an integer of at least 1; 0"),
         (lambda d: bless.bless(kernels.Gaussian(0.1), SQUARE[:0], [], 0.1, KEY), "at least one point"),
     ],
 )

@@ -535,6 +535,10 @@ def test_float32_stays_finite():
         (dict(schedule=radius.OFUL(delta=1.0)), "delta is a probability"),
         (dict(schedule=radius.Table(np.zeros((2, 2)))), "a schedule's values must be a vector"),
         (dict(schedule=radius.Own(lambda t: jnp.ones(3))), "must return one number beta_t"),
+        (
+            dict(schedule=radius.Own(lambda t: -1.0)),
+            "function must return a finite beta_t .* for t = 1 it returned -1.0",
+        ),
         (dict(schedule=radius.Printed(0.0)), "range_bound must be a finite number above 0"),
         (dict(oracle=oracle.Gradient(rule="lbfgs")), "rule must be one of"),
         (dict(oracle=oracle.LevenbergMarquardt(restarts=0)), "restarts must be an integer of at least 1"),

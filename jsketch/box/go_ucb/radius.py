@@ -16,6 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
+from jsketch.types import is_traced
 
 
 class Step(NamedTuple):
@@ -77,7 +78,10 @@ class Own:
             raise ValueError(
                 f"the schedule's function must return one number beta_t for a step t; its shape is {value.shape}."
             )
-        checks.nonnegative(beta_1=value)
+        if not is_traced(value) and not 0 <= float(value) < math.inf:
+            raise ValueError(
+                f"the schedule's function must return a finite beta_t of at least 0; for t = 1 it returned {value}."
+            )
 
     def __call__(self, step: Step) -> Array:
         return jnp.asarray(self.function(step.t)).astype(step.logdet.dtype)
