@@ -18,7 +18,7 @@ from jsketch.bandits.core import counts, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 
 @struct.dataclass
@@ -26,7 +26,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 class BKB:
     """BKB over finite arms; one evaluation and one refresh a round, O((A + n) m^2 + m^3)."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS

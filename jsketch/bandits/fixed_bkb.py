@@ -23,7 +23,7 @@ from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach, is_traced
 
 
 @struct.dataclass
@@ -56,7 +56,7 @@ class _Batch(NamedTuple):
     pulls: _Pulls
 
 
-def _look(state: SketchState, kernel: Any, lam: ArrayLike, pulls: _Pulls, x: Array) -> tuple[Array, ...]:
+def _look(state: SketchState, kernel: Kernel, lam: ArrayLike, pulls: _Pulls, x: Array) -> tuple[Array, ...]:
     """(z [M], u [M], L^-1 c [R]) of a point x [d], c its covariance with the pulls."""
     k = kernel.gram(x[None], state.nystrom.points)
     z, u = matmul(k, state.nystrom.root)[0], matmul(k, state.whitened_root)[0]
@@ -84,7 +84,7 @@ def _add(
 class FixedBKB:
     """BKB in batches of a fixed size. No bound on the variance ratio ends a batch: `ratio` scales the width only."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS

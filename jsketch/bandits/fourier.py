@@ -21,10 +21,10 @@ from jsketch.posterior import features as posteriors
 from jsketch.precision import one_dtype
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 
-def _start(bandit: Any, domain: Arms, key: PRNGKey) -> FeatureState:
+def _start(bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey) -> FeatureState:
     checks.confidence(bandit)
     checks.positive(scale=bandit.scale)
     domain = checks.arms(domain)
@@ -41,7 +41,7 @@ def _start(bandit: Any, domain: Arms, key: PRNGKey) -> FeatureState:
 class FourierUCB:
     """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel; O(A M + M^2) a step."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
@@ -78,7 +78,7 @@ class FourierTS:
     NeurIPS 2018, Algorithm 1. A sample is one draw of the M weights, joint over all arms.
     """
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS

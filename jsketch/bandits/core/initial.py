@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,13 +13,13 @@ from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import in_dtype
-from jsketch.types import Arms
+from jsketch.types import Arms, Kernel
 
 ROWS = 64  # distinct arms to begin with; doubled when they do not suffice
 
 
 def _segment(
-    kernel: Any,
+    kernel: Kernel,
     arms: Array,
     regularization: ArrayLike,
     target: ArrayLike,
@@ -48,7 +46,7 @@ _segment_jit = jax.jit(_segment)
 
 
 def uncertainty_sampling(
-    kernel: Any, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
+    kernel: Kernel, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
 ) -> np.ndarray:
     """Arms [n] to evaluate, always the one of largest variance, until no variance exceeds `max_variance` (BBKB Alg. 3).
 

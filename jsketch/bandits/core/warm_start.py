@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks
+from jsketch.bandits.core.sketched import Sketching
 from jsketch.checks import queries
 from jsketch.sketch import bless
 from jsketch.types import Arms, PRNGKey, is_traced
@@ -19,7 +20,7 @@ DICTIONARY = 0xD1C7
 
 
 def checked(
-    bandit: Any, domain: Arms, key: PRNGKey, pull_counts: Any, reward_sums: Any, dictionary: Any
+    bandit: Sketching, domain: Arms, key: PRNGKey, pull_counts: Any, reward_sums: Any, dictionary: Any
 ) -> tuple[Array, Array, Array] | None:
     """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes.
 
@@ -53,7 +54,9 @@ def checked(
     return counts, sums, keep
 
 
-def _sampled_dictionary(bandit: Any, domain: Arms, key: PRNGKey, counts: Array, method: str) -> np.ndarray:
+def _sampled_dictionary(
+    bandit: Sketching, domain: Arms, key: PRNGKey, counts: Array, method: str
+) -> np.ndarray:
     """Arms of a dictionary of the past evaluations, by BLESS or by exact leverage scores; on the host."""
     checks.choice(("bless", "leverage"), dictionary=method)
     if is_traced(domain, counts, bandit, key):
@@ -64,9 +67,9 @@ def _sampled_dictionary(bandit: Any, domain: Arms, key: PRNGKey, counts: Array, 
     if len(pulled) == 0:
         return pulled
     points, n = np.asarray(domain.features)[pulled], np.asarray(counts)[pulled]
-    lam = float(bandit.regularization)
+    lam = float(np.asarray(bandit.regularization))
     if method == "bless":
         return pulled[bless.bless(bandit.kernel, points, n, lam, key).rows]
     scores = bless.exact_leverage_scores(bandit.kernel, points, n, lam)
     uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
-    return pulled[uniform < np.minimum(1, float(bandit.qbar) * scores)]
+    return pulled[uniform < np.minimum(1, float(np.asarray(bandit.qbar)) * scores)]

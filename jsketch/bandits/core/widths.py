@@ -85,16 +85,25 @@ class DirectionsEvidence:
 class Confidence:
     """What the user assumes: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise, failure probability delta."""
 
-    regularization: Array  # [], as the others; Python's numbers serve as well
-    noise_std: Array
-    norm_bound: Array
-    delta: Array
-    ratio: Array | float = (
-        1.0  # C, by which a variance may shrink within a batch; 1 for sequential algorithms
-    )
+    # [], as the others: an array or a number of Python
+    regularization: Any
+    noise_std: Any
+    norm_bound: Any
+    delta: Any
+    # C, by which a variance may shrink within a batch; 1 for sequential algorithms
+    ratio: Any = 1.0
 
 
-def assumptions(bandit: Any, ratio: Any = 1.0) -> Confidence:
+class Assuming(Protocol):
+    """An algorithm whose user assumes what a `Confidence` says."""
+
+    regularization: ArrayLike
+    noise_std: ArrayLike
+    norm_bound: ArrayLike
+    delta: ArrayLike
+
+
+def assumptions(bandit: Assuming, ratio: ArrayLike = 1.0) -> Confidence:
     """What the user of a bandit assumed; `ratio` is the C of an algorithm whose variances shrink within a batch."""
     return Confidence(
         regularization=bandit.regularization,

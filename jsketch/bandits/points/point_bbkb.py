@@ -25,7 +25,7 @@ from jsketch.linalg import matmul, put
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype
 from jsketch.search.over_box import maximise_over_box
-from jsketch.types import Arms, Box, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Box, Info, Kernel, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -53,7 +53,7 @@ class PointState:
 class PointBBKB:
     """BBKB over points. `choose` or `maximise` a point, `pull` it, and `tell` the rewards once `ends` says so."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
@@ -62,9 +62,8 @@ class PointBBKB:
     ratio: ArrayLike = 2.0  # C >= 1; 1 is BKB, one evaluation a batch
     width: widths.Width = widths.bbkb_code
     max_batch: int = struct.field(pytree_node=False, default=64)  # B
-    max_history: int = struct.field(
-        pytree_node=False, default=1024
-    )  # H, evaluations in all; `extend` grows it
+    # H, evaluations in all; `extend` grows it
+    max_history: int = struct.field(pytree_node=False, default=1024)
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `grow` grows it
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> PointState:

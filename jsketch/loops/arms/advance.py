@@ -20,7 +20,7 @@ from jax import Array
 
 from jsketch.loops.arms.checkpoint import Checkpoint
 from jsketch.loops.arms.rollout import Progress, rollout, start
-from jsketch.types import PRNGKey, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, detach, enlarged
 
 # small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than compiling saves
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.125
@@ -32,29 +32,35 @@ Over = Literal["run", "seeds", "grid"]
 
 @partial(jax.jit, static_argnames="horizon", donate_argnames="progress")
 def _segment(
-    bandit: Any, problem: Any, key: PRNGKey, progress: Progress, until: Array, horizon: int
+    bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, progress: Progress, until: Array, horizon: int
 ) -> Progress:
     return rollout(bandit, problem, key, horizon, progress, until)
 
 
 @partial(jax.jit, static_argnames=("horizon", "over"), donate_argnames="progress")
 def _segments(
-    bandit: Any, problem: Any, keys: PRNGKey, progress: Progress, until: Array, horizon: int, over: Over
+    bandit: Bandit[Any],
+    problem: ArmProblem,
+    keys: PRNGKey,
+    progress: Progress,
+    until: Array,
+    horizon: int,
+    over: Over,
 ) -> Progress:
-    def one(bandit: Any, key: PRNGKey, progress: Progress) -> Progress:
+    def one(bandit: Bandit[Any], key: PRNGKey, progress: Progress) -> Progress:
         return rollout(bandit, problem, key, horizon, progress, until)
 
     return jax.vmap(one, in_axes=(_axis(over), 0, 0))(bandit, keys, progress)
 
 
 @partial(jax.jit, static_argnames="horizon")
-def _start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
+def _start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     return start(bandit, problem, key, horizon)
 
 
 @partial(jax.jit, static_argnames=("horizon", "over"))
-def _starts(bandit: Any, problem: Any, keys: PRNGKey, horizon: int, over: Over) -> Progress:
-    def one(bandit: Any, key: PRNGKey) -> Progress:
+def _starts(bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, over: Over) -> Progress:
+    def one(bandit: Bandit[Any], key: PRNGKey) -> Progress:
         return start(bandit, problem, key, horizon)
 
     return jax.vmap(one, in_axes=(_axis(over), 0))(bandit, keys)
@@ -123,8 +129,8 @@ def larger_capacity(capacity: int, arms: int) -> int:
 
 
 def advance(
-    bandit: Any,
-    problem: Any,
+    bandit: Bandit[Any],
+    problem: ArmProblem,
     keys: PRNGKey,
     state: Any,
     horizon: int,
@@ -149,8 +155,8 @@ def advance(
     length = max(1, horizon // steps) if kept is None else min(max(1, horizon // steps), kept.every)
 
     def grow(state: Any, capacity: int) -> Any:
-        def one(bandit: Any, state: Any) -> Any:
-            return bandit.grow(state, capacity)
+        def one(bandit: Bandit[Any], state: Any) -> Any:
+            return enlarged(bandit, state, capacity)
 
         return (jax.vmap(one, in_axes=(_axis(over), 0)) if vmapped else one)(bandit, state)
 
@@ -176,8 +182,8 @@ def advance(
             return progress
         if bool(np.any(progress.overflow)):
             capacity = capacity_of(progress.state, vmapped)
-            grown = grow(progress.state, larger_capacity(capacity, problem.arms.count))
-            progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
+            state = grow(progress.state, larger_capacity(capacity, problem.arms.count))
+            progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
             progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
             continue
         if kept is not None:

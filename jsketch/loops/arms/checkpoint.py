@@ -23,7 +23,7 @@ from jsketch.loops.arms.rollout import Progress
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe
 from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
-from jsketch.types import PRNGKey, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
 
 
 @struct.dataclass
@@ -59,8 +59,8 @@ def numbered(path: str | os.PathLike[str] | None, count: int) -> list[str | None
 def open_checkpoint(
     path: str | os.PathLike[str] | None,
     every: int | None,
-    bandit: Any,
-    problem: Any,
+    bandit: Bandit[Any],
+    problem: ArmProblem,
     keys: PRNGKey,
     horizon: int,
     state: Any,

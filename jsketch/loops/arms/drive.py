@@ -23,7 +23,7 @@ from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.saving.resume import locked
 from jsketch.loops.unfinished import keep_with
-from jsketch.types import Arms, PRNGKey, Query
+from jsketch.types import Arms, Bandit, PRNGKey, Query, enlarged
 from jsketch.warn import warn
 
 
@@ -51,7 +51,7 @@ _tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y
 
 
 def drive(
-    bandit: Any,
+    bandit: Bandit[Any],
     objective: Callable[[np.ndarray], Any],
     domain: Arms,
     key: PRNGKey,
@@ -93,7 +93,7 @@ def drive(
 
 
 def _rounds(
-    bandit: Any,
+    bandit: Bandit[Any],
     objective: Callable[[np.ndarray], Any],
     roots: Roots,
     horizon: int,
@@ -167,7 +167,7 @@ def _infinite(rewards: np.ndarray, dtype: Any) -> np.ndarray:
         return np.isinf(rewards.astype(dtype))
 
 
-def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, bool]:
+def _tell_growing(bandit: Bandit[Any], state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, bool]:
     """(the state after `tell`, at a capacity that holds it; whether it is imprecise)."""
     while True:
         new, info = _tell(bandit, state, query, y, key)
@@ -177,4 +177,4 @@ def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey)
                     "the posterior is not finite: try float64, smaller rewards or a larger regularization."
                 )
             return new, bool(info.imprecise)
-        state = bandit.grow(state, larger_capacity(state.capacity, state.domain.count))
+        state = enlarged(bandit, state, larger_capacity(state.capacity, state.domain.count))

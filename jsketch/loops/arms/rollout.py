@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.linalg import put
 from jsketch.loops.keys import split_roots
-from jsketch.types import PRNGKey, Query, attach, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, Query, attach, detach
 
 TRACE = 7  # columns
 
@@ -50,7 +50,7 @@ class Progress:
         return self.overflow | self.nonfinite | self.exhausted
 
 
-def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
+def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
     state = detach(bandit.init(problem.arms, split_roots(key).init))
     dtype = problem.mean_reward.dtype
@@ -61,7 +61,7 @@ def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
     return Progress(state, trace, zero, zero, false, false, false, false, false)
 
 
-def _sample(problem: Any, key: PRNGKey, t: Array, query: Query) -> Array:
+def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
     """Rewards [B] of a query whose first evaluation is the t-th; a loop over the slots in use, not over all B."""
     dtype = problem.mean_reward.dtype
 
@@ -83,8 +83,8 @@ def _record(trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array
 
 
 def rollout(
-    bandit: Any,
-    problem: Any,
+    bandit: Bandit[Any],
+    problem: ArmProblem,
     key: PRNGKey,
     horizon: int,
     progress: Progress | None = None,

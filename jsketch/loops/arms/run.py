@@ -22,7 +22,7 @@ from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
 from jsketch.loops.arms.rollout import Progress, Trace
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.saving.resume import locked
-from jsketch.types import PRNGKey, attach, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, attach, detach, enlarged
 from jsketch.warn import warn
 
 
@@ -66,16 +66,16 @@ def warn_of_imprecision() -> None:
     )
 
 
-def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
+def _stacked(bandit: Bandit[Any], states: Sequence[Any]) -> Any:
     """States with a leading seed axis and no domain, all at the largest of their capacities."""
     states = [detach(state) for state in states]
     capacity = max(capacity_of(state, False) for state in states)
     if capacity:
-        states = [bandit.grow(state, capacity) for state in states]
+        states = [enlarged(bandit, state, capacity) for state in states]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
-def _validate(bandit: Any, problem: Any, horizon: int, states: Sequence[Any] | None) -> None:
+def _validate(bandit: Bandit[Any], problem: ArmProblem, horizon: int, states: Sequence[Any] | None) -> None:
     """Static mistakes on the host, before anything is traced: `init` raises them. A horizon beyond the evaluations that an
     algorithm can still ask for, by its method `remaining(state)` if it has one (None: any number), is one."""
     check_horizon(horizon)
@@ -95,8 +95,8 @@ def _validate(bandit: Any, problem: Any, horizon: int, states: Sequence[Any] | N
 
 
 def run_seeds(
-    bandit: Any,
-    problem: Any,
+    bandit: Bandit[Any],
+    problem: ArmProblem,
     keys: PRNGKey,
     horizon: int,
     *,
@@ -154,7 +154,7 @@ def run_seeds(
 
 
 def _in_one_program(
-    bandit: Any,
+    bandit: Bandit[Any],
     one: Callable[..., Progress],
     kept: Callable[..., Checkpoint | None],
     keys: PRNGKey,
@@ -169,7 +169,7 @@ def _in_one_program(
 
 
 def _on_threads(
-    bandit: Any,
+    bandit: Bandit[Any],
     one: Callable[..., Progress],
     kept: Callable[..., Checkpoint | None],
     keys: PRNGKey,
@@ -193,7 +193,7 @@ def _on_threads(
     return replace(progress, state=grown)
 
 
-def run(bandit: Any, problem: Any, key: PRNGKey, horizon: int, **options: Any) -> Run:
+def run(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int, **options: Any) -> Run:
     """One run; options, capacities and errors as in `run_seeds`."""
     key = check_keys(key, 0, "run takes one key, such as jax.random.key(0); `run_seeds` takes several")
     result = run_seeds(bandit, problem, key[None], horizon, **options)
