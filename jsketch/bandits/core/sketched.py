@@ -27,8 +27,9 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach, is_traced
 
-# features in one chunk of a sweep: large enough for matrix products, small enough for the cache
-SWEEP_ENTRIES = 640_000
+SWEEP_ENTRIES = (
+    640_000  # features in one chunk of a sweep: large enough for matrix products, small enough for the cache
+)
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
 LARGEST_ROUNDING = 1e-3  # of the largest variance; errors that may be above it are flagged
 
