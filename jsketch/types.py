@@ -108,7 +108,7 @@ SomeState = TypeVar("SomeState", bound=State)
 
 
 class Bandit(Protocol[SomeState]):
-    """The protocol that every algorithm over arms obeys (structural: nobody inherits), each with a state of its own."""
+    """The protocol that every algorithm over arms obeys (structural: without inheritance), each with a state of its own."""
 
     def init(self, domain: Arms, key: PRNGKey) -> SomeState: ...
 

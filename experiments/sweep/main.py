@@ -4,7 +4,7 @@
         --grid.lengthscale 3 5 10 17.5 --grid.regularization .01 .1 1 --out results/sweep_abalone
 
 Numbers drawn at random: --random.lengthscale 1 30 --samples 50. All runs share one compiled program (one for each capacity
-of the sketch). A sweep that was killed goes on with the same command; one folder holds one sweep, and at the end its tables
+of the sketch). A sweep that was killed resumes with the same command; one folder holds one sweep, and at the end its tables
 (`experiments.results.tidy`).
 """
 

@@ -46,7 +46,7 @@ class BBKB:
     rule: str = struct.field(pytree_node=False, default="global")
     # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of both (THEORY 5.4)
     local_statistic: str = struct.field(pytree_node=False, default="full")
-    # False: as the authors' code, which looks at the local bound one pick after the global one is exceeded (THEORY 5.5)
+    # False: as the authors' code, which checks the local bound one pick after the global one is exceeded (THEORY 5.5)
     strict: bool = struct.field(pytree_node=False, default=True)
     lazy: bool = struct.field(pytree_node=False, default=True)  # False: full rank-one sweeps, O(A M) memory
     # B; a batch that fills it is flagged `truncated`

@@ -44,7 +44,7 @@ class BKB:
         reward_sums: Any = None,
         dictionary: Any = None,
     ) -> SketchState:
-        """The state before the first round, or after past evaluations given as pull counts and reward sums [A] (then
+        """The state before the first round, or after observed evaluations given as pull counts and reward sums [A] (then
         `dictionary` holds the inducing arms, by default all arms pulled; "bless" and "leverage" sample them by approximate
         and by exact leverage scores, THEORY 3.4). Raises ValueError on static mistakes."""
         checks.confidence(self)

@@ -44,7 +44,7 @@ class Rule(NamedTuple):
 
     ratio: ArrayLike  # C
     local: bool  # Lemma 3 after Lemma 1
-    strict: bool  # look at the local bound at once when the global one exceeds C, not one pick later as the authors' code
+    strict: bool  # check the local bound at once when the global one exceeds C, not one pick later as the authors' code
     guaranteed: bool  # the larger of the two local statistics (THEORY 5.4) instead of the authors' one
     lazy: bool
 

@@ -106,7 +106,7 @@ def learn(
 
 
 def after(state: SomeExact, posterior: Exact, observed: Array, applied: Array, key: PRNGKey) -> SomeExact:
-    """The state with a posterior that `observed` [] more rewards entered; `applied` []: a query was told, and it fit."""
+    """The state with a posterior that `observed` [] more rewards entered; `applied` []: there was a query, and it fit."""
     count = state.count + observed.astype(state.count.dtype)
     first_arm = counts.next_first_arm(state.first_arm, applied & (count == 0), state.domain.count, key)
     return replace(state, posterior=posterior, count=count, first_arm=first_arm)
@@ -115,7 +115,7 @@ def after(state: SomeExact, posterior: Exact, observed: Array, applied: Array, k
 def describe(
     query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
 ) -> Info:
-    """The info of a round told to an exact posterior."""
+    """The info of a round that an exact posterior observed."""
     return Info(
         batch_size=query.size.astype(jnp.int32),
         observed=observed,

@@ -38,7 +38,7 @@ class OnFeatures(widths.Assuming, Protocol):
 
 
 class HasFirstArm(State, Protocol):
-    """What a state has of which nothing may be known yet."""
+    """A state before or after the first observation."""
 
     first_arm: Array
     count: Array

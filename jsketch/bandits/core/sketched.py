@@ -1,6 +1,6 @@
 """What BKB and BBKB share: the sketched posterior over a finite set of arms, and its refresh from counts.
 
-Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and the few arms that a batch looks at get their
+Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and the few arms that a batch checks get their
 features again from the dictionary. Memory O(A d + M^2). The refresh recomputes everything from the history, so no
 rounding survives a batch. Cost O((A + n) m^2 + m^3), n distinct pulled arms.
 """
@@ -164,7 +164,7 @@ def start(
     key: PRNGKey,
     history: tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool) of past evaluations,
+    """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool) of observed evaluations,
     whose dictionary is the arms in keep; the widths then start from the upper end of THEORY 2.4."""
     arms = domain.features
     diag = kernel.diag(arms)

@@ -29,7 +29,7 @@ def checked(
     if pull_counts is None:
         if reward_sums is not None or dictionary is not None:
             raise ValueError(
-                "reward_sums and dictionary describe past evaluations: give pull_counts with them."
+                "reward_sums and dictionary describe observed evaluations: give pull_counts with them."
             )
         return None
     queries.past(domain, pull_counts, reward_sums)
@@ -57,7 +57,7 @@ def checked(
 def _sampled_dictionary(
     bandit: Sketching, domain: Arms, key: PRNGKey, counts: Array, method: str
 ) -> np.ndarray:
-    """Arms of a dictionary of the past evaluations, by BLESS or by exact leverage scores; on the host."""
+    """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores; on the host."""
     checks.choice(("bless", "leverage"), dictionary=method)
     if is_traced(domain, counts, bandit, key):
         raise ValueError(

@@ -20,7 +20,7 @@ from jsketch.types import is_traced
 
 
 class Step(NamedTuple):
-    """What a schedule may look at."""
+    """What a schedule may read."""
 
     t: Array  # [] int32, from 1
     horizon: int  # T

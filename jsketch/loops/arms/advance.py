@@ -112,7 +112,7 @@ class Clock:
 
 
 def next_capacity(capacity: int, arms: int) -> int:
-    """The capacity to go on with when `capacity` is too small: about half as large again, never needlessly over A."""
+    """The capacity to continue with when `capacity` is too small: about half as large again, never needlessly over A."""
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
     return max(min(grown, arms), capacity + 1)
@@ -148,7 +148,7 @@ def advance(
     steps     segments of a run, a progress report after each
     kept      the file of the run; None: it has none
 
-    A run that `nonfinite` or `exhausted` is set for has ended before its horizon. In a grid the others go on to theirs;
+    A run that `nonfinite` or `exhausted` is set for has ended before its horizon. In a grid the others continue to theirs;
     over seeds, which are one result, everything ends with it.
     """
     vmapped = over != "run"

@@ -1,8 +1,8 @@
 """A long run that survives being killed: its progress in a file, written whole or not at all.
 
 The file says what it belongs to: the algorithm with all its numbers, the problem, the keys, the horizon and the versions. A
-run that goes on from it makes the picks, and has the state, of one that was never interrupted, bit for bit on one machine.
-While a run goes on, `path.lock` keeps every other one from its file.
+run that resumes from it makes the picks, and has the state, of one that was never interrupted, bit for bit on one machine.
+During a run `path.lock` keeps every other one from its file.
 """
 
 from __future__ import annotations

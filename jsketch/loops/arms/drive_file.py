@@ -1,4 +1,4 @@
-"""The file of a run with a host objective over arms: all that `drive` needs to go on from it."""
+"""The file of a run with a host objective over arms: all that `drive` needs to resume it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class File(NamedTuple):
     belongs: dict[str, Any]
 
     def save(self, driven: Any) -> None:
-        """Replaces the file. The arms are not in it: whoever goes on has them."""
+        """Replaces the file. The arms are not in it: whoever resumes has them."""
         body = dict(state=detach(driven.state), **{name: getattr(driven, name) for name in FIELDS})
         header = dict(
             belongs=self.belongs, capacity=getattr(driven.state, "capacity", 0), evaluations=driven.t
@@ -59,7 +59,7 @@ def open_file(
     path = checked_path(path)
     if given and path.exists():
         raise ValueError(
-            f"{path} holds a run already, and a state was given too: leave `state` out to go on from the file, or name"
+            f"{path} holds a run already, and a state was given too: leave `state` out to resume from the file, or name"
             " another file."
         )
     parts = dict(

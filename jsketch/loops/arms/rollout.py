@@ -92,7 +92,7 @@ def rollout(
 ) -> Progress:
     """Runs rounds until evaluation `until` (by default the horizon) is reached or a flag stops the run.
 
-    Pure, at the capacity of the bandit (or of the progress that it goes on from): for use inside jit and vmap, over keys
+    Pure, at the capacity of the bandit (or of the progress that it resumes from): for use inside jit and vmap, over keys
     and over every number of bandit and problem. Check `progress.overflow`, `progress.nonfinite` and `progress.exhausted`
     yourself: with any of them the run has ended at `progress.t`, and its trace holds no more than that.
     """
@@ -131,7 +131,7 @@ def rollout(
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
     """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its expectation t (f* - mean f).
 
-    Where all rewards are equal nobody can regret anything: the ratio is 1, level with the uniform policy.
+    Where all rewards are equal there is nothing to regret: the ratio is 1, level with the uniform policy.
     """
     best = jnp.max(mean_reward)
     constant = jnp.min(mean_reward) == best

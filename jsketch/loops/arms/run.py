@@ -114,10 +114,10 @@ def run_seeds(
     `workers` cores at a time (the default on a CPU, where a vmapped loop waits for its slowest seed). Both give the same
     picks, up to arms that tie (`jsketch.types`).
 
-    states: S states to start from, such as `init` makes of past evaluations; by default `init` is called for
+    states: S states to start from, such as `init` makes of observed evaluations; by default `init` is called for
     every key. on_progress(evaluations so far, seconds without compilation) is called `reports` times a run.
 
-    checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of the horizon) and goes on
+    checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of the horizon) and resumes
     from when it is called again with the same arguments. Several seeds on threads have a file each, numbered name.0, name.1.
 
     Raises ValueError on static mistakes (a horizon beyond the arms of an algorithm that repeats none is one), and for a file
