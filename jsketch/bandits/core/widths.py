@@ -232,6 +232,7 @@ def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
     return c.noise_std * jnp.sqrt(inside * ratio) + _bias(c) * ratio
 
 
+# the functions have names of their own, by which pickle and checkpoints find them
 gp_ucb_code = Formula(_gp_ucb_code)
 gp_ucb_tight = Formula(_gp_ucb_tight)
 gp_ucb_paper = Formula(_gp_ucb_paper)
