@@ -20,7 +20,7 @@ free of it; `init` warns of repeated ones.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -72,9 +72,8 @@ class Info:
 
     batch_size: Array  # [] int32, evaluations told in this round
     observed: Array  # [] int32, those with a usable reward
-    dictionary_size: (
-        Array  # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
-    )
+    # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
+    dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
@@ -85,24 +84,73 @@ class Info:
     imprecise: Array | bool = False
 
 
-class Bandit(Protocol):
-    """The protocol that every algorithm obeys (structural: nobody inherits). A state has a field `domain`, the arms."""
+class Kernel(Protocol):
+    """What makes a kernel; `jsketch.kernels` says what else one may have."""
 
-    def init(self, domain: Arms, key: PRNGKey) -> Any: ...
+    def gram(self, x: Array, y: Array, /) -> Array:
+        """k(x_i, y_j) of points x [n,d] and y [m,d], [n,m]."""
 
-    def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
+    def diag(self, x: Array, /) -> Array:
+        """k(x_i, x_i) of points x [n,d], [n]."""
 
-    def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]: ...
+
+class State(Protocol):
+    """What every state over arms is: a dataclass with the arms in it. One with a `capacity` belongs to an algorithm that is
+    `Growing`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def domain(self) -> Arms: ...
 
 
-def detach(state: Any) -> Any:
+SomeState = TypeVar("SomeState", bound=State)
+
+
+class Bandit(Protocol[SomeState]):
+    """The protocol that every algorithm over arms obeys (structural: without inheritance), each with a state of its own."""
+
+    def init(self, domain: Arms, key: PRNGKey) -> SomeState: ...
+
+    def ask(self, state: SomeState, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
+
+    def tell(self, state: SomeState, query: Query, y: Array, key: PRNGKey) -> tuple[SomeState, Info]: ...
+
+
+class Growing(Protocol[SomeState]):
+    """What an algorithm has whose state holds a number of inducing points, or of distinct arms."""
+
+    def grow(self, state: SomeState, capacity: int) -> SomeState:
+        """The same state with room for `capacity` of them."""
+
+
+class ArmProblem(Protocol):
+    """What a bandit meets (`jsketch.problems`): arms, what they are worth, and noisy evaluations of them."""
+
+    @property
+    def arms(self) -> Arms: ...
+
+    @property
+    def mean_reward(self) -> Array:
+        """[A]."""
+
+    def sample(self, key: PRNGKey, arm: Array) -> Array:
+        """One reward [] of an arm []."""
+
+
+def detach(state: SomeState) -> SomeState:
     """The state of a bandit without its domain: a loop that carries the arms copies them, under vmap for every seed."""
     return replace(state, domain=None)
 
 
-def attach(state: Any, domain: Arms) -> Any:
+def attach(state: SomeState, domain: Arms) -> SomeState:
     """The state with its domain back."""
     return replace(state, domain=domain)
+
+
+def enlarged(bandit: Bandit[SomeState], state: SomeState, capacity: int) -> SomeState:
+    """The state of a bandit that is `Growing`, with room for `capacity`."""
+    return cast(Growing[SomeState], bandit).grow(state, capacity)
 
 
 @struct.dataclass

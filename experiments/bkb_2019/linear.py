@@ -25,7 +25,7 @@ from experiments.results import environment, outputs, summaries, tidy
 from experiments.runs import bandit_runs
 from experiments.runs.bandit_runs import Config, Runs
 from jsketch import kernels, problems
-from jsketch.bandits import BKB, GPUCB, Uniform
+from jsketch.bandits import BKB, GPUCB, Uniform, widths
 from jsketch.bandits.linear_sketches import CBRAP, SOFUL
 
 ARMS, INPUTS = 500, 40
@@ -52,7 +52,7 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "bkb": lambda c: BKB(kernels.Linear(), **_assumed(c), qbar=c["qbar"]),
     "soful": _soful,
     "soful_full": lambda c: _soful(c, size=INPUTS),
-    "soful_paper": lambda c: _soful(c, width="paper"),
+    "soful_paper": lambda c: _soful(c, width=widths.soful_paper),
     "soful_ts": lambda c: _soful(c, form="ts", scale=c["ts_scale"]),
     "cbrap": lambda c: CBRAP(**_assumed(c), size=c["size"]),
 }

@@ -98,7 +98,7 @@ def check(bandit: Any, row: Row, inputs: int) -> None:
         raise ValueError(f"{row}: a lengthscale must be above 0, and every number finite.")
     two = Arms(jnp.stack([jnp.zeros(inputs), jnp.ones(inputs)]))
     try:
-        with warnings.catch_warnings():  # about these arms, which nobody runs
+        with warnings.catch_warnings():  # about these arms, which are not run
             warnings.simplefilter("ignore")
             with_numbers(bandit, row).init(two, jax.random.key(0))
     except ValueError as error:

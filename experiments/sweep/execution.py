@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from tqdm import tqdm
 from experiments.results import store
 from experiments.runs import bandit_runs
 from jsketch import loops
-from jsketch.loops.arms.rollout import start
+from jsketch.loops.arms.advance import Clock, advance
 from jsketch.loops.arms.run import warn_of_imprecision
 
 REPORTS = 10  # progress reports of a run
@@ -105,48 +104,12 @@ def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
             pass
 
 
-@partial(jax.jit, static_argnames="horizon", donate_argnames="progress")
-def _segment(
-    bandits: Any, problem: Any, keys: jax.Array, progress: Any, until: jax.Array, horizon: int
-) -> loops.Progress:
-    def one(bandit: Any, key: jax.Array, progress: loops.Progress) -> loops.Progress:
-        return loops.rollout(bandit, problem, key, horizon, progress, until)
-
-    return jax.vmap(one)(bandits, keys, progress)
-
-
-@partial(jax.jit, static_argnames="horizon")
-def _start(bandits: Any, problem: Any, keys: jax.Array, horizon: int) -> loops.Progress:
-    return jax.vmap(lambda bandit, key: start(bandit, problem, key, horizon))(bandits, keys)
-
-
-def compiled_programs() -> int:
-    """Programs that the runs of sweeps have compiled in this process."""
-    own = sum(f._cache_size() for f in (_segment, _start))  # type: ignore[attr-defined]
-    return loops.compiled_programs() + own
-
-
 def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> loops.Progress:
     """The runs of the tasks side by side in one program, [R] of each; the capacity grows when one of them needs it."""
     bandits = jax.tree.map(lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in tasks])
     keys = jax.vmap(key)(jnp.asarray([task.seed for task in tasks]))
-    progress = _start(bandits, job.problem, keys, job.horizon)
-    until = 0
-    while True:
-        until = min(job.horizon, max(until, int(progress.t.min())) + max(1, job.horizon // REPORTS))
-        progress = _segment(bandits, job.problem, keys, progress, jnp.asarray(until), job.horizon)
-        if bool(progress.overflow.any()):
-            capacity = loops.next_capacity(_capacity(progress.state), job.problem.arms.count)
-            grow = partial(job.bandits[0].grow, capacity=capacity)
-            progress = progress.replace(
-                state=jax.vmap(grow)(progress.state), overflow=jnp.zeros_like(progress.overflow)
-            )
-            continue
-        # a run that is not finite has stopped for good
-        done = jnp.where(progress.nonfinite, job.horizon, jnp.minimum(progress.t, job.horizon))
-        report(int(done.sum()))
-        if bool((done == job.horizon).all()):
-            return progress
+    clock = Clock(lambda evaluations, _: report(evaluations))
+    return advance(bandits, job.problem, keys, None, job.horizon, over="grid", clock=clock, steps=REPORTS)
 
 
 def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
@@ -171,7 +134,3 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
             save(job, task, None if bool(progress.nonfinite[index]) else trace, seconds, 0.0)
     if imprecise:
         warn_of_imprecision()
-
-
-def _capacity(state: Any) -> int:
-    return jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s), state).capacity

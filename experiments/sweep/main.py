@@ -4,7 +4,7 @@
         --grid.lengthscale 3 5 10 17.5 --grid.regularization .01 .1 1 --out results/sweep_abalone
 
 Numbers drawn at random: --random.lengthscale 1 30 --samples 50. All runs share one compiled program (one for each capacity
-of the sketch). A sweep that was killed goes on with the same command; one folder holds one sweep, and at the end its tables
+of the sketch). A sweep that was killed resumes with the same command; one folder holds one sweep, and at the end its tables
 (`experiments.results.tidy`).
 """
 
@@ -25,6 +25,7 @@ from experiments.sweep import configurations, execution, heat_maps, settings
 from experiments.sweep.configurations import Row
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.options import Sweep
+from jsketch import loops
 
 SHOWN = 10  # configurations in the printed table
 
@@ -94,7 +95,7 @@ def execute(
     except ValueError as error:
         option = "--chunk" if vmapped else "--workers"
         raise ValueError(f"{error} {option} says how many runs there are at a time.") from error
-    began, before = time.perf_counter(), execution.compiled_programs()
+    began, before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
     with tqdm(
         total=total * sweep.horizon,
@@ -115,7 +116,7 @@ def execute(
         runs=len(missing),
         seconds=seconds,
         evaluations_per_second=evaluations / seconds,
-        compiled_programs=execution.compiled_programs() - before,
+        compiled_programs=loops.compiled_programs() - before,
     )
 
 

@@ -20,7 +20,7 @@ from jsketch.bandits.core import adaptive_batch, counts, sketched, warm_start, w
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 RULES = ("global", "global_local")
 STATISTICS = ("full", "guaranteed")
@@ -31,29 +31,26 @@ STATISTICS = ("full", "guaranteed")
 class BBKB:
     """BBKB over finite arms; a batch and one refresh a round."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
-    ratio: ArrayLike = (
-        2.0  # C >= 1, by which a variance may shrink within a batch; 1 is one evaluation a batch
-    )
+    # C >= 1, by which a variance may shrink within a batch; 1 is one evaluation a batch
+    ratio: ArrayLike = 2.0
     # arms [n] of the first batch, pulled before anything is known; None is one uniform arm (see `initial`)
     initial: Any = None
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
-    rule: str = struct.field(
-        pytree_node=False, default="global"
-    )  # Lemma 1, or "global_local": Lemma 3 after it
+    width: widths.Width = widths.bbkb_code
+    # Lemma 1, or "global_local": Lemma 3 after it
+    rule: str = struct.field(pytree_node=False, default="global")
     # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of both (THEORY 5.4)
     local_statistic: str = struct.field(pytree_node=False, default="full")
-    # False: as the authors' code, which looks at the local bound one pick after the global one is exceeded (THEORY 5.5)
+    # False: as the authors' code, which checks the local bound one pick after the global one is exceeded (THEORY 5.5)
     strict: bool = struct.field(pytree_node=False, default=True)
     lazy: bool = struct.field(pytree_node=False, default=True)  # False: full rank-one sweeps, O(A M) memory
-    max_batch: int = struct.field(
-        pytree_node=False, default=10_000
-    )  # B; a batch that fills it is flagged `truncated`
+    # B; a batch that fills it is flagged `truncated`
+    max_batch: int = struct.field(pytree_node=False, default=10_000)
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 
     def init(

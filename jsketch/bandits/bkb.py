@@ -18,7 +18,7 @@ from jsketch.bandits.core import counts, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 
 @struct.dataclass
@@ -26,13 +26,13 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 class BKB:
     """BKB over finite arms; one evaluation and one refresh a round, O((A + n) m^2 + m^3)."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bkb_code)
+    width: widths.Width = widths.bkb_code
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 
     def init(
@@ -44,7 +44,7 @@ class BKB:
         reward_sums: Any = None,
         dictionary: Any = None,
     ) -> SketchState:
-        """The state before the first round, or after past evaluations given as pull counts and reward sums [A] (then
+        """The state before the first round, or after observed evaluations given as pull counts and reward sums [A] (then
         `dictionary` holds the inducing arms, by default all arms pulled; "bless" and "leverage" sample them by approximate
         and by exact leverage scores, THEORY 3.4). Raises ValueError on static mistakes."""
         checks.confidence(self)

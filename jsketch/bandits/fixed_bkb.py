@@ -1,4 +1,4 @@
-"""Batches as a laboratory has them: a fixed number of evaluations at a time (a plate of 96, a round of 1,000), and
+"""Fixed-size batches, as a laboratory evaluates them (96 at a time, a round of 1,000), and
 evaluations that are still pending when the next batch is chosen.
 
 The posterior is BKB's. Within a batch every pick is hallucinated: its variance effect is counted, its reward is not
@@ -23,17 +23,17 @@ from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach, is_traced
 
 
 @struct.dataclass
-class PlateState:
-    """BKB's state, and what has been asked for but not told."""
+class FixedBatchState:
+    """BKB's state, and what has been asked for but not observed."""
 
     domain: Arms
     sketch: SketchState  # without its domain
-    pending: Array  # [A], evaluations under way of each arm
-    tried: Array  # [A] bool, arms that were told, failed evaluations included
+    pending: Array  # [A], pending evaluations of each arm
+    tried: Array  # [A] bool, arms that were evaluated, failed evaluations included
 
     @property
     def capacity(self) -> int:
@@ -56,7 +56,7 @@ class _Batch(NamedTuple):
     pulls: _Pulls
 
 
-def _look(state: SketchState, kernel: Any, lam: ArrayLike, pulls: _Pulls, x: Array) -> tuple[Array, ...]:
+def _parts(state: SketchState, kernel: Kernel, lam: ArrayLike, pulls: _Pulls, x: Array) -> tuple[Array, ...]:
     """(z [M], u [M], L^-1 c [R]) of a point x [d], c its covariance with the pulls."""
     k = kernel.gram(x[None], state.nystrom.points)
     z, u = matmul(k, state.nystrom.root)[0], matmul(k, state.whitened_root)[0]
@@ -65,10 +65,10 @@ def _look(state: SketchState, kernel: Any, lam: ArrayLike, pulls: _Pulls, x: Arr
 
 
 def _add(
-    pulls: _Pulls, slot: Array, x: Array, look: tuple[Array, ...], variance: Array, count: ArrayLike
+    pulls: _Pulls, slot: Array, x: Array, parts: tuple[Array, ...], variance: Array, count: ArrayLike
 ) -> _Pulls:
     """One more slot: `count` > 0 pulls of the arm x whose full variance before the batch is `variance`."""
-    z, u, half = look
+    z, u, half = parts
     pivot = jnp.sqrt(jnp.maximum(variance - matmul(half, half), 0) + 1 / count)
     row = put(-matmul(half, pulls.inverse) / pivot, slot, 1 / pivot)
     return _Pulls(
@@ -84,16 +84,16 @@ def _add(
 class FixedBKB:
     """BKB in batches of a fixed size. No bound on the variance ratio ends a batch: `ratio` scales the width only."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     qbar: ArrayLike = 2.0  # oversampling
     ratio: ArrayLike = 1.0  # C of the width
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
-    batch: int = struct.field(pytree_node=False, default=96)  # B, the plate
-    max_pending: int = struct.field(pytree_node=False, default=0)  # P distinct arms under way at an `ask`
+    width: widths.Width = widths.bbkb_code
+    batch: int = struct.field(pytree_node=False, default=96)  # B
+    max_pending: int = struct.field(pytree_node=False, default=0)  # P distinct arms pending at an `ask`
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
     # False: no arm is asked for twice, failed evaluations count; a batch ends when none is left, the next ones are empty
     repeat: bool = struct.field(pytree_node=False, default=True)
@@ -107,8 +107,8 @@ class FixedBKB:
         reward_sums: Any = None,
         dictionary: Any = None,
         failed: Any = None,
-    ) -> PlateState:
-        """As `BKB.init`; `failed` holds arms [n] whose past evaluations failed, of which pull counts say nothing. Raises
+    ) -> FixedBatchState:
+        """As `BKB.init`; `failed` holds arms [n] whose evaluations failed, which pull counts leave out. Raises
         ValueError on static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
@@ -127,35 +127,35 @@ class FixedBKB:
         if failed is not None:
             checks.arm_numbers(domain, failed=failed)
             tried = tried.at[queries.or_none(domain, failed)].set(True, mode="drop")
-        return PlateState(domain, detach(state), jnp.zeros_like(state.pull_counts), tried)
+        return FixedBatchState(domain, detach(state), jnp.zeros_like(state.pull_counts), tried)
 
-    def remaining(self, state: PlateState) -> Array | None:
+    def remaining(self, state: FixedBatchState) -> Array | None:
         """Evaluations that can still be asked for, [] int32; None: any number."""
         return None if self.repeat else (~self._taken(state)).sum(dtype=jnp.int32)
 
-    def _taken(self, state: PlateState) -> Array:
+    def _taken(self, state: FixedBatchState) -> Array:
         return state.tried | (state.sketch.pull_counts > 0) | (state.pending > 0)
 
-    def pend(self, state: PlateState, query: Query) -> PlateState:
-        """The state with the query under way: until they are told, its evaluations lower variances and not means.
+    def pend(self, state: FixedBatchState, query: Query) -> FixedBatchState:
+        """The state with the query pending: until they are observed, its evaluations lower variances and not means.
 
-        Raises ValueError when more than max_pending distinct arms would be under way, and for an arm that is not there
-        (where arms are traced it is left out, and flagged when it is told).
+        Raises ValueError when more than max_pending distinct arms would be pending, and for an arm that is not there
+        (where arms are traced it is left out, and `tell` flags it).
         """
         query = queries.on_arms(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
         pending = state.pending.at[query.index].add(ones)
         if not is_traced(pending) and int((pending > 0).sum()) > self.max_pending:
             raise ValueError(
-                f"{int((pending > 0).sum())} distinct arms would be under way, max_pending is {self.max_pending}: raise it."
+                f"{int((pending > 0).sum())} distinct arms would be pending, max_pending is {self.max_pending}: raise it."
             )
         return replace(state, pending=pending)
 
-    def confidence_width(self, state: PlateState) -> Array:
+    def confidence_width(self, state: FixedBatchState) -> Array:
         """The width of a batch, []."""
         return self.width(state.sketch.evidence, widths.assumptions(self, self.ratio))
 
-    def _conditioned_on_pending(self, state: PlateState) -> _Pulls:
+    def _conditioned_on_pending(self, state: FixedBatchState) -> _Pulls:
         slots, (size, d) = self.max_pending + self.batch, state.domain.features.shape
         square = jnp.zeros((slots, state.capacity), state.pending.dtype)
         inverse = jnp.zeros((slots, slots), state.pending.dtype)
@@ -167,18 +167,18 @@ class FixedBKB:
         def add(i: Array, pulls: _Pulls) -> _Pulls:
             arm = index[i]
             x = state.domain.features[arm]
-            look = _look(state.sketch, self.kernel, self.regularization, pulls, x)
-            return _add(pulls, i, x, look, state.sketch.variance[arm], state.pending[arm])
+            parts = _parts(state.sketch, self.kernel, self.regularization, pulls, x)
+            return _add(pulls, i, x, parts, state.sketch.variance[arm], state.pending[arm])
 
         return lax.fori_loop(0, valid.sum(dtype=jnp.int32), add, pulls)
 
-    def _top(self, state: PlateState, batch: _Batch, width: Array) -> tuple[Array, Array]:
+    def _top(self, state: FixedBatchState, batch: _Batch, width: Array) -> tuple[Array, Array]:
         """(arm, scores): refreshes the arm with the largest stored score until it stays the largest."""
         sketch, features = state.sketch, state.domain.features
 
         def refresh(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             _, arm, scores = carry
-            _, _, half = _look(sketch, self.kernel, self.regularization, batch.pulls, features[arm])
+            _, _, half = _parts(sketch, self.kernel, self.regularization, batch.pulls, features[arm])
             variance = jnp.maximum(sketch.variance[arm] - matmul(half, half), 0)
             scores = put(scores, arm, sketch.mean[arm] + width * jnp.sqrt(variance))
             best = jnp.argmax(scores).astype(jnp.int32)
@@ -188,7 +188,7 @@ class FixedBKB:
         _, arm, scores = lax.while_loop(lambda c: ~c[0], refresh, start)
         return arm, scores
 
-    def ask(self, state: PlateState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+    def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         sketch, features = state.sketch, state.domain.features
         width = self.confidence_width(state)
         limit = jnp.clip(queries.limited(limit), 1, self.batch)
@@ -205,12 +205,12 @@ class FixedBKB:
             arm, scores = self._top(state, batch, width)
             # the very first pick is uniform: all scores tie
             arm = jnp.where(nothing & (batch.size == 0), sketch.first_arm, arm)
-            look = _look(sketch, self.kernel, self.regularization, batch.pulls, features[arm])
+            parts = _parts(sketch, self.kernel, self.regularization, batch.pulls, features[arm])
             pulls = _add(
                 batch.pulls,
                 begin + batch.size,
                 features[arm],
-                look,
+                parts,
                 sketch.variance[arm],
                 jnp.ones_like(width),
             )
@@ -223,8 +223,10 @@ class FixedBKB:
         batch = lax.while_loop(lambda b: b.size < limit, pick, start)
         return Query(index=batch.arms, mask=jnp.arange(self.batch, dtype=jnp.int32) < batch.size)
 
-    def tell(self, state: PlateState, query: Query, y: Array, key: PRNGKey) -> tuple[PlateState, Info]:
-        """Any part of what was asked for, in any order: slots with a false mask stay under way, a NaN is a failure."""
+    def tell(
+        self, state: FixedBatchState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[FixedBatchState, Info]:
+        """Any part of what was asked for, in any order: slots with a false mask stay pending, a NaN is a failure."""
         query, y = queries.feedback(state.domain, query, y)
         sketch = attach(state.sketch, state.domain)
         feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
@@ -237,6 +239,6 @@ class FixedBKB:
         new_state = replace(state, sketch=detach(new), pending=pending, tried=tried)
         return new_state, replace(info, truncated=many)
 
-    def grow(self, state: PlateState, capacity: int) -> PlateState:
+    def grow(self, state: FixedBatchState, capacity: int) -> FixedBatchState:
         """The same state with room for `capacity` inducing points."""
         return replace(state, sketch=sketched.grow(state.sketch, capacity))

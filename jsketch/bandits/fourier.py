@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
@@ -22,15 +21,10 @@ from jsketch.posterior import features as posteriors
 from jsketch.precision import one_dtype
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 
-def posterior_width(evidence: widths.Evidence, confidence: widths.Confidence) -> Array:
-    """sqrt(lam): with it a Thompson sample is a draw from the Bayesian posterior, and not one of a confidence set."""
-    return jnp.sqrt(jnp.asarray(confidence.regularization, evidence.count.dtype))
-
-
-def _start(bandit: Any, domain: Arms, key: PRNGKey) -> FeatureState:
+def _start(bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey) -> FeatureState:
     checks.confidence(bandit)
     checks.positive(scale=bandit.scale)
     domain = checks.arms(domain)
@@ -47,14 +41,14 @@ def _start(bandit: Any, domain: Arms, key: PRNGKey) -> FeatureState:
 class FourierUCB:
     """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel; O(A M + M^2) a step."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
 
     def init(self, domain: Arms, key: PRNGKey) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""
@@ -84,14 +78,15 @@ class FourierTS:
     NeurIPS 2018, Algorithm 1. A sample is one draw of the M weights, joint over all arms.
     """
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = QuadratureFourier()  # or RandomFourier
-    width: widths.Width = struct.field(pytree_node=False, default=posterior_width)
+    # a sample is a draw from the Bayesian posterior, and not one of a confidence set
+    width: widths.Width = widths.Bayesian(deviations=1.0)
 
     def init(self, domain: Arms, key: PRNGKey) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""

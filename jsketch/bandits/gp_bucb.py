@@ -7,7 +7,7 @@ a sum) on the same exact posterior: the sum never exceeds the product, so its ba
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from flax import struct
@@ -22,7 +22,7 @@ from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 RULES = ("product", "sum")
 
@@ -40,18 +40,17 @@ class _Batch(NamedTuple):
 class GPBUCB:
     """Exact GP-UCB in adaptive batches over finite arms; O(A (N + D)) a pick."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     ratio: ArrayLike = 2.0  # C >= 1, by which a variance may shrink within a batch; 1 is GP-UCB
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
     rule: str = struct.field(pytree_node=False, default="product")  # or "sum": Lemma 1 of BBKB
     max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a full batch is flagged `truncated`
-    new_arms: int = struct.field(
-        pytree_node=False, default=64
-    )  # D new directions in a batch; likewise flagged
+    # D new directions in a batch; likewise flagged
+    new_arms: int = struct.field(pytree_node=False, default=64)
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:

@@ -6,7 +6,6 @@ GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (T
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from jsketch.bandits.core.exact_state import ExactState
 from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 
 @struct.dataclass
@@ -28,12 +27,12 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 class GPUCB:
     """Exact GP-UCB over finite arms; repeated arms never enlarge anything."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
@@ -70,7 +69,7 @@ class EpsGreedy:
     BBKB's experiments name EpsGreedy and define nothing; this definition is ours (THEORY 6.2).
     """
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     epsilon: ArrayLike = 0.1  # exploration probability, in [0, 1]
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it

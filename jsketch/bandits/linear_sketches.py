@@ -25,7 +25,6 @@ from jsketch.sketch.projection import FrequentDirections
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 FORMS = ("ucb", "ts")
-WIDTHS = ("code", "paper")
 
 
 @struct.dataclass
@@ -45,9 +44,11 @@ class SOFULState:
 class SOFUL:
     """Linear UCB or Thompson sampling with V = lam I + S^T S, S the frequent directions of the pulled arms.
 
-    Kuzborskij, Cella, Cesa-Bianchi. Efficient linear bandits through matrix sketching. AISTATS 2019. width "paper" is its
-    Theorem 1; "code" is sqrt(lam) F + xi sqrt(logdet(V/lam) + log 1/delta), the style of GP-UCB's experiments, and knows
-    nothing of what the sketch lost. O(A m d) a step by UCB, O(A d) by TS, and O(m^2 d + m^3) for the sketch.
+    Kuzborskij, Cella, Cesa-Bianchi. Efficient linear bandits through matrix sketching. AISTATS 2019. The width
+    `soful_paper` is its Theorem 1; `gp_ucb_code`, sqrt(lam) F + xi sqrt(logdet(V/lam) + log 1/delta), knows nothing of what
+    the sketch lost. A width reads a `widths.DirectionsEvidence`.
+
+    Cost O(A m d) a step by UCB, O(A d) by TS, and O(m^2 d + m^3) for the sketch.
     """
 
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
@@ -57,7 +58,7 @@ class SOFUL:
     scale: ArrayLike = 1.0  # factor on the width
     size: int = struct.field(pytree_node=False, default=16)  # m
     form: str = struct.field(pytree_node=False, default="ucb")  # or "ts"
-    width: str = struct.field(pytree_node=False, default="code")  # or "paper"
+    width: widths.Width = widths.gp_ucb_code  # or widths.soful_paper
 
     def init(self, domain: Arms, key: PRNGKey) -> SOFULState:
         """The state before the first round. Raises ValueError on static mistakes."""
@@ -65,12 +66,11 @@ class SOFUL:
         checks.positive(scale=self.scale)
         checks.capacity(size=self.size)
         checks.choice(FORMS, form=self.form)
-        checks.choice(WIDTHS, width=self.width)
         domain = checks.arms(domain)
         checks.model(domain, kernels.Linear(), self.regularization)
         arms = domain.features
         checks.room(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
-        return SOFULState(
+        state = SOFULState(
             domain=domain,
             first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
             sketch=projection.empty(self.size, arms.shape[1], arms.dtype),
@@ -78,22 +78,27 @@ class SOFUL:
             count=jnp.zeros((), arms.dtype),
             prior_variance=jnp.max(jnp.square(arms).sum(1)),
         )
+        try:
+            jax.eval_shape(lambda: self.confidence_width(state))
+        except AttributeError as error:
+            raise ValueError(
+                f"width reads what SOFUL does not know ({error}): use widths.gp_ucb_code, widths.soful_paper or"
+                " widths.Bayesian."
+            ) from error
+        return state
 
     def confidence_width(self, state: SOFULState) -> Array:
         """beta~_t, []."""
-        lam, dtype = self.regularization, state.moment.dtype
-        bias = jnp.sqrt(lam) * self.norm_bound
-        if self.width == "code":
-            information = projection.logdet(state.sketch, lam) - jnp.log(self.delta)
-            return jnp.asarray(self.scale * (bias + self.noise_std * jnp.sqrt(information)), dtype)
-        ratio = 1 + state.sketch.shrunk / lam
-        inside = (
-            self.size * jnp.log1p(state.count * state.prior_variance / (self.size * lam))
-            - 2 * jnp.log(self.delta)
-            + state.moment.shape[0] * jnp.log(ratio)
+        evidence = widths.DirectionsEvidence(
+            count=state.count,
+            logdet=projection.logdet(state.sketch, self.regularization),
+            prior_variance=state.prior_variance,
+            shrunk=state.sketch.shrunk,
+            size=self.size,
+            inputs=state.moment.shape[0],
         )
-        width = self.noise_std * jnp.sqrt(inside * ratio) + bias * ratio
-        return jnp.asarray(self.scale * width, dtype)
+        width = self.width(evidence, widths.assumptions(self))
+        return jnp.asarray(self.scale * width, state.moment.dtype)
 
     def weights(self, state: SOFULState) -> Array:
         """V^-1 sum_i y_i x_i, [d]; the mean of an arm is its product with the features."""
@@ -148,7 +153,7 @@ class CBRAP:
     norm_bound: ArrayLike = 1.0  # F >= |theta|
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
     size: int = struct.field(pytree_node=False, default=16)  # m
 
     def init(self, domain: Arms, key: PRNGKey) -> FeatureState:

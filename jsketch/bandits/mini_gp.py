@@ -8,7 +8,6 @@ factor C, all at once: (C^2 - 1)/sigma^2(x) times. Switches, and with them the d
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 from flax import struct
@@ -22,7 +21,7 @@ from jsketch.bandits.core.exact_state import ExactState
 from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 ACQUISITIONS = ("ucb", "ei")
 
@@ -32,15 +31,14 @@ ACQUISITIONS = ("ucb", "ei")
 class MiniGP:
     """mini-GP-UCB, or mini-GP-EI, over finite arms: a batch is one arm, repeated; O(A N) a batch."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
-    ratio: ArrayLike = (
-        2.0  # C >= 1, by which the candidate's standard deviation shrinks; 1 is one evaluation a batch
-    )
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    # C >= 1, by which the candidate's standard deviation shrinks; 1 is one evaluation a batch
+    ratio: ArrayLike = 2.0
+    width: widths.Width = widths.gp_ucb_code
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a full batch is flagged `truncated`
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it

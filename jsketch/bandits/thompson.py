@@ -25,7 +25,7 @@ from jsketch.linalg import chunked, matmul
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, is_traced
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
 SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
@@ -88,13 +88,13 @@ class TS:
     EXACT_ARMS arms use SketchedTS.
     """
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 0.1  # factor on the width; 1 is the theory's, which hardly converges
-    width: widths.Width = struct.field(pytree_node=False, default=widths.gp_ucb_code)
+    width: widths.Width = widths.gp_ucb_code
     batch: int = struct.field(pytree_node=False, default=30)  # B
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
@@ -164,14 +164,14 @@ class SketchedTS:
     the dictionary does not see is independent from arm to arm. Every arm has exactly the variance sigma~^2.
     """
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     qbar: ArrayLike = 2.0  # oversampling
     scale: ArrayLike = 0.1  # factor on the width
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bkb_code)
+    width: widths.Width = widths.bkb_code
     batch: int = struct.field(pytree_node=False, default=30)  # B
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 

@@ -85,6 +85,18 @@ def confidence(bandit: Any) -> None:
     positive(regularization=bandit.regularization)
     nonnegative(noise_std=bandit.noise_std, norm_bound=bandit.norm_bound)
     probability(delta=bandit.delta)
+    a_width(bandit.width)
+
+
+def a_width(width: Any) -> None:
+    """Raises ValueError for what is no callable pytree, a plain function among them, and for numbers that make no width."""
+    if not callable(width) or jax.tree_util.all_leaves([width]):
+        raise ValueError(
+            "width must be a width, such as widths.bbkb_paper or widths.Bayesian(2.0); a function of (evidence, confidence)"
+            f" is wrapped: widths.Formula(function). {width!r} was given."
+        )
+    if hasattr(width, "check"):
+        width.check()
 
 
 def choice(choices: tuple[str, ...], **values: Any) -> None:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import blas, solve_triangular
 
-from jsketch.bandits.core.widths import Confidence, Evidence
+from jsketch.bandits.core.widths import Evidence, assumptions
 from jsketch.types import Arms
 
 POOL = 1_024  # arms at which the posterior is read: those pulled, the best of the last pool, and random ones
@@ -114,9 +114,7 @@ class _Pilot:
             return 0.0
         # GP-BUCB takes the ratio out of its width
         product = self.rule in ("product", "sum")
-        regularization, noise_std, norm_bound, delta = (float(getattr(self.bandit, n)) for n in names)
-        ratio = 1.0 if product else self.ratio
-        assumed = Confidence(regularization, noise_std, norm_bound, delta, ratio)
+        assumed = jax.tree.map(float, assumptions(self.bandit, 1.0 if product else self.ratio))
         variance_sum = self.counts @ self.variance
         information, information_sketched = self.information
         known = dict(

@@ -118,7 +118,9 @@ def _rosenbrock(x: Array) -> Array:
 
 def rosenbrock(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
     """Rosenbrock's valley on [-5,10]^d, d >= 2."""
-    checks.capacity(d_minus_one=d - 1)
+    checks.capacity(d=d)
+    if d < 2:
+        raise ValueError(f"d must be at least 2 for a valley; {d} was given.")
     return _on_cube(_rosenbrock, (-5, 10), d, 1, 0, noise_std)
 
 

@@ -33,7 +33,7 @@ OF_ARMS = jax.jit(dictionaries.of_arms, static_argnums=1)
 
 def batch_of(p, ratio, **options):
     """The picks at a width that does not depend on C, so that C decides on the end only."""
-    bandit, state = p.state(norm_bound=1.0, max_batch=60, ratio=ratio, width=widths.bayesian, **options)
+    bandit, state = p.state(max_batch=60, ratio=ratio, width=widths.Bayesian(1.0), **options)
     query = ASK(bandit, state)
     return np.asarray(query.index)[np.asarray(query.mask)]
 

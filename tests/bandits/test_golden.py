@@ -93,7 +93,7 @@ class Vector:
             **self.common,
             ratio=self.spec["ratio_threshold"],
             rule=rule,
-            width=lambda *_: jnp.asarray(beta),
+            width=widths.Formula(lambda *_: jnp.asarray(beta)),
             **options,
         )
 

@@ -9,7 +9,7 @@ import pytest
 from cases import problem
 
 from jsketch import Arms, Query, kernels, loops, problems
-from jsketch.bandits import GPUCB
+from jsketch.bandits import GPUCB, widths
 from jsketch.bandits.core import features
 from jsketch.bandits.linear_sketches import CBRAP, SOFUL
 from jsketch.linalg import matmul
@@ -23,7 +23,7 @@ HORIZON, LAM, INPUTS = 30, 0.05, 6
 COMMON = dict(regularization=LAM, noise_std=0.1, norm_bound=1.0, delta=0.1)
 FORMS = {
     "soful": SOFUL(**COMMON, size=3),
-    "soful_paper": SOFUL(**COMMON, size=3, width="paper"),
+    "soful_paper": SOFUL(**COMMON, size=3, width=widths.soful_paper),
     "soful_ts": SOFUL(**COMMON, size=3, form="ts"),
     "cbrap": CBRAP(**COMMON, size=3),
 }
@@ -211,6 +211,8 @@ def test_mistakes(bandit):
 def test_choices_of_soful():
     with pytest.raises(ValueError, match="form must be one of"):
         SOFUL(form="ei").init(problem().arms, KEY)
-    with pytest.raises(ValueError, match="width must be one of"):
+    with pytest.raises(ValueError, match="width must be a width"):
         SOFUL(width="tight").init(problem().arms, KEY)
+    with pytest.raises(ValueError, match="width reads what SOFUL does not know .*'variance_sum'"):
+        SOFUL(width=widths.bkb_code).init(problem().arms, KEY)
     assert posteriors.prior(jnp.ones((2, 3))).variance.tolist() == [3.0, 3.0]

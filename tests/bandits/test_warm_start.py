@@ -67,6 +67,24 @@ def test_a_sampled_dictionary_serves_a_warm_start(method):
     assert (state.variance / exact).max() < 3 and (exact / state.variance).max() < 3
 
 
+@pytest.mark.parametrize("method", ["bless", "leverage"])
+def test_the_first_arm_and_the_dictionary_have_keys_of_their_own(method, monkeypatch):
+    used = []
+
+    def recording(draw, position):
+        def recorded(*arguments, **named):
+            used.append(jax.random.key_data(arguments[position]).tolist())
+            return draw(*arguments, **named)
+
+        return recorded
+
+    monkeypatch.setattr(jax.random, "randint", recording(jax.random.randint, 0))
+    monkeypatch.setattr(jax.random, "uniform", recording(jax.random.uniform, 0))
+    monkeypatch.setattr(bless, "bless", recording(bless.bless, 4))
+    start(Arms(jnp.asarray(SQUARE[:10])), dictionary=method)
+    assert len(used) == 2 and used[0] != used[1]
+
+
 def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
     """THEORY 3.5: log(1 + max variance) <= logdet / n along the way; batches of at least P (C - 1)/3 after it."""
     x = SQUARE[:200]
@@ -122,7 +140,7 @@ def test_an_initial_design_is_the_first_batch():
         (lambda d: jax.jit(lambda key: start(d, key=key, dictionary="bless"))(KEY), "sampled on the host"),
         (lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.01, most=5), "raise `most`"),
         (lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.0), "max_variance must be"),
-        (lambda d: initial.batch_of_at_least(0, 2.0), "P must be an integer of at least 1"),
+        (lambda d: initial.batch_of_at_least(0, 2.0), "evaluations must be an integer of at least 1; 0"),
         (lambda d: bless.bless(kernels.Gaussian(0.1), SQUARE[:0], [], 0.1, KEY), "at least one point"),
     ],
 )

@@ -205,12 +205,12 @@ def step(t=2, horizon=4):
 
 
 def test_schedules():
-    assert float(radius.Printed(2.0).squared_radius(step())) == pytest.approx(10**3 * 2**4 * 2 / 4)
-    oful = radius.OFUL(norm_bound=0.5, noise_std=0.2, delta=0.1).squared_radius(step())
+    assert float(radius.Printed(2.0)(step())) == pytest.approx(10**3 * 2**4 * 2 / 4)
+    oful = radius.OFUL(norm_bound=0.5, noise_std=0.2, delta=0.1)(step())
     assert float(oful) == pytest.approx((2 * 0.5 + 0.1 * np.sqrt(3 + 2 * np.log(10))) ** 2)
-    assert float(radius.Own(lambda t: 0.5 * t.astype(jnp.float64)).squared_radius(step())) == 1.0
+    assert float(radius.Own(lambda t: 0.5 * t.astype(jnp.float64))(step())) == 1.0
     table = radius.Table(np.array([1.0, 2.0, 7.0]))
-    assert [float(table.squared_radius(step(t))) for t in (1, 2, 3, 4)] == [1, 2, 7, 7]
+    assert [float(table(step(t))) for t in (1, 2, 3, 4)] == [1, 2, 7, 7]
     assert radius.printed_regularization(25) == pytest.approx(51.8, abs=0.05)
     assert radius.printed_regularization(64) == pytest.approx(138.4, abs=0.05)
     assert radius.printed_regularization(1) == 1
@@ -535,6 +535,10 @@ def test_float32_stays_finite():
         (dict(schedule=radius.OFUL(delta=1.0)), "delta is a probability"),
         (dict(schedule=radius.Table(np.zeros((2, 2)))), "a schedule's values must be a vector"),
         (dict(schedule=radius.Own(lambda t: jnp.ones(3))), "must return one number beta_t"),
+        (
+            dict(schedule=radius.Own(lambda t: -1.0)),
+            "function must return a finite beta_t .* for t = 1 it returned -1.0",
+        ),
         (dict(schedule=radius.Printed(0.0)), "range_bound must be a finite number above 0"),
         (dict(oracle=oracle.Gradient(rule="lbfgs")), "rule must be one of"),
         (dict(oracle=oracle.LevenbergMarquardt(restarts=0)), "restarts must be an integer of at least 1"),

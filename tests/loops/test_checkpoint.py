@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jsketch import kernels, loops
-from jsketch.bandits import GPUCB
+from jsketch.bandits import GPUCB, widths
 from jsketch.loops.saving import saved
 
 KEY = jax.random.key(3)
@@ -124,8 +124,8 @@ def test_another_run_is_refused(tmp_path):
         (dict(bandit=GPUCB(kernels.Matern(0.5), 0.01, 0.1)), "bandit.kernel was Gaussian, is Matern"),
         (dict(problem=problem.replace(noise_std=0.3)), "problem.noise_std was"),
         (
-            dict(bandit=bandit.replace(width=lambda evidence, assumed: 2.0)),
-            "bandit.width was jsketch.bandits.core.w",
+            dict(bandit=bandit.replace(width=widths.Formula(lambda evidence, assumed: 2.0))),
+            "bandit.width.function was jsketch.bandits.core.widths._gp_ucb_code",
         ),
         (dict(key=jax.random.key(4)), "key was .0, 3., is .0, 4."),
         (dict(horizon=50), "horizon was 40, is 50"),

@@ -157,7 +157,7 @@ TWO = {
 @pytest.mark.parametrize("name", TWO)
 @pytest.mark.parametrize("within", ["kernel", "width"])
 def test_two_different_things_have_different_words(name, within):
-    """As a kernel and as a static field, after a file; and the words of one thing are the same each time."""
+    """As a kernel and as a width, after a file; and the words of one thing are the same each time."""
     one, other = (describe(BBKB(**(dict(kernel=0.0) | {within: value}))) for value in TWO[name])
     assert differences(json.loads(json.dumps(one)), other)
     assert not differences(

@@ -123,9 +123,9 @@ def test_bytes_are_those_of_the_compiled_run(name):
     if plan.capacities:
         bandit = bandit.replace(capacity=plan.capacities[-1])
     keys = jax.random.split(KEY, seeds)
-    begin = jax.eval_shape(lambda: advance._start_seeds(bandit, arms, keys, horizon))
+    begin = jax.eval_shape(lambda: advance._starts(bandit, arms, keys, horizon, "seeds"))
     assert plan.bytes >= space.size(begin)
-    program = advance._segment_seeds.lower(bandit, arms, keys, begin, jnp.asarray(0), horizon)
+    program = advance._segments.lower(bandit, arms, keys, begin, jnp.asarray(0), horizon, "seeds")
     used = program.compile().memory_analysis()
     true = (
         used.argument_size_in_bytes

@@ -96,7 +96,7 @@ def test_noise_has_its_standard_deviation(name):
 def test_bad_input():
     for make, words in [
         (lambda: boxes.ackley(0), "d must be an integer of at least 1"),
-        (lambda: boxes.rosenbrock(1), "d_minus_one must be"),
+        (lambda: boxes.rosenbrock(1), "d must be at least 2 for a valley; 1 was given"),
         (lambda: boxes.levy(2.5), "d must be an integer"),
         (lambda: boxes.branin(noise_std=-1.0), "noise_std must be a finite number, at least 0"),
         (lambda: boxes.rastrigin(noise_std=float("nan")), "noise_std must be a finite number, at least 0"),

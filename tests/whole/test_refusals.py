@@ -332,6 +332,7 @@ def test_sizes_that_no_memory_holds():
         (lambda: GPBandit().init(box, KEY, large), "need about"),
         (lambda: UniformBox().init(Box(jnp.zeros(99), jnp.ones(99)), KEY, large), "horizon = 1,000,000,000"),
         (lambda: partition.whole(box, 2.5), "cells must be an integer"),
+        (lambda: partition.whole(box, 2), "cells must be at least 3: .* 2 was given"),
     ]:
         with pytest.raises(ValueError, match=words):
             action()

@@ -12,7 +12,7 @@ crossed C, and only for the arms where it may have: exact, and a handful of eval
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -24,6 +24,7 @@ from jsketch.bandits.core.sketched import SketchState
 from jsketch.bandits.core.working_set import Batch
 from jsketch.linalg import compact, matmul, put, running_count
 from jsketch.posterior import ridge
+from jsketch.types import Kernel
 
 LOCAL_ROWS = 512  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
@@ -34,7 +35,7 @@ class Rule(NamedTuple):
 
     ratio: ArrayLike  # C
     local: bool  # Lemma 3 after Lemma 1
-    strict: bool  # look at the local bound at once when the global one exceeds C, not one pick later as the authors' code
+    strict: bool  # check the local bound at once when the global one exceeds C, not one pick later as the authors' code
     guaranteed: bool  # the larger of the two local statistics (THEORY 5.4) instead of the authors' one
     lazy: bool
 
@@ -49,7 +50,7 @@ class _Top(NamedTuple):
     e: Array
 
 
-def _whitened(state: SketchState, kernel: Any, arm: Array) -> Array:
+def _whitened(state: SketchState, kernel: Kernel, arm: Array) -> Array:
     return matmul(kernel.gram(state.domain.features[arm][None], state.nystrom.points), state.whitened_root)[0]
 
 
@@ -57,7 +58,9 @@ def _score(state: SketchState, arm: Array, e: Array, width: Array, regularizatio
     return state.mean[arm] + width * jnp.sqrt(state.residual[arm] / regularization + e)
 
 
-def _lazy_top(state: SketchState, kernel: Any, batch: Batch, width: Array, regularization: ArrayLike) -> _Top:
+def _lazy_top(
+    state: SketchState, kernel: Kernel, batch: Batch, width: Array, regularization: ArrayLike
+) -> _Top:
     """Refreshes the arm with the largest stored score until it stays the largest."""
 
     def look(top: _Top) -> _Top:
@@ -80,7 +83,7 @@ def _swept_top(features: Array, batch: Batch) -> _Top:
 
 
 def _local_bounds(
-    state: SketchState, kernel: Any, regularization: ArrayLike, rule: Rule, batch: Batch
+    state: SketchState, kernel: Kernel, regularization: ArrayLike, rule: Rule, batch: Batch
 ) -> Array:
     """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma 3)."""
     arms = state.domain.features
@@ -122,7 +125,7 @@ def _local_bounds(
 
 def fill(
     state: SketchState,
-    kernel: Any,
+    kernel: Kernel,
     regularization: ArrayLike,
     width: Array,
     rule: Rule,

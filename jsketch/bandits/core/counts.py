@@ -33,7 +33,7 @@ class Feedback(NamedTuple):
 
 
 def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(pull_counts [A], reward_sums [A]) of past evaluations: arm numbers [n] and their rewards [n], NaN for a failure.
+    """(pull_counts [A], reward_sums [A]) of observed evaluations: arm numbers [n] and their rewards [n], NaN for a failure.
 
     Raises ValueError for arms outside the set, rewards of another length or infinite ones.
     """

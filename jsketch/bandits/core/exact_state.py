@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.bandits.core import counts, widths
@@ -16,7 +17,7 @@ from jsketch.bandits.core.widths import Evidence
 from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, State
 
 
 @struct.dataclass
@@ -34,7 +35,27 @@ class ExactState:
         return self.posterior.basis.shape[0]
 
 
-def start(bandit: Any, domain: Arms, key: PRNGKey) -> ExactState:
+class OnExact(Protocol):
+    """What is read of an algorithm on the exact posterior."""
+
+    kernel: Kernel
+    regularization: ArrayLike
+    capacity: int
+
+
+class HasExact(State, Protocol):
+    """A state with the fields of `ExactState`."""
+
+    first_arm: Array
+    posterior: Exact
+    count: Array
+    prior_variance: Array
+
+
+SomeExact = TypeVar("SomeExact", bound=HasExact)
+
+
+def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
     """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on static mistakes."""
     checks.positive(regularization=bandit.regularization)
     checks.capacity(capacity=bandit.capacity)
@@ -51,9 +72,10 @@ def start(bandit: Any, domain: Arms, key: PRNGKey) -> ExactState:
     )
 
 
-def learn(bandit: Any, state: Any, query: Query, y: Array, width: Array, key: PRNGKey) -> tuple[Any, Info]:
-    """The exact posterior after the rewards y [B] of a query; on overflow nothing is applied. For any batch size, and any
-    state with the fields of `ExactState`."""
+def learn(
+    bandit: OnExact, state: SomeExact, query: Query, y: Array, width: Array, key: PRNGKey
+) -> tuple[SomeExact, Info]:
+    """The exact posterior after the rewards y [B] of a query, of any size; on overflow nothing is applied."""
     query, y = queries.feedback(state.domain, query, y)
     observed = counts.usable(query, y)
     arms = state.domain.features
@@ -83,8 +105,8 @@ def learn(bandit: Any, state: Any, query: Query, y: Array, width: Array, key: PR
     return after(state, posterior, count, applied, key), info
 
 
-def after(state: Any, posterior: Exact, observed: Array, applied: Array, key: PRNGKey) -> Any:
-    """The state with a posterior that `observed` [] more rewards entered; `applied` []: a query was told, and it fit."""
+def after(state: SomeExact, posterior: Exact, observed: Array, applied: Array, key: PRNGKey) -> SomeExact:
+    """The state with a posterior that `observed` [] more rewards entered; `applied` []: there was a query, and it fit."""
     count = state.count + observed.astype(state.count.dtype)
     first_arm = counts.next_first_arm(state.first_arm, applied & (count == 0), state.domain.count, key)
     return replace(state, posterior=posterior, count=count, first_arm=first_arm)
@@ -93,7 +115,7 @@ def after(state: Any, posterior: Exact, observed: Array, applied: Array, key: PR
 def describe(
     query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
 ) -> Info:
-    """The info of a round told to an exact posterior."""
+    """The info of a round that an exact posterior observed."""
     return Info(
         batch_size=query.size.astype(jnp.int32),
         observed=observed,
@@ -106,6 +128,6 @@ def describe(
     )
 
 
-def evidence(state: Any) -> Evidence:
-    """What widths read, for any state with the fields of `ExactState`."""
+def evidence(state: HasExact) -> Evidence:
+    """What widths read."""
     return widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)

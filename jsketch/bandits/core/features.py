@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
+from jax.typing import ArrayLike
 
 from jsketch.bandits.core import counts, widths
 from jsketch.checks import queries
 from jsketch.posterior import features as posteriors
 from jsketch.posterior.features import FeaturePosterior
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query, State
 
 
 @struct.dataclass
@@ -29,7 +30,24 @@ class FeatureState:
     prior_variance: Array  # [], max_x |z(x)|^2
 
 
-def start(bandit: Any, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
+class OnFeatures(widths.Assuming, Protocol):
+    """What is read of an algorithm on fixed features."""
+
+    scale: ArrayLike
+    width: widths.Width
+
+
+class HasFirstArm(State, Protocol):
+    """A state before or after the first observation."""
+
+    first_arm: Array
+    count: Array
+
+
+Some = TypeVar("Some", bound=HasFirstArm)
+
+
+def start(bandit: OnFeatures, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     """The state before the first round, for arms with features z [A,M]."""
     dtype = domain.features.dtype
     whitened = z / jnp.sqrt(jnp.asarray(bandit.regularization, dtype))
@@ -43,13 +61,13 @@ def start(bandit: Any, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     )
 
 
-def confidence_width(bandit: Any, state: FeatureState) -> Array:
+def confidence_width(bandit: OnFeatures, state: FeatureState) -> Array:
     """The bandit's width, [], with the features taken for the truth: residual 0."""
     evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
     return jnp.asarray(bandit.scale * bandit.width(evidence, widths.assumptions(bandit)), state.count.dtype)
 
 
-def upper_bounds(bandit: Any, state: FeatureState) -> Array:
+def upper_bounds(bandit: OnFeatures, state: FeatureState) -> Array:
     """Upper confidence bounds of all arms, [A]."""
     return state.posterior.mean + confidence_width(bandit, state) * jnp.sqrt(state.posterior.variance)
 
@@ -60,7 +78,7 @@ def best(state: FeatureState, scores: Array) -> Query:
 
 
 def learn(
-    bandit: Any, state: FeatureState, query: Query, y: Array, key: PRNGKey
+    bandit: OnFeatures, state: FeatureState, query: Query, y: Array, key: PRNGKey
 ) -> tuple[FeatureState, Info]:
     """The state after the rewards y [B] of a query, and its info."""
     query, y = queries.feedback(state.domain, query, y)
@@ -75,7 +93,7 @@ def learn(
     return replace(after(state, query, info.observed, key), posterior=posterior), info
 
 
-def after(state: Any, query: Query, observed: Array, key: PRNGKey) -> Any:
+def after(state: Some, query: Query, observed: Array, key: PRNGKey) -> Some:
     """The state with `observed` [] more rewards counted, and another first arm where none ever was."""
     count = state.count + observed.astype(state.count.dtype)
     failed = query.mask.any() & (count == 0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,13 +13,13 @@ from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import in_dtype
-from jsketch.types import Arms
+from jsketch.types import Arms, Kernel
 
 ROWS = 64  # distinct arms to begin with; doubled when they do not suffice
 
 
 def _segment(
-    kernel: Any,
+    kernel: Kernel,
     arms: Array,
     regularization: ArrayLike,
     target: ArrayLike,
@@ -48,7 +46,7 @@ _segment_jit = jax.jit(_segment)
 
 
 def uncertainty_sampling(
-    kernel: Any, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
+    kernel: Kernel, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
 ) -> np.ndarray:
     """Arms [n] to evaluate, always the one of largest variance, until no variance exceeds `max_variance` (BBKB Alg. 3).
 
@@ -85,7 +83,7 @@ def uncertainty_sampling(
 def batch_of_at_least(evaluations: int, ratio: float, *, sketched: bool = True) -> float:
     """The max_variance after which every batch of BBKB at ratio C has at least P = `evaluations` arms: (C - 1)/P, a
     third of it for the sketched posterior (THEORY 3.5). Raises ValueError for P < 1 or C <= 1."""
-    checks.capacity(P=evaluations)
+    checks.capacity(evaluations=evaluations)
     if ratio <= 1:
         raise ValueError(f"ratio must be above 1 for batches of more than one arm; {ratio} was given.")
     return (ratio - 1) / evaluations / (3 if sketched else 1)

@@ -1,6 +1,6 @@
 """What BKB and BBKB share: the sketched posterior over a finite set of arms, and its refresh from counts.
 
-Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and the few arms that a batch looks at get their
+Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and the few arms that a batch checks get their
 features again from the dictionary. Memory O(A d + M^2). The refresh recomputes everything from the history, so no
 rounding survives a batch. Cost O((A + n) m^2 + m^3), n distinct pulled arms.
 """
@@ -8,7 +8,7 @@ rounding survives a batch. Cost O((A + n) m^2 + m^3), n distinct pulled arms.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom as nystroms
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
-from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach, is_traced
 
 # features in one chunk of a sweep: large enough for matrix products, small enough for the cache of a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
@@ -65,7 +65,16 @@ class SketchState:
         return self.rounding > LARGEST_ROUNDING * jnp.max(self.variance)
 
 
-def _pulled_moments(kernel: Any, nystrom: Nystrom, state: SketchState) -> tuple[Array, Array]:
+class Sketching(Protocol):
+    """What is read of an algorithm on a sketched posterior."""
+
+    kernel: Kernel
+    regularization: ArrayLike
+    qbar: ArrayLike
+    capacity: int
+
+
+def _pulled_moments(kernel: Kernel, nystrom: Nystrom, state: SketchState) -> tuple[Array, Array]:
     """sum_i n_i z_i z_i^T [M,M] and sum_i s_i z_i [M], over the distinct pulled arms only."""
     arms, counts = state.domain.features, state.pull_counts
     running = running_count(counts > 0)
@@ -84,7 +93,7 @@ def _pulled_moments(kernel: Any, nystrom: Nystrom, state: SketchState) -> tuple[
 
 
 def _sweep(
-    kernel: Any, nystrom: Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
+    kernel: Kernel, nystrom: Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array, Array]:
     """(mean, variance, residual), [A] each, of all arms, in chunks; and `nystrom.sensitivity` over them, []."""
     probes = nystroms.probes(nystrom)
@@ -109,7 +118,7 @@ def _sweep(
     )
 
 
-def refresh(state: SketchState, kernel: Any, regularization: ArrayLike) -> SketchState:
+def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> SketchState:
     """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg. 1, L17-18)."""
     arms = state.domain.features
     nystrom = nystroms.build(kernel, arms[state.dictionary.index], state.dictionary.mask)
@@ -149,13 +158,13 @@ def check_room(domain: Arms, capacity: int) -> None:
 
 def start(
     domain: Arms,
-    kernel: Any,
+    kernel: Kernel,
     regularization: ArrayLike,
     capacity: int,
     key: PRNGKey,
     history: tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool) of past evaluations,
+    """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool) of observed evaluations,
     whose dictionary is the arms in keep; the widths then start from the upper end of THEORY 2.4."""
     arms = domain.features
     diag = kernel.diag(arms)
@@ -200,7 +209,7 @@ def known_from_here(state: SketchState, regularization: ArrayLike) -> SketchStat
 
 
 def apply_feedback(
-    state: SketchState, feedback: Feedback, query: Query, width: Array, key: PRNGKey, bandit: Any
+    state: SketchState, feedback: Feedback, query: Query, width: Array, key: PRNGKey, bandit: Sketching
 ) -> tuple[SketchState, Info]:
     """Resparsifies with the variances at the start of the batch, then refreshes: (state, info).
 

@@ -10,26 +10,35 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks
+from jsketch.bandits.core.sketched import Sketching
 from jsketch.checks import queries
 from jsketch.sketch import bless
 from jsketch.types import Arms, PRNGKey, is_traced
 
+# Folded into the key of `init`, with which the first arm is drawn: no number that a draw splits off by itself (0, 1, ...).
+DICTIONARY = 0xD1C7
+
 
 def checked(
-    bandit: Any, domain: Arms, key: PRNGKey, pull_counts: Any, reward_sums: Any, dictionary: Any
+    bandit: Sketching, domain: Arms, key: PRNGKey, pull_counts: Any, reward_sums: Any, dictionary: Any
 ) -> tuple[Array, Array, Array] | None:
-    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes."""
+    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes.
+
+    `key` is the one of `init`; a dictionary is sampled with a key of its own.
+    """
     if pull_counts is None:
         if reward_sums is not None or dictionary is not None:
             raise ValueError(
-                "reward_sums and dictionary describe past evaluations: give pull_counts with them."
+                "reward_sums and dictionary describe observed evaluations: give pull_counts with them."
             )
         return None
     queries.past(domain, pull_counts, reward_sums)
     dtype = domain.features.dtype
     counts, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
     if isinstance(dictionary, str):
-        dictionary = _sampled_dictionary(bandit, domain, key, counts, dictionary)
+        dictionary = _sampled_dictionary(
+            bandit, domain, jax.random.fold_in(key, DICTIONARY), counts, dictionary
+        )
     if dictionary is None:
         keep = counts > 0
     else:
@@ -45,8 +54,10 @@ def checked(
     return counts, sums, keep
 
 
-def _sampled_dictionary(bandit: Any, domain: Arms, key: PRNGKey, counts: Array, method: str) -> np.ndarray:
-    """Arms of a dictionary of the past evaluations, by BLESS or by exact leverage scores; on the host."""
+def _sampled_dictionary(
+    bandit: Sketching, domain: Arms, key: PRNGKey, counts: Array, method: str
+) -> np.ndarray:
+    """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores; on the host."""
     checks.choice(("bless", "leverage"), dictionary=method)
     if is_traced(domain, counts, bandit, key):
         raise ValueError(
@@ -56,9 +67,9 @@ def _sampled_dictionary(bandit: Any, domain: Arms, key: PRNGKey, counts: Array, 
     if len(pulled) == 0:
         return pulled
     points, n = np.asarray(domain.features)[pulled], np.asarray(counts)[pulled]
-    lam = float(bandit.regularization)
+    lam = float(np.asarray(bandit.regularization))
     if method == "bless":
         return pulled[bless.bless(bandit.kernel, points, n, lam, key).rows]
     scores = bless.exact_leverage_scores(bandit.kernel, points, n, lam)
     uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
-    return pulled[uniform < np.minimum(1, float(bandit.qbar) * scores)]
+    return pulled[uniform < np.minimum(1, float(np.asarray(bandit.qbar)) * scores)]

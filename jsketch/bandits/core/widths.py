@@ -1,7 +1,13 @@
 """Confidence widths: how many posterior standard deviations an upper confidence bound adds to the mean.
 
-A width is a function of the `Evidence` (what the data so far say) and of the `Confidence` (what the user assumed), and an
-algorithm is given one. The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the
+A width is a callable pytree, width(evidence, confidence) -> []: it reads the `Evidence` (what the data so far say) and the
+`Confidence` (what the user assumed). An algorithm is given one:
+
+    BBKB(kernel, width=widths.bbkb_paper)                   a formula of this file
+    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width with numbers of its own: leaves, as all numbers are
+    BBKB(kernel, width=widths.Formula(function))            your own function of (evidence, confidence)
+
+The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the
 papers' figures can be reproduced; they are NOT covered by the theorems (THEORY 4.6). `certified` holds
 for any dictionary on the noise event alone.
 """
@@ -9,11 +15,14 @@ for any dictionary on the noise event alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks
 
 ALPHA = 3.0  # (1 + eps)/(1 - eps) at the accuracy eps = 1/2 of the papers
 BIAS = 1 + 2**0.5  # 1 + 1/sqrt(1 - eps)
@@ -61,17 +70,40 @@ def of_exact(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
 
 
 @struct.dataclass
+class DirectionsEvidence:
+    """What `soful_paper` reads, from frequent directions of the observed arms; `gp_ucb_code` reads it too."""
+
+    count: Array  # [] t, observations so far
+    logdet: Array  # [] logdet(V/lam), V = lam I + S^T S
+    prior_variance: Array  # [] max_x |x|^2
+    shrunk: Array  # [] >= the largest eigenvalue of what the sketch lost
+    size: int = struct.field(pytree_node=False)  # m directions
+    inputs: int = struct.field(pytree_node=False)  # d
+
+
+@struct.dataclass
 class Confidence:
     """What the user assumes: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise, failure probability delta."""
 
-    regularization: Any  # a number or Array [], like the others
+    # [], as the others: an array or a number of Python
+    regularization: Any
     noise_std: Any
     norm_bound: Any
     delta: Any
-    ratio: Any = 1.0  # C, by which a variance may shrink within a batch; 1 for sequential algorithms
+    # C, by which a variance may shrink within a batch; 1 for sequential algorithms
+    ratio: Any = 1.0
 
 
-def assumptions(bandit: Any, ratio: Any = 1.0) -> Confidence:
+class Assuming(Protocol):
+    """An algorithm whose user assumes what a `Confidence` says."""
+
+    regularization: ArrayLike
+    noise_std: ArrayLike
+    norm_bound: ArrayLike
+    delta: ArrayLike
+
+
+def assumptions(bandit: Assuming, ratio: ArrayLike = 1.0) -> Confidence:
     """What the user of a bandit assumed; `ratio` is the C of an algorithm whose variances shrink within a batch."""
     return Confidence(
         regularization=bandit.regularization,
@@ -82,7 +114,35 @@ def assumptions(bandit: Any, ratio: Any = 1.0) -> Confidence:
     )
 
 
-Width = Callable[[Evidence, Confidence], Array]
+class Width(Protocol):
+    """A width: a pytree, so that its numbers are leaves, called with what an algorithm knows and what its user assumed."""
+
+    def __call__(self, evidence: Any, confidence: Confidence) -> Array: ...
+
+
+@struct.dataclass
+class Formula:
+    """A width without numbers of its own: function(evidence, confidence) -> []."""
+
+    function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
+
+    def __call__(self, evidence: Any, confidence: Confidence) -> Array:
+        return self.function(evidence, confidence)
+
+
+@struct.dataclass
+class Bayesian:
+    """sqrt(lam) `deviations`: so many standard deviations of the Bayesian posterior, as practitioners choose; no theorem
+    covers it. With 1, a Thompson sample is a draw from that posterior."""
+
+    deviations: ArrayLike = 2.0
+
+    def check(self) -> None:
+        """Raises ValueError for a number of deviations that is none."""
+        checks.nonnegative(deviations=self.deviations)
+
+    def __call__(self, evidence: Any, confidence: Confidence) -> Array:
+        return jnp.sqrt(jnp.asarray(confidence.regularization, evidence.count.dtype)) * self.deviations
 
 
 def _bias(c: Confidence) -> Array:
@@ -97,41 +157,41 @@ def _root(x: Array) -> Array:
     return jnp.sqrt(jnp.maximum(x, 0))
 
 
-def gp_ucb_code(e: Evidence, c: Confidence) -> Array:
+def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I): the style of the experiments."""
     return _bias(c) + c.noise_std * _root(e.logdet + _log_inverse_delta(c))
 
 
-def gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
+def _gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(L + 2 log 1/delta): the self-normalized bound with its square root kept."""
     return _bias(c) + c.noise_std * _root(e.logdet + 2 * _log_inverse_delta(c))
 
 
-def gp_ucb_paper(e: Evidence, c: Confidence) -> Array:
+def _gp_ucb_paper(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(2 (L + log 1/delta)) (BKB eq. 7)."""
     return _bias(c) + c.noise_std * _root(2 * (e.logdet + _log_inverse_delta(c)))
 
 
-def bkb_code(e: Evidence, c: Confidence) -> Array:
+def _bkb_code(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta): the authors' code."""
     return _bias(c) + c.noise_std * _root(
         jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum + _log_inverse_delta(c)
     )
 
 
-def bkb_paper(e: Evidence, c: Confidence) -> Array:
+def _bkb_paper(e: Evidence, c: Confidence) -> Array:
     """BKB Thm 4.1, with log(kappa^2 t) clamped at 0 where the printed formula turns negative (THEORY 4.2)."""
     log_t = jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0)
     return 2 * c.noise_std * _root(ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)) + BIAS * _bias(c)
 
 
-def bkb_corrected(e: Evidence, c: Confidence) -> Array:
+def _bkb_corrected(e: Evidence, c: Confidence) -> Array:
     """BKB Thm 4.1 with the factor its proof needs, 1 + log(1 + kappa^2 t/lam), for log(kappa^2 t) (THEORY 4.2)."""
     log_t = 1 + jnp.log1p(e.prior_variance * e.count / c.regularization)
     return 2 * c.noise_std * _root(ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)) + BIAS * _bias(c)
 
 
-def bbkb_code(e: Evidence, c: Confidence) -> Array:
+def _bbkb_code(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(C L + log 1/delta), L = sum log(1 + sigma~^2_fb): the authors' code."""
     return _bias(c) + c.noise_std * _root(c.ratio * e.information + _log_inverse_delta(c))
 
@@ -140,17 +200,17 @@ def _bbkb_beta(e: Evidence, c: Confidence) -> Array:
     return 2 * c.noise_std * _root(e.information_sketched + _log_inverse_delta(c)) + BIAS * _bias(c)
 
 
-def bbkb_paper(e: Evidence, c: Confidence) -> Array:
+def _bbkb_paper(e: Evidence, c: Confidence) -> Array:
     """alpha~ = C beta~ of BBKB Thm 2."""
     return c.ratio * _bbkb_beta(e, c)
 
 
-def bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
+def _bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) beta~: as valid as BBKB Thm 2, because the ratio bounded by C is one of variances (THEORY 4.3)."""
     return jnp.sqrt(c.ratio) * _bbkb_beta(e, c)
 
 
-def certified(e: Evidence, c: Confidence) -> Array:
+def _certified(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], Lhat = logdet(V/lam) + rho/lam.
 
     Needs no accuracy of the dictionary, only the noise event (THEORY 2.4, 4.4). sqrt(C) pays for the variances
@@ -161,6 +221,26 @@ def certified(e: Evidence, c: Confidence) -> Array:
     return jnp.sqrt(c.ratio) * (bias + c.noise_std * _root(upper_logdet + 2 * _log_inverse_delta(c)))
 
 
-def bayesian(evidence: Evidence, c: Confidence) -> Array:
-    """`norm_bound` standard deviations of the Bayesian posterior, as practitioners choose (2 is common); in no theorem."""
-    return _bias(c)
+def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
+    """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which pays for what the sketch lost."""
+    ratio = 1 + e.shrunk / c.regularization
+    inside = (
+        e.size * jnp.log1p(e.count * e.prior_variance / (e.size * c.regularization))
+        + 2 * _log_inverse_delta(c)
+        + e.inputs * jnp.log(ratio)
+    )
+    return c.noise_std * jnp.sqrt(inside * ratio) + _bias(c) * ratio
+
+
+# the functions have names of their own, by which pickle and checkpoints find them
+gp_ucb_code = Formula(_gp_ucb_code)
+gp_ucb_tight = Formula(_gp_ucb_tight)
+gp_ucb_paper = Formula(_gp_ucb_paper)
+bkb_code = Formula(_bkb_code)
+bkb_paper = Formula(_bkb_paper)
+bkb_corrected = Formula(_bkb_corrected)
+bbkb_code = Formula(_bbkb_code)
+bbkb_paper = Formula(_bbkb_paper)
+bbkb_sqrt = Formula(_bbkb_sqrt)
+certified = Formula(_certified)
+soful_paper = Formula(_soful_paper)

@@ -9,15 +9,16 @@ V = F |k(c,.) - k(x,.)|, x a corner; the cell with the largest index mean + widt
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from jsketch import checks
+from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
 from jsketch.linalg import put
-from jsketch.types import Box
+from jsketch.types import Box, Kernel
 
 
 @struct.dataclass
@@ -27,9 +28,8 @@ class Partition:
     centre: Array  # [L, d]
     half: Array  # [L, d], half sides
     used: Array  # [] int32; slots beyond are no cells
-    full: (
-        Array  # [] bool, a split was due and there was no room: later points are coarser than they should be
-    )
+    # [] bool, a split was due and there was no room: later points are coarser than they should be
+    full: Array
 
 
 def whole(box: Box, cells: int) -> Partition:
@@ -37,7 +37,7 @@ def whole(box: Box, cells: int) -> Partition:
     checks.box(box, jnp.size(box.lower))
     checks.capacity(cells=cells)
     if cells < 3:
-        raise ValueError(f"a split needs three cells; there is room for {cells}.")
+        raise ValueError(f"cells must be at least 3: a split makes three of one; {cells} was given.")
     checks.room(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)
     rows = jnp.ones((cells, 1), box.lower.dtype)
     return Partition(
@@ -48,7 +48,7 @@ def whole(box: Box, cells: int) -> Partition:
     )
 
 
-def variation(kernel: Any, norm_bound: Any, centre: Array, half: Array) -> Array:
+def variation(kernel: Kernel, norm_bound: ArrayLike, centre: Array, half: Array) -> Array:
     """V [n]: how much |f| <= norm_bound may change between centre [n,d] and corner of a cell. The corner is the farthest
     point for kernels that fall with every |x_i - y_i|."""
 
@@ -60,7 +60,7 @@ def variation(kernel: Any, norm_bound: Any, centre: Array, half: Array) -> Array
     return norm_bound * lax.map(lambda cell: one(*cell), (centre, half))
 
 
-def search(bandit: Any, state: Any, partition: Partition) -> tuple[Array, Partition]:
+def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[Array, Partition]:
     """(point [d] to pull, refined partition) for a `PointBBKB` and its state."""
     width = bandit.confidence_width(state)
     slots = jnp.arange(partition.centre.shape[0], dtype=jnp.int32)

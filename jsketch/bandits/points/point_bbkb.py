@@ -25,16 +25,16 @@ from jsketch.linalg import matmul, put
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype
 from jsketch.search.over_box import maximise_over_box
-from jsketch.types import Arms, Box, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Box, Info, Kernel, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
 class PointState:
-    """BKB's state over the points of the history, and the batch under way."""
+    """BKB's state over the points of the history, and the unfinished batch."""
 
     sketch: SketchState  # its domain is the history [H, d]
-    used: Array  # [] int32, slots of the history in use, the batch under way included
-    begun: Array  # [] int32, slot of the first pick of the batch under way
+    used: Array  # [] int32, slots of the history in use, the unfinished batch included
+    begun: Array  # [] int32, slot of the first pick of the unfinished batch
     precision: Array  # [M, M] of the hallucinated pulls
     bound: Array  # [], 1 + sum of variances over the batch (BBKB Lemma 1)
 
@@ -44,7 +44,7 @@ class PointState:
 
     @property
     def batch_size(self) -> Array:
-        """Picks of the batch under way, []."""
+        """Picks of the unfinished batch, []."""
         return self.used - self.begun
 
 
@@ -53,18 +53,17 @@ class PointState:
 class PointBBKB:
     """BBKB over points. `choose` or `maximise` a point, `pull` it, and `tell` the rewards once `ends` says so."""
 
-    kernel: Any
+    kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     qbar: ArrayLike = 2.0  # oversampling
     ratio: ArrayLike = 2.0  # C >= 1; 1 is BKB, one evaluation a batch
-    width: widths.Width = struct.field(pytree_node=False, default=widths.bbkb_code)
+    width: widths.Width = widths.bbkb_code
     max_batch: int = struct.field(pytree_node=False, default=64)  # B
-    max_history: int = struct.field(
-        pytree_node=False, default=1024
-    )  # H, evaluations in all; `extend` grows it
+    # H, evaluations in all; `extend` grows it
+    max_history: int = struct.field(pytree_node=False, default=1024)
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `grow` grows it
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> PointState:
@@ -93,13 +92,13 @@ class PointBBKB:
         return self.width(state.sketch.evidence, widths.assumptions(self, self.ratio))
 
     def posterior(self, state: PointState, x: Array) -> tuple[Array, Array]:
-        """(mean [n], variance [n] in leverage units, the batch under way hallucinated) at points x [n,d]."""
+        """(mean [n], variance [n] in leverage units, the unfinished batch hallucinated) at points x [n,d]."""
         mean, residual, u = self._read(state, x)
         embedded = jnp.maximum((matmul(u, state.precision) * u).sum(1), 0)
         return mean, residual / self.regularization + embedded
 
     def _read(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
-        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], with the feedback told so far."""
+        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], with the feedback observed so far."""
         k = self.kernel.gram(x, state.sketch.nystrom.points)
         z, u = matmul(k, state.sketch.nystrom.root), matmul(k, state.sketch.whitened_root)
         residual = jnp.maximum(self.kernel.diag(x) - jnp.square(z).sum(1), 0)
@@ -127,12 +126,13 @@ class PointBBKB:
         """The point [d] of the box with the largest upper confidence bound found by gradient ascent from many starts; a
         uniform one while nothing is known. Raises ValueError for another number of inputs than the history's."""
         checks.box(box, state.sketch.domain.features.shape[1])
+        # of the two draws with this key one is used
         best, _ = maximise_over_box(lambda x: self.scores(state, x), key, box)
         uniform = jax.random.uniform(key, box.lower.shape, best.dtype, box.lower, box.upper)
         return jnp.where(state.used == 0, uniform, best)
 
     def pull(self, state: PointState, x: Array) -> PointState:
-        """The state with the point x [d] picked: it joins the batch, and lowers variances until its reward is told.
+        """The state with the point x [d] picked: it joins the batch, and lowers variances until its reward is observed.
 
         Raises ValueError when batch or history are full (traced, such a pick is dropped: check `ends` and `full`), and for a
         point of another number of inputs or that is not finite.
@@ -170,7 +170,7 @@ class PointBBKB:
         return jax.tree.map(lambda old, new: jnp.where(full, old, new), state, picked)
 
     def ends(self, state: PointState) -> Array:
-        """True when the batch has to be told before another pick, [] (BBKB Lemma 1, or its capacity B)."""
+        """True when the batch has to be observed before another pick, [] (BBKB Lemma 1, or its capacity B)."""
         return (state.bound > self.ratio) | (state.batch_size >= self.max_batch)
 
     def full(self, state: PointState) -> Array:

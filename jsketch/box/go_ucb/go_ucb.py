@@ -147,7 +147,7 @@ class GOUCB:
             logdet=sigma.logdet,
             scale=state.scaling.deviation,
         )
-        return Ball(sigma, state.centre, self.schedule.squared_radius(step))
+        return Ball(sigma, state.centre, self.schedule(step))
 
     def _regularization(self, state: GOState) -> ArrayLike:
         if self.regularization is not None:

@@ -1,6 +1,7 @@
 """Squared radii beta_t of GO-UCB's confidence ball, and the regularization that goes with the printed one.
 
-A schedule has squared_radius(step) -> []. Steps t = 1..T count evaluations of phase II.
+A schedule is a callable pytree, schedule(step) -> [], as a width of a bandit is. Steps t = 1..T count evaluations of
+phase II.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
+from jsketch.types import is_traced
 
 
 class Step(NamedTuple):
-    """What a schedule may look at."""
+    """What a schedule may read."""
 
     t: Array  # [] int32, from 1
     horizon: int  # T
@@ -41,7 +43,7 @@ class OFUL:
         checks.nonnegative(norm_bound=self.norm_bound, noise_std=self.noise_std)
         checks.probability(delta=self.delta)
 
-    def squared_radius(self, step: Step) -> Array:
+    def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
         noise = jnp.asarray(self.noise_std, dtype) / step.scale
         confidence = jnp.sqrt(step.logdet + 2 * jnp.log(1 / jnp.asarray(self.delta, dtype)))
@@ -58,7 +60,7 @@ class Printed:
     def check(self) -> None:
         checks.positive(range_bound=self.range_bound)
 
-    def squared_radius(self, step: Step) -> Array:
+    def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
         size = jnp.asarray(float(step.parameters) ** 3 / step.horizon, dtype)
         return size * jnp.asarray(self.range_bound, dtype) ** 4 * step.t.astype(dtype)
@@ -76,9 +78,12 @@ class Own:
             raise ValueError(
                 f"the schedule's function must return one number beta_t for a step t; its shape is {value.shape}."
             )
-        checks.nonnegative(beta_1=value)
+        if not is_traced(value) and not 0 <= float(value) < math.inf:
+            raise ValueError(
+                f"the schedule's function must return a finite beta_t of at least 0; for t = 1 it returned {value}."
+            )
 
-    def squared_radius(self, step: Step) -> Array:
+    def __call__(self, step: Step) -> Array:
         return jnp.asarray(self.function(step.t)).astype(step.logdet.dtype)
 
 
@@ -95,7 +100,7 @@ class Table:
             )
         checks.all_nonnegative(values=self.values)
 
-    def squared_radius(self, step: Step) -> Array:
+    def __call__(self, step: Step) -> Array:
         values = jnp.asarray(self.values).astype(step.logdet.dtype)
         return values[jnp.clip(step.t - 1, 0, values.shape[0] - 1)]
 

@@ -1,4 +1,8 @@
-"""One compiled run on the host: segments on the device; growth, files and reports between them."""
+"""One compiled program on the host: segments on the device; growth, files and reports between them.
+
+The program is a run, a bandit under several seeds, or a grid: several bandits, alike but for their numbers, with a seed
+each.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -16,44 +20,61 @@ from jax import Array
 
 from jsketch.loops.arms.checkpoint import Checkpoint
 from jsketch.loops.arms.rollout import Progress, rollout, start
-from jsketch.types import PRNGKey, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, detach, enlarged
 
 # small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than compiling saves
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.125
 LARGE_CAPACITY = 256
 CAPACITY_MULTIPLE = 16
 
+Over = Literal["run", "seeds", "grid"]
+
 
 @partial(jax.jit, static_argnames="horizon", donate_argnames="progress")
 def _segment(
-    bandit: Any, problem: Any, key: PRNGKey, progress: Progress, until: Array, horizon: int
+    bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, progress: Progress, until: Array, horizon: int
 ) -> Progress:
     return rollout(bandit, problem, key, horizon, progress, until)
 
 
-@partial(jax.jit, static_argnames="horizon", donate_argnames="progress")
-def _segment_seeds(
-    bandit: Any, problem: Any, keys: PRNGKey, progress: Progress, until: Array, horizon: int
+@partial(jax.jit, static_argnames=("horizon", "over"), donate_argnames="progress")
+def _segments(
+    bandit: Bandit[Any],
+    problem: ArmProblem,
+    keys: PRNGKey,
+    progress: Progress,
+    until: Array,
+    horizon: int,
+    over: Over,
 ) -> Progress:
-    def one(key: PRNGKey, progress: Progress) -> Progress:
+    def one(bandit: Bandit[Any], key: PRNGKey, progress: Progress) -> Progress:
         return rollout(bandit, problem, key, horizon, progress, until)
 
-    return jax.vmap(one)(keys, progress)
+    return jax.vmap(one, in_axes=(_axis(over), 0, 0))(bandit, keys, progress)
 
 
 @partial(jax.jit, static_argnames="horizon")
-def _start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
+def _start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     return start(bandit, problem, key, horizon)
 
 
-@partial(jax.jit, static_argnames="horizon")
-def _start_seeds(bandit: Any, problem: Any, keys: PRNGKey, horizon: int) -> Progress:
-    return jax.vmap(lambda key: start(bandit, problem, key, horizon))(keys)
+@partial(jax.jit, static_argnames=("horizon", "over"))
+def _starts(bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, over: Over) -> Progress:
+    def one(bandit: Bandit[Any], key: PRNGKey) -> Progress:
+        return start(bandit, problem, key, horizon)
+
+    return jax.vmap(one, in_axes=(_axis(over), 0))(bandit, keys)
+
+
+def _axis(over: Over) -> int | None:
+    """The axis of a bandit's numbers: one bandit for all seeds has none."""
+    return 0 if over == "grid" else None
 
 
 def compiled_programs() -> int:
-    """Number of programs that `run` and `run_seeds` have compiled in this process; other numbers or seeds add none."""
-    programs: tuple[Any, ...] = (_segment, _segment_seeds, _start, _start_seeds)
+    """Number of programs that `run`, `run_seeds` and sweeps have compiled in this process; other numbers or seeds add
+    none."""
+    programs: tuple[Any, ...] = (_segment, _segments, _start, _starts)
     return sum(program._cache_size() for program in programs)
 
 
@@ -91,7 +112,7 @@ class Clock:
 
 
 def next_capacity(capacity: int, arms: int) -> int:
-    """The capacity to go on with when `capacity` is too small: about half as large again, never needlessly over A."""
+    """The capacity to continue with when `capacity` is too small: about half as large again, never needlessly over A."""
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
     return max(min(grown, arms), capacity + 1)
@@ -108,27 +129,39 @@ def larger_capacity(capacity: int, arms: int) -> int:
 
 
 def advance(
-    bandit: Any,
-    problem: Any,
+    bandit: Bandit[Any],
+    problem: ArmProblem,
     keys: PRNGKey,
     state: Any,
     horizon: int,
-    vmapped: bool,
+    over: Over,
     clock: Clock,
     steps: int,
-    kept: Checkpoint | None,
+    kept: Checkpoint | None = None,
 ) -> Progress:
-    """One run (or all seeds of a vmapped one) to its horizon: segments on the device, growth and files between them.
+    """One program to its horizon: segments on the device, growth and files between them.
 
-    It ends before its horizon where `nonfinite` or `exhausted` says so of one of the seeds.
+    bandit    its numbers are [], or [R] each for a grid
+    keys      [], or [R] over seeds and for a grid
+    state     to start from, [R] of it where there are R keys; None: `init` is called for every key
+    over      "run", "seeds" or "grid": what the keys count
+    steps     segments of a run, a progress report after each
+    kept      the file of the run; None: it has none
+
+    A run that `nonfinite` or `exhausted` is set for has ended before its horizon. In a grid the others continue to theirs;
+    over seeds, which are one result, everything ends with it.
     """
+    vmapped = over != "run"
     length = max(1, horizon // steps) if kept is None else min(max(1, horizon // steps), kept.every)
 
     def grow(state: Any, capacity: int) -> Any:
-        one = partial(bandit.grow, capacity=capacity)
-        return (jax.vmap(one) if vmapped else one)(state)
+        def one(bandit: Bandit[Any], state: Any) -> Any:
+            return enlarged(bandit, state, capacity)
 
-    begin, segment = (_start_seeds, _segment_seeds) if vmapped else (_start, _segment)
+        return (jax.vmap(one, in_axes=(_axis(over), 0)) if vmapped else one)(bandit, state)
+
+    begin: Any = partial(_starts, over=over) if vmapped else _start
+    segment: Any = partial(_segments, over=over) if vmapped else _segment
     progress = clock.compile(begin, bandit, problem, keys, horizon)
     if state is not None:
         # a copy: the program below takes over the memory of what it is given
@@ -144,17 +177,18 @@ def advance(
         progress = jax.block_until_ready(
             segment(bandit, problem, keys, progress, jnp.asarray(until), horizon)
         )
-        if bool(np.any(progress.nonfinite | progress.exhausted)):
+        ended = np.asarray(progress.nonfinite | progress.exhausted)
+        if over != "grid" and ended.any():
             return progress
         if bool(np.any(progress.overflow)):
             capacity = capacity_of(progress.state, vmapped)
-            grown = grow(progress.state, larger_capacity(capacity, problem.arms.count))
-            progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
+            state = grow(progress.state, larger_capacity(capacity, problem.arms.count))
+            progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
             progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
             continue
         if kept is not None:
             kept.save(progress, capacity_of(progress.state, vmapped))
-        now = int(np.sum(np.minimum(progress.t, horizon)))
+        now = int(np.sum(np.where(ended, horizon, np.minimum(progress.t, horizon))))
         clock.report(now - reported)
         reported = now
         if now == seeds * horizon:

@@ -1,8 +1,8 @@
 """A long run that survives being killed: its progress in a file, written whole or not at all.
 
 The file says what it belongs to: the algorithm with all its numbers, the problem, the keys, the horizon and the versions. A
-run that goes on from it makes the picks, and has the state, of one that was never interrupted, bit for bit on one machine.
-While a run goes on, `path.lock` keeps every other one from its file.
+run that resumes from it makes the picks, and has the state, of one that was never interrupted, bit for bit on one machine.
+During a run `path.lock` keeps every other one from its file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jsketch.loops.arms.rollout import Progress
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe
 from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
-from jsketch.types import PRNGKey, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
 
 
 @struct.dataclass
@@ -59,8 +59,8 @@ def numbered(path: str | os.PathLike[str] | None, count: int) -> list[str | None
 def open_checkpoint(
     path: str | os.PathLike[str] | None,
     every: int | None,
-    bandit: Any,
-    problem: Any,
+    bandit: Bandit[Any],
+    problem: ArmProblem,
     keys: PRNGKey,
     horizon: int,
     state: Any,

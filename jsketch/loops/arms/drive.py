@@ -1,4 +1,4 @@
-"""The rounds of `run` for an objective that no tracer can enter: a laboratory, a trained model."""
+"""The rounds of `run` for an objective that cannot be traced: a laboratory, a trained model."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.saving.resume import locked
 from jsketch.loops.unfinished import keep_with
-from jsketch.types import Arms, PRNGKey, Query
+from jsketch.types import Arms, Bandit, PRNGKey, Query, enlarged
 from jsketch.warn import warn
 
 
 @struct.dataclass
 class Driven:
-    """A run with a host objective so far; give it back to `drive` to go on."""
+    """A run with a host objective so far; give it back to `drive` to resume it."""
 
     state: Any  # after all evaluations but the last `untold`
     arm: np.ndarray = struct.field(pytree_node=False)  # [t]
     reward: np.ndarray = struct.field(pytree_node=False)  # [t], NaN where nothing was observed
-    # evaluations at the end of which the algorithm does not know yet: an error came between
+    # evaluations at the end that the algorithm has not observed yet: an error came between
     untold: int = struct.field(pytree_node=False, default=0)
     # the algorithm asked for nothing more: no arm is left that it would evaluate
     exhausted: bool = struct.field(pytree_node=False, default=False)
@@ -51,7 +51,7 @@ _tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y
 
 
 def drive(
-    bandit: Any,
+    bandit: Bandit[Any],
     objective: Callable[[np.ndarray], Any],
     domain: Arms,
     key: PRNGKey,
@@ -59,19 +59,19 @@ def drive(
     state: Driven | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Driven:
-    """The rounds of `run` for a host objective, up to `horizon` evaluations in all; `state` goes on from an earlier call.
+    """The rounds of `run` for a host objective, up to `horizon` evaluations in all; `state` resumes an earlier call.
 
     objective(arms [n] of int) returns n rewards, NaN for one that failed. The same key gives the picks of `run`, if the
     rewards are the same. An algorithm that repeats no arm may have none left before the horizon: then the run so far comes
     back with `exhausted` set, and a warning says so.
 
-    checkpoint: a file that the run is written to after every call of the objective, and goes on from when it is called again
+    checkpoint: a file that the run is written to after every call of the objective, and resumes from when it is called again
     with the same algorithm, arms and key: a killed run makes the same picks. A larger horizon adds evaluations to it.
 
     Raises ValueError on a wrong number of rewards or an infinite one, and for a checkpoint that is damaged, of another run
     or version of jsketch (it says what differs), being written by another process, or given beside a `state`. Whatever ends
     the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute `driven`: with
-    state=error.driven they are gone on from.
+    state=error.driven the run resumes from them.
     """
     check_horizon(horizon)
     key = check_keys(key, 0, "drive takes one key, such as jax.random.key(0)")
@@ -93,7 +93,7 @@ def drive(
 
 
 def _rounds(
-    bandit: Any,
+    bandit: Bandit[Any],
     objective: Callable[[np.ndarray], Any],
     roots: Roots,
     horizon: int,
@@ -105,7 +105,7 @@ def _rounds(
     try:
         while driven.t < horizon or driven.untold:
             known = driven.t - driven.untold
-            # asking again gives the same query, of which the untold evaluations are the beginning
+            # asking again gives the same query, which begins with the evaluations not yet observed
             limit = max(horizon - known, driven.untold)
             query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, known), limit)
             arms = np.asarray(query.index)[np.asarray(query.mask)]
@@ -167,7 +167,7 @@ def _infinite(rewards: np.ndarray, dtype: Any) -> np.ndarray:
         return np.isinf(rewards.astype(dtype))
 
 
-def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, bool]:
+def _tell_growing(bandit: Bandit[Any], state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, bool]:
     """(the state after `tell`, at a capacity that holds it; whether it is imprecise)."""
     while True:
         new, info = _tell(bandit, state, query, y, key)
@@ -177,4 +177,4 @@ def _tell_growing(bandit: Any, state: Any, query: Query, y: Array, key: PRNGKey)
                     "the posterior is not finite: try float64, smaller rewards or a larger regularization."
                 )
             return new, bool(info.imprecise)
-        state = bandit.grow(state, larger_capacity(state.capacity, state.domain.count))
+        state = enlarged(bandit, state, larger_capacity(state.capacity, state.domain.count))

@@ -1,4 +1,4 @@
-"""The file of a run with a host objective over arms: all that `drive` needs to go on from it."""
+"""The file of a run with a host objective over arms: all that `drive` needs to resume it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flax import serialization
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe
 from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
-from jsketch.types import Arms, PRNGKey, attach, detach
+from jsketch.types import Arms, Bandit, PRNGKey, attach, detach, enlarged
 
 FIELDS = ("arm", "reward", "untold", "imprecise")  # of a `Driven`, beside its state
 
@@ -27,14 +27,14 @@ class File(NamedTuple):
     belongs: dict[str, Any]
 
     def save(self, driven: Any) -> None:
-        """Replaces the file. The arms are not in it: whoever goes on has them."""
+        """Replaces the file. The arms are not in it: whoever resumes has them."""
         body = dict(state=detach(driven.state), **{name: getattr(driven, name) for name in FIELDS})
         header = dict(
             belongs=self.belongs, capacity=getattr(driven.state, "capacity", 0), evaluations=driven.t
         )
         saved.write(self.path, saved.ARM_RUN, header, serialization.to_bytes(body))
 
-    def load(self, bandit: Any, start: Any) -> Any:
+    def load(self, bandit: Bandit[Any], start: Any) -> Any:
         """The run in the file, or `start` when there is none. Raises ValueError for a file that does not fit."""
         if not self.path.exists():
             return start
@@ -42,7 +42,7 @@ class File(NamedTuple):
         check_belongs(self.path, header["belongs"], self.belongs)
         domain, state = start.state.domain, start.state
         if header["capacity"] > getattr(state, "capacity", 0):
-            state = bandit.grow(state, header["capacity"])
+            state = enlarged(bandit, state, header["capacity"])
         form = dict(state=detach(state), **{name: getattr(start, name) for name in FIELDS})
         found = restored(self.path, form, body)
         state = attach(jax.tree.map(jnp.asarray, found.pop("state")), domain)
@@ -50,7 +50,7 @@ class File(NamedTuple):
 
 
 def open_file(
-    path: str | os.PathLike[str] | None, bandit: Any, domain: Arms, key: PRNGKey, given: bool
+    path: str | os.PathLike[str] | None, bandit: Bandit[Any], domain: Arms, key: PRNGKey, given: bool
 ) -> File | None:
     """The file of a run, or None without a path; `given` says that the caller gave a state too. Raises ValueError, before
     anything is evaluated, for a folder that is not there, and for a state beside a file that exists."""
@@ -59,7 +59,7 @@ def open_file(
     path = checked_path(path)
     if given and path.exists():
         raise ValueError(
-            f"{path} holds a run already, and a state was given too: leave `state` out to go on from the file, or name"
+            f"{path} holds a run already, and a state was given too: leave `state` out to resume from the file, or name"
             " another file."
         )
     parts = dict(

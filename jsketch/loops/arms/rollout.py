@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices
 from jsketch.linalg import put
 from jsketch.loops.keys import split_roots
-from jsketch.types import PRNGKey, Query, attach, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, Query, attach, detach
 
 TRACE = 7  # columns
 
@@ -50,7 +50,7 @@ class Progress:
         return self.overflow | self.nonfinite | self.exhausted
 
 
-def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
+def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
     state = detach(bandit.init(problem.arms, split_roots(key).init))
     dtype = problem.mean_reward.dtype
@@ -61,7 +61,7 @@ def start(bandit: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
     return Progress(state, trace, zero, zero, false, false, false, false, false)
 
 
-def _sample(problem: Any, key: PRNGKey, t: Array, query: Query) -> Array:
+def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
     """Rewards [B] of a query whose first evaluation is the t-th; a CPU loops over the slots in use, not over all B."""
     dtype = problem.mean_reward.dtype
     if devices.on_accelerator():
@@ -108,8 +108,8 @@ def _record_at_once(
 
 
 def rollout(
-    bandit: Any,
-    problem: Any,
+    bandit: Bandit[Any],
+    problem: ArmProblem,
     key: PRNGKey,
     horizon: int,
     progress: Progress | None = None,
@@ -117,7 +117,7 @@ def rollout(
 ) -> Progress:
     """Runs rounds until evaluation `until` (by default the horizon) is reached or a flag stops the run.
 
-    Pure, at the capacity of the bandit (or of the progress that it goes on from): for use inside jit and vmap, over keys
+    Pure, at the capacity of the bandit (or of the progress that it resumes from): for use inside jit and vmap, over keys
     and over every number of bandit and problem. Check `progress.overflow`, `progress.nonfinite` and `progress.exhausted`
     yourself: with any of them the run has ended at `progress.t`, and its trace holds no more than that.
     """
@@ -156,7 +156,7 @@ def rollout(
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
     """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its expectation t (f* - mean f).
 
-    Where all rewards are equal nobody can regret anything: the ratio is 1, level with the uniform policy.
+    Where all rewards are equal there is nothing to regret: the ratio is 1, level with the uniform policy.
     """
     best = jnp.max(mean_reward)
     constant = jnp.min(mean_reward) == best

@@ -22,7 +22,7 @@ from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
 from jsketch.loops.arms.rollout import Progress, Trace
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.saving.resume import locked
-from jsketch.types import PRNGKey, attach, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, attach, detach, enlarged
 from jsketch.warn import warn
 
 
@@ -66,16 +66,16 @@ def warn_of_imprecision() -> None:
     )
 
 
-def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
+def _stacked(bandit: Bandit[Any], states: Sequence[Any]) -> Any:
     """States with a leading seed axis and no domain, all at the largest of their capacities."""
     states = [detach(state) for state in states]
     capacity = max(capacity_of(state, False) for state in states)
     if capacity:
-        states = [bandit.grow(state, capacity) for state in states]
+        states = [enlarged(bandit, state, capacity) for state in states]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
-def _validate(bandit: Any, problem: Any, horizon: int, states: Sequence[Any] | None) -> None:
+def _validate(bandit: Bandit[Any], problem: ArmProblem, horizon: int, states: Sequence[Any] | None) -> None:
     """Static mistakes on the host, before anything is traced: `init` raises them. A horizon beyond the evaluations that an
     algorithm can still ask for, by its method `remaining(state)` if it has one (None: any number), is one."""
     check_horizon(horizon)
@@ -95,8 +95,8 @@ def _validate(bandit: Any, problem: Any, horizon: int, states: Sequence[Any] | N
 
 
 def run_seeds(
-    bandit: Any,
-    problem: Any,
+    bandit: Bandit[Any],
+    problem: ArmProblem,
     keys: PRNGKey,
     horizon: int,
     *,
@@ -114,10 +114,10 @@ def run_seeds(
     `workers` cores at a time (the default on a CPU, where a vmapped loop waits for its slowest seed). Both give the same
     picks, up to arms that tie (`jsketch.types`).
 
-    states: S states to start from, such as `init` makes of past evaluations; by default `init` is called for
+    states: S states to start from, such as `init` makes of observed evaluations; by default `init` is called for
     every key. on_progress(evaluations so far, seconds without compilation) is called `reports` times a run.
 
-    checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of the horizon) and goes on
+    checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of the horizon) and resumes
     from when it is called again with the same arguments. Several seeds on threads have a file each, numbered name.0, name.1.
 
     Raises ValueError on static mistakes (a horizon beyond the arms of an algorithm that repeats none is one), and for a file
@@ -154,7 +154,7 @@ def run_seeds(
 
 
 def _in_one_program(
-    bandit: Any,
+    bandit: Bandit[Any],
     one: Callable[..., Progress],
     kept: Callable[..., Checkpoint | None],
     keys: PRNGKey,
@@ -165,11 +165,11 @@ def _in_one_program(
     begin = None if states is None else _stacked(bandit, states)
     file = kept(checkpoint, keys=keys, state=begin)
     with locked([] if file is None else [file.path]):
-        return one(keys, begin, vmapped=True, kept=file)
+        return one(keys, begin, over="seeds", kept=file)
 
 
 def _on_threads(
-    bandit: Any,
+    bandit: Bandit[Any],
     one: Callable[..., Progress],
     kept: Callable[..., Checkpoint | None],
     keys: PRNGKey,
@@ -183,7 +183,7 @@ def _on_threads(
     files = [kept(path, keys=key, state=begin) for path, key, begin in zip(paths, keys, begins, strict=True)]
 
     def of_seed(key: PRNGKey, begin: Any, file: Checkpoint | None) -> Progress:
-        return one(key, begin, vmapped=False, kept=file)
+        return one(key, begin, over="run", kept=file)
 
     held = [file.path for file in files if file is not None]
     with locked(held), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
@@ -193,7 +193,7 @@ def _on_threads(
     return replace(progress, state=grown)
 
 
-def run(bandit: Any, problem: Any, key: PRNGKey, horizon: int, **options: Any) -> Run:
+def run(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int, **options: Any) -> Run:
     """One run; options, capacities and errors as in `run_seeds`."""
     key = check_keys(key, 0, "run takes one key, such as jax.random.key(0); `run_seeds` takes several")
     result = run_seeds(bandit, problem, key[None], horizon, **options)
