@@ -45,7 +45,7 @@ def add_out_folder(parser: argparse.ArgumentParser) -> None:
     finished = parser.add_mutually_exclusive_group()
     finished.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
     finished.add_argument(
-        "--keep", action="store_true", help="go on with runs of another commit, where nothing else differs"
+        "--keep", action="store_true", help="resume with runs of another commit, where nothing else differs"
     )
 
 
@@ -56,7 +56,7 @@ def add_out_file(parser: argparse.ArgumentParser) -> None:
 
 
 def set_up_jax(cached: bool = True) -> None:
-    """Float64, in which all experiments run, and compiled programs that are kept on disk between processes, in a per-user
+    """Float64 for all experiments, and compiled programs that are kept on disk between processes, in a per-user
     folder: a second run compiles nothing. cached: False where compilation is timed."""
     # command lines that compute nothing start without it
     import jax
@@ -121,7 +121,7 @@ def interrupts_ignored() -> Iterator[None]:
 
 def _watch_for_interrupts() -> None:
     """Ctrl-C raises KeyboardInterrupt in the main thread, and ends the process after GRACE seconds if that does not: a
-    compiled program, or a pool that waits for its threads, would go on for minutes."""
+    compiled program, or a pool that waits for its threads, would run on for minutes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # while packages were loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
     reader, writer = os.pipe()

@@ -86,7 +86,7 @@ def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
     """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made indefinite, s [] the first of
-    shift, 10 shift, 100 shift ... with which it is positive definite; infinite, and L NaN, for a matrix that is not finite.
+    shift, 10 shift, 100 shift ... that makes it positive definite; infinite, and L NaN, for a matrix that is not finite.
     shift must be above 0.
     """
     size = matrix.shape[0]
@@ -107,12 +107,12 @@ def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
 
 
 class _Pivoted(NamedTuple):
-    """A pivoted Cholesky factorization under way. Row k of `lower` is the column l_k of the factor, points in their own
+    """An unfinished pivoted Cholesky factorization. Row k of `lower` is the column l_k of the factor, points in their own
     order; pivots are chosen in the order `order`."""
 
     schur: Array  # [M, M], after the panels that are finished
     diagonal: Array  # [M], of the current Schur complement; -inf where a point is spent
-    panel: Array  # [BLOCK, M], rows of the panel under way
+    panel: Array  # [BLOCK, M], rows of the current panel
     lower: Array  # [M, M]
     order: Array  # [M] int32
     rank: Array  # [] int32
@@ -183,11 +183,11 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank cut of m eps
     max(diagonal). Without pivoting the factor of a numerically singular matrix is garbage (variances off by a factor 10 on
     clustered points, tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because
-    residuals are divided by the regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and
+    residuals are divided by the regularization (THEORY 9.2). Rows and columns of R beyond the rank are exactly zero, and
     `order` points at slot 0 there.
     """
     size, dtype = gram.shape[0], gram.dtype
-    gram = jnp.where(mask[:, None] & mask, gram, 0)
+    gram = jnp.where(mask[:, None] & mask[None, :], gram, 0)
     count = jnp.maximum(mask.sum(dtype=dtype), 1)
     cut = count * jnp.finfo(dtype).eps * jnp.max(jnp.diagonal(gram))
     block = min(BLOCK, size)
@@ -204,8 +204,8 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     slots = jnp.arange(size, dtype=jnp.int32)
     used = slots < end.rank
     # column k of the triangular factor, its rows in pivot order
-    lower = jnp.where(used & used[:, None], end.lower[:size].T[end.order], 0)
-    lower = jnp.where(~used & (slots[:, None] == slots), 1, lower)
-    lower = jnp.where(slots[:, None] >= slots, lower, 0)
+    lower = jnp.where(used[None, :] & used[:, None], end.lower[:size].T[end.order], 0)
+    lower = jnp.where(~used[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
+    lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)
     inverse = triangular_inverse(lower)
-    return end.order, jnp.where(used[:, None] & used, inverse.T, 0)
+    return end.order, jnp.where(used[:, None] & used[None, :], inverse.T, 0)

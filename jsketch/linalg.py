@@ -53,7 +53,7 @@ def chunked(size: int, target: int) -> tuple[int, int]:
 def pad_identity(matrix: Array, size: int) -> Array:
     """A square matrix [M,M] as the first block of one of the given size, the identity below it."""
     slots = jnp.arange(size, dtype=jnp.int32)
-    free = (slots >= matrix.shape[0]) & (slots[:, None] == slots)
+    free = (slots >= matrix.shape[0]) & (slots[:, None] == slots[None, :])
     return jnp.where(free, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
 
 
@@ -65,7 +65,7 @@ def running_count(mask: Array) -> Array:
 def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
     """`size` positions of true entries from the start-th on, in order: (index [size], valid [size]).
 
-    running [A] is the mask's `running_count`. Slots past the last true entry are invalid and hold index 0. A binary
+    running [A] is the mask's `running_count`. Slots after the last true entry are invalid and hold index 0. A binary
     search, because the scatter that `jnp.nonzero` needs is slow on a CPU.
     """
     rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)

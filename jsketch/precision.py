@@ -1,6 +1,6 @@
 """One floating dtype in a computation: that of the arms, of the box or of the first example, which the state then keeps.
 
-Numbers that have a dtype of their own (`np.float64(0.01)`, a vector of lengthscales) follow it, and so does what is told.
+Numbers that have a dtype of their own (`np.float64(0.01)`, a vector of lengthscales) follow it, and so do observations.
 Python's numbers have none and stay as they are.
 """
 
@@ -48,7 +48,7 @@ def in_dtype(tree: Any, dtype: Any) -> Any:
 
 def one_dtype(algorithm: Class) -> Class:
     """For a class of numbers, before it is made a dataclass: every public method with arguments computes in the dtype of its
-    first one (arms, box, state or example), to which its own numbers and the other arguments are brought."""
+    first one (arms, box, state or example); its own numbers and the other arguments are brought to it."""
     for name, method in list(vars(algorithm).items()):
         if (
             inspect.isfunction(method)

@@ -13,7 +13,7 @@ there is a ValueError; where the arms are traced it is not applied, and flagged 
 
 Arms whose scores are equal go by the lowest index, but equal features do not make scores equal to the last bit: another
 program (vmap or threads, another capacity, another device) rounds differently, may pick another of several identical arms,
-and then goes on as another run of the same law. Every promise of equal picks holds up to that. A set of distinct arms is
+and then continues as another run of the same law. Every promise of equal picks holds up to that. A set of distinct arms is
 free of it; `init` warns of repeated ones.
 """
 
@@ -70,12 +70,12 @@ class Query:
 class Info:
     """What a researcher wants logged about one round. Flags are values here; the loops raise them on the host."""
 
-    batch_size: Array  # [] int32, evaluations told in this round
+    batch_size: Array  # [] int32, evaluations observed or failed in this round
     observed: Array  # [] int32, those with a usable reward
     dictionary_size: (
         Array  # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
     )
-    width: Array  # [] confidence width with which the round was chosen
+    width: Array  # [] confidence width that chose the round
     overflow: Array  # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
     # [] bool, a reward was infinite or of an arm that is not there (and ignored), or the posterior is not finite
@@ -86,7 +86,7 @@ class Info:
 
 
 class Bandit(Protocol):
-    """The protocol that every algorithm obeys (structural: nobody inherits). A state has a field `domain`, the arms."""
+    """The protocol that every algorithm obeys (structural: without inheritance). A state has a field `domain`, the arms."""
 
     def init(self, domain: Arms, key: PRNGKey) -> Any: ...
 
@@ -122,8 +122,8 @@ class BoxQuery:
 class BoxInfo:
     """What every box optimiser logs about a round; one may log an own class with more fields."""
 
-    observed: Array  # [] int32, evaluations told with a finite value
-    failed: Array  # [] int32, evaluations told without one
+    observed: Array  # [] int32, evaluations observed with a finite value
+    failed: Array  # [] int32, evaluations observed without one
     best: Array  # [] largest value so far, -inf before the first
 
 
@@ -141,9 +141,9 @@ class PointQuery(Protocol):
 
 
 class BoxOptimizer(Protocol):
-    """The protocol of maximisation over a box (structural: nobody inherits).
+    """The protocol of maximisation over a box (structural: without inheritance).
 
-    `horizon` (static) is the number N of evaluations for which the state has room and which the schedules plan for. The
+    `horizon` (static) is the number N of evaluations: the state has room for them, and the schedules plan for them. The
     first query holds all the `initial` uniform random points, the same for all optimisers under the same key
     (`jsketch.box.history`); a query is never empty before N evaluations and is cut there. Asking twice gives the same query.
     A value in `y` that is not finite is a failed evaluation: it is counted, never learned from, never the best.

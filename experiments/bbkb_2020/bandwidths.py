@@ -2,7 +2,7 @@
 
     python -m experiments.bbkb_2020.bandwidths --dataset abalone --out out/bandwidths_abalone
 
-Everything else is as in `regret`. A run that was interrupted goes on with the seeds that are missing.
+Everything else is as in `regret`. An interrupted run resumes with the missing seeds.
 """
 
 from __future__ import annotations

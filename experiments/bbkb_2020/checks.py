@@ -68,19 +68,19 @@ def hardly_converges(source: Source) -> Found:
 
 
 def _growth(source: Source, rule: str) -> float:
-    """Slope of log batch size on log t (initial evaluations included) where batches begin, over two decades; the last batch
+    """Slope of log batch size on log t (initial evaluations included) where batches start, over two decades; the last batch
     of a run is cut by the horizon and left out."""
     found = lines(source, "batch_size")
     if rule not in found:
         raise Missing(f"the curves hold no {rule}")
     t, sizes = found[rule]
-    begun, size = [], []
+    starts, size = [], []
     for row in sizes:
         first = np.flatnonzero(np.diff(row, prepend=0))[:-1]
-        begun.append(t[first])
+        starts.append(t[first])
         size.append(row[first])
     initial = entry(source, "config", rule).get("initial", 0)
-    return log_slope(np.concatenate(begun) + initial, np.concatenate(size), decades=2)
+    return log_slope(np.concatenate(starts) + initial, np.concatenate(size), decades=2)
 
 
 def batches_grow(source: Source) -> Found:

@@ -9,7 +9,7 @@ _RUN = "python -m experiments.bbkb_2020"
 _BATCHES = Claim(
     "Figure 3",
     "Batch sizes grow linearly with t under both rules.",
-    "The slope of log batch size on log t, where batches begin, over the last two decades of t, is between"
+    "The slope of log batch size on log t, where batches start, over the last two decades of t, is between"
     f" {checks.LINEAR[0]} and {checks.LINEAR[1]} for both.",
     checks.batches_grow,
 )

@@ -6,7 +6,7 @@
 Runs on the real NAS-Bench-101 table when it is present and says loudly what it used otherwise (`data.architectures`): the
 saved results, results/bbkb_2020/nas and nas_warm, are those of NAS-Bench-Macro, 6,561 other architectures.
 Lengthscales 100 and 125, F = 1, delta = 1/T, q_bar = 2 as in Appendix D.2. Initial evaluations are the same for all
-algorithms under a seed; they count in the simple regret, not in the regret ratio. A run that was interrupted goes on with
+algorithms under a seed; they count in the simple regret, not in the regret ratio. An interrupted run resumes with
 the seeds that are missing.
 """
 
@@ -34,7 +34,7 @@ WARM = (
     "evolution",
     "bbkb_global",
     "bbkb_global_local",
-)  # those that can start from past evaluations
+)  # those that can start from earlier evaluations
 COLD = (*WARM, "sketched_ts", "eps_greedy")
 CHOSEN = ["dataset", "horizon", "noise_std", "regularization", "ratio", "epsilon"]
 
@@ -142,7 +142,7 @@ def parse() -> argparse.Namespace:
     options.algorithms = options.algorithms or list(WARM if options.initial else COLD)
     unable = set(options.algorithms) - set(WARM)
     if options.initial and unable:
-        parser.error(f"{', '.join(sorted(unable))} cannot start from past evaluations; use --initial 0")
+        parser.error(f"{', '.join(sorted(unable))} cannot start from earlier evaluations; use --initial 0")
     return options
 
 

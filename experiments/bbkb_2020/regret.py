@@ -4,7 +4,7 @@
 
 Preprocessing and hyperparameters of Section 5 and Appendix D.1: features z-scored, rewards scaled to [0, 1], noise 0.01,
 F = 1, delta = 1/T, q_bar = 2, the lengthscales of Table 1. What the paper does not state is listed under "chosen" in the
-saved configuration. A run that was interrupted goes on with the seeds that are missing.
+saved configuration. An interrupted run resumes with the missing seeds.
 """
 
 from __future__ import annotations

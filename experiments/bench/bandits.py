@@ -21,7 +21,7 @@ import numpy as np
 import jsketch
 from experiments import cli
 from experiments.bbkb_2020 import authors_code
-from experiments.bench.scale import million, plate
+from experiments.bench.scale import fixed_batch, million
 from experiments.data import datasets
 from experiments.results import environment, files, store
 from jsketch import kernels, loops, problems
@@ -258,7 +258,7 @@ def main() -> None:
         "slope": slope,
         "rounds": rounds,
         "million": million,
-        "plate": plate,
+        "plate": fixed_batch,
     }
     for name in options.only:
         rows[name] = steps[name](options) if name in steps else run_task(name, TASKS[name], options, peak)

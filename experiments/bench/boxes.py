@@ -116,7 +116,7 @@ BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
-    parser.add_argument("--repeats", type=cli.count, default=5, help="timed runs, of which the median counts")
+    parser.add_argument("--repeats", type=cli.count, default=5, help="timed runs; the median counts")
     cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)

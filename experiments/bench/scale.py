@@ -15,7 +15,7 @@ from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB, FixedBKB, history
 
 ARMS, INPUTS = 1_000_000, 8
-PAST, PLATE = 2_000, 1_000
+OBSERVED, BATCH = 2_000, 1_000
 
 
 def million(options: argparse.Namespace) -> dict[str, float]:
@@ -38,16 +38,16 @@ def million(options: argparse.Namespace) -> dict[str, float]:
     return dict(run_seconds=result.run_seconds, rounds=rounds, peak_gigabytes=peak)
 
 
-def plate(options: argparse.Namespace) -> dict[str, float]:
+def fixed_batch(options: argparse.Namespace) -> dict[str, float]:
     """One batch of 1,000 out of 1,000,000 candidates after 2,000 observations; target: 5 minutes and 4 GB."""
     random = np.random.default_rng(0)
     features = random.standard_normal((ARMS, INPUTS))
     weights = random.standard_normal(INPUTS) / np.sqrt(INPUTS)
-    past = random.choice(ARMS, PAST, replace=False)
-    rewards = np.tanh(features[past] @ weights) + 0.1 * random.standard_normal(PAST)
+    observed = random.choice(ARMS, OBSERVED, replace=False)
+    rewards = np.tanh(features[observed] @ weights) + 0.1 * random.standard_normal(OBSERVED)
     domain = Arms(jnp.asarray(features))
-    counts, sums = history.of_evaluations(domain, past, rewards)
-    bandit = FixedBKB(kernels.Gaussian(5.0), 0.01, noise_std=0.1, delta=1 / 3000, batch=PLATE, capacity=512)
+    counts, sums = history.of_evaluations(domain, observed, rewards)
+    bandit = FixedBKB(kernels.Gaussian(5.0), 0.01, noise_std=0.1, delta=1 / 3000, batch=BATCH, capacity=512)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         state = bandit.init(
@@ -58,7 +58,7 @@ def plate(options: argparse.Namespace) -> dict[str, float]:
     seconds = time.perf_counter() - began
     distinct, peak = len(np.unique(np.asarray(query.index))), environment.peak_memory() / 2**30
     print(
-        f"plate          (generated data) one batch of {PLATE} in {seconds:.0f} s with compilation, {distinct} distinct "
+        f"fixed batch    (generated data) one batch of {BATCH} in {seconds:.0f} s with compilation, {distinct} distinct "
         f"arms, m {int(state.sketch.dictionary.size)}, peak resident memory {peak:.2f} GB   [< 300 s, < 4 GB]",
         flush=True,
     )

@@ -136,17 +136,17 @@ def _run_reference(
     )
     seen = len(run.prediction)
     factor = 1e6 * run.seconds / seen / row["microseconds_an_example"]
-    told = dict(seconds=run.seconds, examples=seen, factor=factor)
+    measured = dict(seconds=run.seconds, examples=seen, factor=factor)
     note = ""
     if task.method == "taylor":  # nothing random in it
-        told["difference"] = float(np.abs(run.prediction - ours[:seen]).max())
-        note = f"  largest difference of the predictions {told['difference']:.1e}"
+        measured["difference"] = float(np.abs(run.prediction - ours[:seen]).max())
+        note = f"  largest difference of the predictions {measured['difference']:.1e}"
     print(
         f"{'':23s} author, first {seen} examples: {1e6 * run.seconds / seen:.1f} us an example, {factor:.0f} times ours"
         f"{note}",
         flush=True,
     )
-    return told
+    return measured
 
 
 def growth(options: argparse.Namespace) -> dict[str, float]:

@@ -5,7 +5,7 @@
 The data are generated: Gaussian arms whose covariance has, in a random basis, the eigenvalues k^-1/4 ("slow"), 0.4^k
 ("fast") or 1 for k <= 8 and 0 beyond ("low_rank"), the largest arm scaled to norm 1, rewards x.theta with theta uniform on
 the unit sphere. The paper has no such experiment; everything here is chosen. A flat curve of the regret ratio is linear
-regret. A run that was interrupted goes on with the seeds that are missing.
+regret. An interrupted run resumes with the missing seeds.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def generate(key: PRNGKey, evaluations: int) -> Setting:
 
 
 def bkb_state(setting: Setting, key: PRNGKey, capacity: int) -> tuple[SketchState, Array]:
-    """BKB after the evaluations, told one by one: every step resamples its dictionary. And whether it ever overflowed."""
+    """BKB after the evaluations, observed one by one: every step resamples its dictionary. And whether it ever overflowed."""
     bandit = BKB(KERNEL, regularization=LAM, noise_std=NOISE_STD, qbar=QBAR, capacity=capacity)
     state = bandit.init(problems.finite_arms(setting.x, setting.f, NOISE_STD).arms, key)
 
@@ -115,7 +115,7 @@ def random_features(key: PRNGKey, setting: Setting, count: int) -> Posterior:
 
 
 def one(seed: int, evaluations: int) -> Outcome:
-    """What is known under one seed."""
+    """What is observed under one seed."""
     key, capacity = jax.random.fold_in(jax.random.key(0), seed), 48
     while True:
         setting, posteriors, dictionary, overflow = sketched(key, evaluations, capacity)

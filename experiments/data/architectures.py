@@ -155,7 +155,7 @@ def _recorded_cells(folder: Path) -> Space:
     for name, values, most in (("test_accuracy", accuracy, 1), ("training_seconds", seconds, np.inf)):
         if values.shape != (len(rows), 3) or not ((values >= 0) & (values <= most)).all():
             raise ValueError(f"{name} in {RESULTS} must be [n, 3] with values in [0, {most}].")
-    # no checksum is known for a file that the reader makes, so nothing here can vouch for its origin
+    # a file that the reader makes has no published checksum, so nothing here can vouch for its origin
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     source = f"NAS-Bench-101 accuracies as found in {RESULTS} (origin NOT VERIFIED; sha256 {digest})"
     return Space("NAS-Bench-101", features, scale(accuracy), _neighbours(codes), seconds.mean(1), source)

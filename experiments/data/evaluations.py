@@ -28,7 +28,7 @@ def once(path: Path, key: dict[str, Any], evaluate: Callable[[], float]) -> Outc
 
     An evaluation that raises, or whose value is not finite, has failed and is recorded as such. Lack of memory and files
     that cannot be read are the machine's failures, not the evaluation's: they are raised. Raises ValueError for a file
-    that is no such table, and for one to which another process is writing all the time.
+    that is no such table, and for one that another process writes all the time.
     """
     name = json.dumps(key, sort_keys=True)
     rows = _query(path, "SELECT value, error, seconds FROM evaluations WHERE key = ?", (name,))

@@ -65,7 +65,7 @@ SCALINGS = ("authors", "paper")
 
 
 class Stream(NamedTuple):
-    """Scaled examples in the order in which a forecaster meets them."""
+    """Scaled examples in the order that a forecaster meets them."""
 
     xs: np.ndarray  # [n, d]
     ys: np.ndarray  # [n]; -1 and +1 when they are classes
@@ -161,7 +161,7 @@ def _all_of_susy(path: Path) -> Dataset:
             f"{path.name} in {path.parent} is not the published file: {SUSY_ROWS:,} rows of 19 columns were expected, and"
             f" it has {table.shape[0]:,} of {table.shape[1]}. Download it again from {SUSY_URL}."
         )
-    # no published checksum is known of it
+    # it has no published checksum
     source = f"ALL {SUSY_ROWS:,} rows of {SUSY} ({SUSY_URL}; origin not verified, sha256 {digest})"
     return Dataset("susy", table[:, 1:].astype(float), table[:, 0].astype(float), source)
 

@@ -104,7 +104,7 @@ def log_axes(axes: Axes) -> None:
 
 
 def finish(figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None) -> None:
-    """Title, a legend beside the plot in the order in which the lines end, and the files."""
+    """Title, a legend beside the plot in the order of the lines' ends, and the files."""
     figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort([-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable")

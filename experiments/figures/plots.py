@@ -89,8 +89,8 @@ def cumulative_regret_panels(
     explored: Mapping[str, int],
     title: str,
 ) -> None:
-    """Cumulative regret against t, a panel for each function, with the expected regret of the uniform policy, of which
-    `uniform` is one step's, and a line where the `explored` uniform evaluations end."""
+    """Cumulative regret against t, a panel for each function, with the expected regret of the uniform policy
+    (`uniform` has that of one step), and a line where the `explored` uniform evaluations end."""
     label, colour, dashes = METHOD_STYLES["uniform"]
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
         figure, grid = plt.subplots(1, len(panels), squeeze=False)
@@ -172,7 +172,7 @@ def streams(
 
 
 def batch_size(path: Path, curves: Curves, title: str) -> None:
-    """Size of the batch in which evaluation t was made, against t, on log axes."""
+    """Size of the batch of evaluation t, against t, on log axes."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves)
@@ -203,7 +203,7 @@ def posterior(
     truth: np.ndarray | None = None,
 ) -> None:
     """A posterior over one input: mean [P] and +- 3 standard deviations [P] at x [P], the evaluations (x [t], y [t]), and a
-    tick for each inducing point [m]; the function itself where it is known."""
+    tick for each inducing point [m]; the function itself where it is given."""
     with plt.rc_context(STYLE | {"axes.grid": False}):
         figure, axes = plt.subplots()
         drawing.posterior(axes, x, mean, std, METHOD_STYLES["bkb"][1])

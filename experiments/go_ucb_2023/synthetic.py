@@ -5,7 +5,7 @@
 f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3 Rastrigin's (n = 8,
 T = 64), noise 0.01. All methods meet the same n points and the same noise under the same seed, and phase I counts. The
 figures show the mean and 1.96 sd / sqrt(repetitions): of the first 5, as in the paper, and of all. What the paper does not
-state is listed under "chosen" in the saved configuration. An interrupted run goes on with the seeds that are missing.
+state is listed under "chosen" in the saved configuration. An interrupted run resumes with the missing seeds.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
-            told = ("beta", "distance", "acquisition", "at_starts")
-            steps = [{k: row[k][FUNCTIONS[function][1] :] for k in told} for row in rows]
+            kept = ("beta", "distance", "acquisition", "at_starts")
+            steps = [{k: row[k][FUNCTIONS[function][1] :] for k in kept} for row in rows]
             table[name] |= dict(
                 largest_distance_over_beta=float(max((r["distance"] / r["beta"]).max() for r in steps)),
                 ascent_never_below_starts=bool(

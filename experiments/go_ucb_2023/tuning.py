@@ -7,7 +7,7 @@ methods met in that classifier, data set and repetition, so regrets depend on wh
 mean, and 1.96 sd / sqrt(repetitions) at the end. What the paper does not state is listed under "chosen" in the saved
 configuration.
 
-Every evaluation is recorded in a table on disk (`--table`) and made once; an interrupted run goes on with what is missing.
+Every evaluation is recorded in a table on disk (`--table`) and made once; an interrupted run resumes with what is missing.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ CHOSEN = [
     "breast_cancer: Wisconsin (original), 683 complete rows without the id; the zeros of diabetes stay as they are",
     "one fold a repetition, the same for all methods: " + "; ".join(classifiers.PROTOCOL),
     "integers by floor over intervals of equal length; open ends are kept away from by a millionth of the range",
-    "f*: the best of all methods of this run in a repetition, uniform included; nobody knows the true maximum",
+    "f*: the best of all methods of this run in a repetition, uniform included; the true maximum is unknown",
     "a failed evaluation counts as accuracy 0 in regrets, and is never learned from",
     "the settings of all methods: as for the synthetic functions",
 ]
@@ -115,7 +115,7 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
             except BrokenProcessPool as error:
                 raise ValueError(
                     "a process that was making runs ended abruptly: is there enough memory for --jobs of them? The same"
-                    " command goes on with the runs that are missing."
+                    " command resumes with the missing runs."
                 ) from error
             except BaseException:
                 for child in multiprocessing.active_children():

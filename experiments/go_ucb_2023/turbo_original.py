@@ -4,7 +4,7 @@
 
 DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with all their defaults, in float64, one
 evaluation at a time, without noise, on the same boxes, and have their own first points: uniform ones here, a Latin hypercube
-there. An interrupted comparison goes on with the runs that are missing; several may share a folder, one for each function.
+there. An interrupted comparison resumes with the missing runs; several may share a folder, one for each function.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def main() -> None:
     options = parser.parse_args()
     cli.set_up_jax()
     if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
-        # one of several processes: it leaves runs, of which the whole command makes the tables
+        # one of several processes: it leaves runs, and the whole command makes the tables of them
         print_table({f: summarise(parts) for f, parts in _runs(options).items()})
         return
     config = {f: {name: configure(f, name) for name in options.algorithms} for f in FUNCTIONS}

@@ -28,7 +28,7 @@ from jsketch.sketch.taylor import Taylor
 from jsketch.types import Box
 
 INPUTS, LENGTHSCALE, REGULARIZATION = 5, 1.0, 1.0
-NOTEBOOK_ROUNDS = 1000  # from which its FOGD takes the step
+NOTEBOOK_ROUNDS = 1000  # its FOGD takes the step from them
 
 
 def make_forecasters(rounds: int) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--rounds", type=cli.count, default=80, help="n (default 80)")
     parser.add_argument("--seeds", type=cli.count, default=8)
-    parser.add_argument("--tried", type=cli.count, default=256, help="random inputs that a step begins with")
+    parser.add_argument("--tried", type=cli.count, default=256, help="random inputs that a step starts with")
     parser.add_argument("--comparator", choices=adversaries.COMPARATORS, default="ridge")
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
     cli.add_out_folder(parser)

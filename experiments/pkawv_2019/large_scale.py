@@ -41,7 +41,7 @@ METHODS = (
     "sklearn",
 )
 LARGEST_BASIS = 5_000  # Taylor features; a larger degree is left out, and said
-CHUNK = 2_048  # examples between two looks at the clock
+CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # of a saved curve
 FREQUENCIES, NOGD_POINTS = 1_000, 200
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64

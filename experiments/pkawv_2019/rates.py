@@ -4,7 +4,7 @@ python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
 
 Curves: the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, under d_eff(lambda) = (n / lambda)^gamma; a
 larger dictionary may always be used as a smaller one. Points: PKAWV in the first m = n^a of the features
-sqrt(2) i^(-1/(2 gamma)) cos(pi i x), for which the capacity condition holds, with that lambda (Corollary 8); regret against
+sqrt(2) i^(-1/(2 gamma)) cos(pi i x): the capacity condition holds for it, with that lambda (Corollary 8); regret against
 the function of norm 1 that made the labels, which is below the regret against the best one.
 """
 

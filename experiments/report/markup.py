@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.claims import CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE, Experiment, Outcome
 
-WIDE = 1_400  # pixels from which a picture has panels and needs the whole line
+WIDE = 1_400  # pixels; a picture at least as wide has panels and needs the whole line
 VERDICTS = (CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE)
 STYLE = """
 body { margin: 0; background: #fff; color: #1a1a1a; font: 1rem/1.5 system-ui, sans-serif; }

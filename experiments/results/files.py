@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROBE = bytes(4096)  # what must fit on the disk before anything is computed
-_parts: set[Path] = set()  # temporary files of writes under way, and scratch folders
+_parts: set[Path] = set()  # temporary files of unfinished writes, and scratch folders
 
 
 def write(path: Path, content: bytes) -> None:
@@ -61,7 +61,7 @@ def scratch() -> Iterator[Path]:
 
 
 def remove_parts() -> None:
-    """Removes the temporary files of writes under way and the scratch folders, for a process that ends now."""
+    """Removes the temporary files of unfinished writes and the scratch folders, for a process that ends now."""
     for part in tuple(_parts):
         if part.is_dir():
             shutil.rmtree(part, ignore_errors=True)

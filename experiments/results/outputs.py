@@ -1,9 +1,9 @@
 """The folder of an experiment: one writer at a time, and finished tables that are never replaced unasked.
 
-runs/experiment.json says to which experiment the folder belongs and what its tables were made with. The same command goes on
+runs/experiment.json names the experiment of the folder and what its tables were made with. The same command resumes
 with an unfinished run, and more seeds or more methods may be added at the same commit. Anything that would lose what the
 tables hold (another experiment or configuration, fewer methods or seeds) is refused without --overwrite, which runs all of
-it again. Where nothing but the commit differs, --keep goes on with the runs, and the tables name all their commits.
+it again. Where nothing but the commit differs, --keep resumes with the runs, and the tables name all their commits.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = 
     remedy = "use another --out, or --overwrite to replace them."
     if (out / "runs" / SWEEP).exists():
         raise ValueError(f"{out} holds a sweep: {remedy}")
-    begun = record.get("begun", made)["experiment"]
-    if begun != made["experiment"]:
-        raise ValueError(f"{out} holds runs of {begun}: {remedy}")
+    holder = record.get("begun", made)["experiment"]
+    if holder != made["experiment"]:
+        raise ValueError(f"{out} holds runs of {holder}: {remedy}")
     found = _tables(out)
     if found and not record:
         raise ValueError(
@@ -110,14 +110,14 @@ def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = 
         )
     if not found:
         return
-    # a replacement that was interrupted goes on as what it was
+    # an interrupted replacement resumes as what it was
     before = record["tables"] or record["begun"]
     words = lost(before, made)
     if words and not lost(before, made | dict(commit=before["commit"])):
         if keep:
             return
         raise ValueError(
-            f"{out} holds finished results of this configuration ({words[0]}): --keep goes on with their runs and says which"
+            f"{out} holds finished results of this configuration ({words[0]}): --keep resumes with their runs and says which"
             " commits they are of; --overwrite runs all of it again; another --out leaves them alone."
         )
     more = f"; and {len(words) - SHOWN} more differences" if len(words) > SHOWN else ""

@@ -97,7 +97,7 @@ def run_path(folder: Path, name: str, seed: int) -> Path:
 
 
 def missing(folder: Path, name: str, seeds: int) -> list[int]:
-    """Those of the first seeds of which one algorithm has no finished run in the folder."""
+    """Those of the first seeds that lack a finished run of some algorithm in the folder."""
     return [seed for seed in range(seeds) if not run_path(folder, name, seed).exists()]
 
 

@@ -34,7 +34,7 @@ RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
 METRICS = {
     "regret_ratio": "R_t / R_t^unif, cumulative regret over the expected one of the uniform policy",
     "simple_regret": "regret of the best arm evaluated so far",
-    "rounds": "rounds (batches) begun up to evaluation t",
+    "rounds": "rounds (batches) started up to evaluation t",
     "batch_size": "evaluations in the batch of evaluation t",
     "dictionary": "inducing points (distinct arms, for exact posteriors) after the round of evaluation t",
     "width": "confidence width of the round of evaluation t",
@@ -64,11 +64,11 @@ class Results(NamedTuple):
 
 
 def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> None:
-    """Writes the two tables, each whole or not at all. Raises ValueError for no runs, or one that cannot be told apart."""
+    """Writes the two tables, each whole or not at all. Raises ValueError for no runs, or one that cannot be distinguished."""
     curves, summary = tables(runs)
-    known = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
+    metrics = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
     for name, table in ((CURVES, curves), (SUMMARY, summary)):
-        table.attrs = dict(experiment=experiment, title=title, metrics=known)
+        table.attrs = dict(experiment=experiment, title=title, metrics=metrics)
         files.write(folder / name, _parquet(table))
 
 
@@ -85,8 +85,8 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
     pieces = [_points(row, run.arrays) for row, run in enumerate(runs)]
     points = {name: np.concatenate([piece[name] for piece in pieces]) for name in ("row", *POINT)}
-    told = [name for name in configs if name in RUN or configs[name].nunique(dropna=False) > 1]
-    curves = configs[told].iloc[points.pop("row")].reset_index(drop=True).assign(**points)
+    distinct = [name for name in configs if name in RUN or configs[name].nunique(dropna=False) > 1]
+    curves = configs[distinct].iloc[points.pop("row")].reset_index(drop=True).assign(**points)
     return _categories(curves), pd.concat([configs, _categories(final)], axis=1)
 
 

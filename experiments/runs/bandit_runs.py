@@ -27,7 +27,7 @@ Runs = dict[str, list[dict[str, np.ndarray]]]
 
 
 def grid(horizon: int) -> np.ndarray:
-    """The evaluations [P] at which curves are saved: evenly spaced, with more at the start for log axes."""
+    """The evaluations [P] where curves are saved: evenly spaced, with more at the start for log axes."""
     count = min(POINTS // 2, horizon)
     even = np.linspace(1, horizon, count)
     early = np.geomspace(1, horizon, count)

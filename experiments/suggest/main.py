@@ -40,16 +40,16 @@ def run(options: argparse.Namespace) -> Suggestion:
     """Reads, fits, asks and writes. Raises ValueError for what the tables have wrong."""
     began = time.perf_counter()
     check_out(options)
-    known = read(options)
-    announce(options, known)
-    features, scaling, key = known.candidates.features, not options.no_scaling, jax.random.key(options.seed)
-    model = fit(features, known.arms, known.values, lengthscale=options.lengthscale, scaling=scaling, key=key)
-    say(options, model, len(known.values))
+    tables = read(options)
+    announce(options, tables)
+    features, scaling, key = tables.candidates.features, not options.no_scaling, jax.random.key(options.seed)
+    model = fit(features, tables.arms, tables.values, lengthscale=options.lengthscale, scaling=scaling, key=key)
+    say(options, model, len(tables.values))
     batch = suggest(
         features,
-        known.arms,
-        known.values,
-        pending=known.pending,
+        tables.arms,
+        tables.values,
+        pending=tables.pending,
         batch=options.batch,
         width=options.width,
         scaling=scaling,
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Suggestion:
         print(
             f"the sketch asks for {batch.dictionary_wanted} inducing points; {batch.dictionary_size} of them are kept"
         )
-    write(options, known.candidates, batch)
+    write(options, tables.candidates, batch)
     print(
         f"{len(batch.rows)} candidates in {options.out}, dictionary of {batch.dictionary_size} points, width"
         f" {batch.width:.2f}, {time.perf_counter() - began:.1f} s"
@@ -82,26 +82,26 @@ def read(options: argparse.Namespace) -> Tables:
     if options.batch > left:
         raise ValueError(
             f"--batch {options.batch} is more than what is left: of {len(candidates.ids)} candidates"
-            f" {len(np.unique(done.arms))} were evaluated and {len(pending)} are under way, {left} are left."
+            f" {len(np.unique(done.arms))} were evaluated and {len(pending)} are pending, {left} are left."
         )
     return Tables(candidates, done.arms, -done.values if options.minimize else done.values, pending)
 
 
-def announce(options: argparse.Namespace, known: Tables) -> None:
+def announce(options: argparse.Namespace, tables: Tables) -> None:
     """Prints what was read and, where it takes long, the plan."""
-    features = known.candidates.features if options.no_scaling else standardized(known.candidates.features)
+    features = tables.candidates.features if options.no_scaling else standardized(tables.candidates.features)
     said = (
         "as they are"
         if options.no_scaling
         else "scaled to mean 0 and standard deviation 1 (--no-scaling: as they are)"
     )
     print(
-        f"{len(features)} candidates, {features.shape[1]} features, {said}; {len(known.values)} evaluations"
+        f"{len(features)} candidates, {features.shape[1]} features, {said}; {len(tables.values)} evaluations"
     )
     # before the fit, so with a kernel of its shape and not of its lengthscale, and the most inducing points there can be
-    most = min(len(np.unique(known.arms)), LARGEST_DICTIONARY)
+    most = min(len(np.unique(tables.arms)), LARGEST_DICTIONARY)
     likely = FixedBKB(
-        kernels.Gaussian(1.0), batch=options.batch, max_pending=len(known.pending), capacity=max(32, most)
+        kernels.Gaussian(1.0), batch=options.batch, max_pending=len(tables.pending), capacity=max(32, most)
     )
     plan_line.announce(
         [likely],
@@ -141,7 +141,7 @@ def check_out(options: argparse.Namespace) -> None:
 
 
 def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Suggestion) -> None:
-    """The batch in the order in which it was chosen; scores and means have the sign of the values."""
+    """The batch in the order of choice; scores and means have the sign of the values."""
     sign = -1 if options.minimize else 1
     table = pd.DataFrame(
         {
@@ -162,7 +162,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--candidates", type=Path, required=True, help="table of the library")
     parser.add_argument("--observations", type=Path, help="table of the evaluations; none yet without it")
-    parser.add_argument("--pending", type=Path, help="table whose ids are under way")
+    parser.add_argument("--pending", type=Path, help="table whose ids are pending")
     parser.add_argument("--batch", type=cli.count, default=96, help="evaluations to suggest (default 96)")
     parser.add_argument("--out", type=Path, default=Path("next.csv"))
     parser.add_argument(

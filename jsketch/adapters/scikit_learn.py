@@ -45,11 +45,11 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
 
     def partial_fit(self, X: Any, y: Any) -> SklearnRegressor:
         """Goes on with y [n] at X [n,d]. Raises ValueError for shapes that do not fit, columns of other names, inputs that
-        are not finite, and where the parameters were changed since learning began."""
-        begun = self.__sklearn_is_fitted__()
-        if begun and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
-            raise ValueError("the parameters were changed after learning began: call fit to start over.")
-        return self._learn(X, y, reset=not begun)
+        are not finite, and where the parameters were changed since learning started."""
+        started = self.__sklearn_is_fitted__()
+        if started and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
+            raise ValueError("the parameters were changed after learning started: call fit to start over.")
+        return self._learn(X, y, reset=not started)
 
     def predict(self, X: Any) -> np.ndarray:
         """[n] at X [n,d], from what was learned so far. Raises NotFittedError, a ValueError, before anything was."""
@@ -59,9 +59,9 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the predictions at X for the labels y that are not NaN."""
         y = column_or_1d(y, dtype=float)
-        known = ~np.isnan(y)
-        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(r2_score(y[known], self.predict(X)[known], sample_weight=weights))
+        labelled = ~np.isnan(y)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
+        return float(r2_score(y[labelled], self.predict(X)[labelled], sample_weight=weights))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         params = {"forecaster": self.forecaster, "seed": self.seed}
@@ -73,8 +73,8 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         for name in sorted(params, key=lambda name: name.count("__")):  # the whole before its parts
             head, *parts = name.split("__")
             if head not in new or not _has(new[head], parts):
-                known = sorted([*new, *dict(_numbers(new["forecaster"], "forecaster"))])
-                raise ValueError(f"{name!r} is not a parameter; they are {known}.")
+                names = sorted([*new, *dict(_numbers(new["forecaster"], "forecaster"))])
+                raise ValueError(f"{name!r} is not a parameter; they are {names}.")
             new[head] = _replaced(new[head], parts, params[name])
         for name, value in new.items():
             setattr(self, name, value)

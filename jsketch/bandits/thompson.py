@@ -141,7 +141,7 @@ class TS:
             _slot_normals(slot_key, state.capacity, self.batch, arms.dtype),
             self.regularization,
         )
-        return posterior.mean + self.confidence_width(state) * deviation
+        return posterior.mean[None, :] + self.confidence_width(state) * deviation
 
     def ask(self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return _batch(self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch)

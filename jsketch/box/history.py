@@ -23,12 +23,12 @@ from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
 
 @struct.dataclass
 class History:
-    """Evaluations in order, N slots of which the first `count` are in use."""
+    """Evaluations in order, in N slots; the first `count` are in use."""
 
     x: Array  # [N, d]
     y: Array  # [N], zero where `ok` is false
     ok: Array  # [N] bool, a finite value was observed; false for failed evaluations and free slots
-    count: Array  # [] int32, evaluations told, failed ones included
+    count: Array  # [] int32, evaluations observed, failed ones included
 
     @property
     def capacity(self) -> int:
@@ -83,7 +83,7 @@ def empty(box: Box, capacity: int) -> History:
 
 
 def write(old: Array, new: Array, start: Array, size: Array) -> Array:
-    """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows past N are dropped, see `add`."""
+    """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows beyond N are dropped, see `add`."""
     source = jnp.arange(old.shape[0], dtype=jnp.int32) - start
     fresh = ((source >= 0) & (source < size)).reshape(-1, *[1] * (old.ndim - 1))
     return jnp.where(fresh, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
@@ -110,7 +110,7 @@ def add(history: History, query: PointQuery, y: Any) -> History:
     count = history.count + query.size
     if not is_traced(count) and int(count) > history.capacity:
         raise ValueError(
-            f"the horizon is {history.capacity} evaluations: {int(history.count)} were told, and {int(query.size)} more are"
+            f"the horizon is {history.capacity} evaluations: {int(history.count)} were observed, and {int(query.size)} more are"
             " too many. Give `init` a larger horizon."
         )
     ok = jnp.isfinite(y)
@@ -128,7 +128,7 @@ def best(history: History) -> tuple[Array, Array]:
 
 
 def query(history: History, initial: Array, propose: Callable[[], Array]) -> BoxQuery:
-    """The initial points [n,d] while nothing has been told, then propose() [B,d]; cut at the capacity.
+    """The initial points [n,d] while nothing has been observed, then propose() [B,d]; cut at the capacity.
 
     All initial points at once, so that under vmap (where a cond pays for both sides) one proposal is wasted and not n.
     """

@@ -1,4 +1,4 @@
-"""The units in which a parametric model sees a problem: inputs in [-1,1], values with mean 0 and standard deviation 1.
+"""Units of a parametric model: inputs in [-1,1], values with mean 0 and standard deviation 1.
 
 f2 of the GO-UCB paper ranges over [-2500, 783]: gradient steps of one size for all problems need one scale for all of them.
 """

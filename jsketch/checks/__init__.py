@@ -4,7 +4,7 @@ scalars   signs, ranges and kinds of numbers
 sizes     capacities, counts, room in the memory
 domains   arms, candidates, boxes, examples
 kernels   whether a kernel is one, and fits the inputs
-queries   what an algorithm over arms is told: queries, rewards, past evaluations
+queries   what an algorithm over arms observes: queries, rewards, earlier evaluations
 """
 
 from jsketch.checks.domains import arm_numbers, arms, box, candidates, example, table

@@ -12,8 +12,10 @@ from jsketch.checks.scalars import numbers_of
 from jsketch.types import Arms, is_traced
 from jsketch.warn import warn
 
-SAMPLED = 32  # arms whose Gram matrix is looked at
-INDEFINITE = 1e-4  # of the largest eigenvalue: a negative one beyond is no rounding
+# arms whose Gram matrix is checked
+SAMPLED = 32
+# of the largest eigenvalue: a negative one beyond is no rounding
+INDEFINITE = 1e-4
 
 
 def a_kernel(kernel: Any) -> None:
@@ -55,7 +57,7 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
     a_kernel(kernel)
     if is_traced(domain, kernel):
         return
-    # inside somebody's jit even constants are traced, unless evaluated now
+    # inside a user's jit even constants are traced, unless evaluated now
     with jax.ensure_compile_time_eval():
         kernel_on(kernel, domain.features)
         _check_values(domain, kernel)

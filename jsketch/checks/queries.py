@@ -1,4 +1,4 @@
-"""What an algorithm over finite arms is told, checked once for all of them."""
+"""What an algorithm over finite arms observes, checked once for all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
 
 
 def on_arms(domain: Arms, query: Query) -> Query:
-    """The query with the number A, at which a scatter writes nothing, in slots that name an arm that is not there.
+    """The query with the number A in slots that name an arm that is not there: a scatter writes nothing at A.
 
     Raises ValueError when such an arm is asked for, unless arms are traced.
     """
@@ -35,7 +35,7 @@ def on_arms(domain: Arms, query: Query) -> Query:
 
 
 def or_none(domain: Arms, numbers: ArrayLike) -> Array:
-    """Arm numbers, int32; the number A, at which a scatter writes nothing, for arms that are not there."""
+    """Arm numbers, int32; the number A for arms that are not there: a scatter writes nothing at A."""
     numbers = jnp.asarray(numbers)
     outside = (numbers < 0) | (numbers >= domain.count)
     # an empty list has no integer dtype of its own
@@ -91,7 +91,7 @@ def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
     other = query.mask & (query.index != arm)
     if not is_traced(other) and bool(other.any()):
         asked = np.unique(np.asarray(query.index)[np.asarray(query.mask)])
-        raise ValueError(f"a batch of this algorithm is one arm, repeated; arms {asked.tolist()} were told.")
+        raise ValueError(f"a batch of this algorithm is one arm, repeated; arms {asked.tolist()} were given.")
     return arm, jnp.where(other, jnp.inf, y)
 
 
@@ -111,7 +111,7 @@ def as_query(query: Query) -> Query:
 
 
 def past(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
-    """Raises ValueError unless past evaluations are finite vectors [A] with whole counts >= 0, and sums of rewards only
+    """Raises ValueError unless earlier evaluations are finite vectors [A] with whole counts >= 0, and sums of rewards only
     where there were evaluations."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
         if np.shape(value) != (domain.count,):

@@ -74,13 +74,13 @@ class Tanimoto:
             common = _common_bits(x, y)
         else:
             size_x, size_y, common = x.sum(1), y.sum(1), matmul(x, y.T)
-        return _ratio(common, size_x[:, None] + size_y - common)
+        return _ratio(common, size_x[:, None] + size_y[None, :] - common)
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for anything but bits: of counts the ratio is no kernel."""
+        """Raises ValueError for anything but bits: the ratio of counts is no kernel."""
         if self.packed:
             _refuse(
                 x, lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0), f"words of {WORD} bits, from pack_bits"
@@ -101,11 +101,11 @@ class MinMax:
             return common + jnp.minimum(x[:, i, None], y[None, :, i])
 
         common = lax.fori_loop(0, x.shape[1], add, jnp.zeros((x.shape[0], y.shape[0]), x.dtype))
-        return _ratio(common, x.sum(1)[:, None] + y.sum(1) - common)
+        return _ratio(common, x.sum(1)[:, None] + y.sum(1)[None, :] - common)
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for negative numbers, of which the ratio is no kernel."""
+        """Raises ValueError for negative numbers: their ratio is no kernel."""
         _refuse(x, lambda t: t < 0, "numbers, at least 0")

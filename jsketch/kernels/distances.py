@@ -37,7 +37,7 @@ def _direct_squared_distances_jvp(
 ) -> tuple[Array, Array]:
     """In products: the derivative of the sum input by input writes a matrix for each input (20 times as slow at d = 20)."""
     (x, y), (dx, dy) = points, changes
-    own = (x * dx).sum(1)[:, None] + (y * dy).sum(1)
+    own = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
     return _direct_squared_distances(x, y), 2 * (own - matmul(x, dy.T) - matmul(dx, y.T))
 
 
@@ -51,9 +51,9 @@ def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
         raise ValueError(f"points of {x.shape[1]} and of {y.shape[1]} inputs have no distance.")
     if direct or (x.shape[0] * y.shape[0] < DIRECT_ENTRIES and x.shape[1] <= DIRECT_DIMENSIONS):
         return _direct_squared_distances(x, y)
-    centre = y.mean(0)
+    centre = y.mean(0, keepdims=True)
     x, y = x - centre, y - centre
-    return jnp.maximum(jnp.square(x).sum(1)[:, None] + jnp.square(y).sum(1) - 2 * matmul(x, y.T), 0)
+    return jnp.maximum(jnp.square(x).sum(1)[:, None] + jnp.square(y).sum(1)[None, :] - 2 * matmul(x, y.T), 0)
 
 
 def scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False) -> Array:
@@ -61,7 +61,12 @@ def scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike, direct:
     check_shape(lengthscale, x)
     if jnp.ndim(lengthscale) == 0:
         return squared_distances(x, y, direct=direct) * (1 / jnp.square(lengthscale)).astype(x.dtype)
-    return squared_distances(x / lengthscale, y / lengthscale, direct=direct)
+    return squared_distances(divided(x, lengthscale), divided(y, lengthscale), direct=direct)
+
+
+def divided(x: Array, lengthscale: ArrayLike) -> Array:
+    """x / lengthscale, [n,d], lengthscale [] or [d]."""
+    return x / (lengthscale if jnp.ndim(lengthscale) == 0 else jnp.asarray(lengthscale)[None, :])
 
 
 def check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:

@@ -26,7 +26,7 @@ class Precomputed:
     table: Array  # [A, A], symmetric positive semi-definite
 
     def gram(self, x: Array, y: Array) -> Array:
-        return self._values(x[:, :1], y[:, 0])
+        return self._values(x[:, :1], y[None, :, 0])
 
     def diag(self, x: Array) -> Array:
         return self._values(x[:, 0], x[:, 0])

@@ -26,7 +26,7 @@ class KernelState:
     """The labelled examples so far, t of at most N, and L^-1 of K_tt + lam I = L L^T."""
 
     points: Array  # [N, d]
-    inverse: Array  # [N, N], lower triangular; the identity past t
+    inverse: Array  # [N, N], lower triangular; the identity beyond t
     solved: Array  # [N], L^-1 y
     used: Array  # [] int32, t
 
@@ -63,7 +63,7 @@ class KernelAWV:
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: KernelState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known."""
+        """y^ [] for x [d], before its label is observed."""
         row, rest = self._row(state, x)
         ridge = matmul(row, state.solved)
         # 1 + h = (lam + k(x,x) - |row|^2) / lam

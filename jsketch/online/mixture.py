@@ -75,7 +75,7 @@ class Mixture:
     4 experts: 120 microseconds an example in turn, 300 vmapped, and 15 for one forecaster alone).
 
     An expert that diverges, in its state or in a prediction that is NaN, loses its weight for good (`state.diverged`,
-    `info.diverged`; `prequential` and `Live` warn), and the others go on. In a block it is left out from the first
+    `info.diverged`; `prequential` and `Live` warn), and the others continue. In a block it is left out from the first
     prediction that is NaN there, which may be one that it still makes when taken one by one.
 
     Predictions are clipped to [-B, B]. A label outside is learned as it is and counts as -B or B in the weights, and so
@@ -105,7 +105,7 @@ class Mixture:
         return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns of each expert for which rounding is too much for an example x [d] (`rounding`); says whether it did."""
+        """Warns of each expert whose rounding is too much for an example x [d] (`rounding`); says whether it did."""
         experts = [self._expert(g, x.dtype) for g in range(self._count())]
         return any([expert.check_rounding(x) for expert in experts if hasattr(expert, "check_rounding")])
 
@@ -160,7 +160,7 @@ class Mixture:
         same = (ends[2] == done).all() | (done == 0)
         experts, predictions, _, infos = lax.cond(same, lambda: ends, lambda: up_to(done))
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
-        # what is predicted past `done` does not count, not even as NaN
+        # what is predicted after `done` does not count, not even as NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
         state, prediction, info = self._settled(state, experts, predictions, y, infos)
         return state, prediction, done, info
@@ -264,7 +264,7 @@ class Mixture:
 
     def _penalties(self, predictions: Array, y: Array) -> Array:
         """eta (y^_g - y)^2 [G, ...]; zero where there is no label."""
-        losses = jnp.where(jnp.isfinite(y), jnp.square(predictions - self._clipped(y)), 0)
+        losses = jnp.where(jnp.isfinite(y), jnp.square(predictions - self._clipped(y)[None]), 0)
         return self._rate(predictions.dtype) * losses
 
     def _combined(self, log_weights: Array, predictions: Array) -> Array:

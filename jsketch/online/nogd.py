@@ -59,7 +59,7 @@ class NOGD:
         )
 
     def predict(self, state: NOGDState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known."""
+        """y^ [] for x [d], before its label is observed."""
         return matmul(self._features(state, x[None])[0], state.weights)
 
     def update(self, state: NOGDState, x: Array, y: Array, key: PRNGKey) -> tuple[NOGDState, ForecastInfo]:
@@ -71,7 +71,7 @@ class NOGD:
         self, state: NOGDState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NOGDState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order: of all of them (at most `limit`) once the points are
-        complete, of one before: (state, y^ [B] of which `done` count, done [] int32, info)."""
+        complete, of one before: (state, y^ [B] valid before `done`, done [] int32, info)."""
         slots = jnp.arange(len(y), dtype=jnp.int32)
         room = state.used < self.count
         done = jnp.where(room, 1, jnp.minimum(len(y), jnp.asarray(limit, jnp.int32)))

@@ -1,7 +1,7 @@
 """PKAWV with Nystrom features on a KORS dictionary: exact ridge regression on the span of a dictionary that grows.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper keeps an n x m matrix; here
-the past inputs are kept, O(n d), and read once, O(n m), whenever a point joins. The posterior lives in orthonormal
+the inputs observed so far are kept, O(n d), and read once, O(n m), whenever a point joins. The posterior lives in orthonormal
 coordinates z of the dictionary, A = lam I + sum_t z_t z_t^T: a point that joins adds one coordinate, after a turn of the
 others where rounding decides its pivot (O(m^3), `newton`), so that A is bordered, and never nearly singular as the matrix
 in kernel coordinates is. Between two points that join the features are fixed, and examples are learned in blocks of matrix
@@ -28,7 +28,7 @@ from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
-CHUNK = 1024  # past examples read together
+CHUNK = 1024  # observed examples read together
 
 
 LEAST_ROWS = 64  # a block of `prequential`
@@ -57,7 +57,7 @@ class NystromState:
 class NystromAWV:
     """PKAWV (or projected kernel ridge regression, without `penalize_current`) on a dictionary that KORS samples.
 
-    Without `remember` (`ForgettingNystromAWV`) past inputs are not kept: the memory is O(M^2), independent of the stream,
+    Without `remember` (`ForgettingNystromAWV`) observed inputs are not kept: the memory is O(M^2), independent of the stream,
     and an example stays what it was in the span of its own time. That is not the paper's algorithm, nor in its theorems.
     """
 
@@ -113,7 +113,7 @@ class NystromAWV:
         self, state: NystromState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that joins the dictionary and
-        at most `limit` >= 1 of them: (state, y^ [B] of which `done` count, done [] int32, info).
+        at most `limit` >= 1 of them: (state, y^ [B] valid before `done`, done [] int32, info).
 
         `done` is zero on overflow only. Under vmap the cost of a point that joins is paid in every block.
         """
@@ -136,9 +136,9 @@ class NystromAWV:
         inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         if self.remember:
-            past = slots < done
+            taken = slots < done
             labels = jnp.where(jnp.isfinite(y), y, jnp.nan)
-            state = self._keep(state, jnp.where(past[:, None], x, 0), jnp.where(past, labels, 0), done)
+            state = self._keep(state, jnp.where(taken[:, None], x, 0), jnp.where(taken, labels, 0), done)
         bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
         info = ForecastInfo(state.dictionary.used, full, bad)
         return state, damped(ridge, leverage, self.penalize_current), done, info
@@ -178,9 +178,9 @@ class NystromAWV:
         return lax.cond(joins & ~full, joined, lambda: state), full
 
     def _border(self, state: NystromState, dictionary: Kors, x: Array, z: Array) -> NystromState:
-        """The posterior with x [d] in the dictionary, z [M] its coordinates so far, after one look at the past examples.
+        """The posterior with x [d] in the dictionary, z [M] its coordinates so far, after one pass over the observed examples.
 
-        With v the new direction, c_i the coordinate along it of a past example and p = sum_i c_i z_i without v, the
+        With v the new direction, c_i the coordinate along it of an observed example and p = sum_i c_i z_i without v, the
         precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
         """
         lam = jnp.asarray(self.regularization, z.dtype)
@@ -198,13 +198,13 @@ class NystromAWV:
             (state.inverse, state.weights),
             turned,
         )
-        mixed, square, moment = self._look_back(state, dictionary, x, matmul(v, basis))
+        mixed, square, moment = self._read_again(state, dictionary, x, matmul(v, basis))
         mixed = matmul(basis, mixed)
         mixed = mixed - v * matmul(v, mixed)
         solved = matmul(inverse, mixed) - v
         schur = lam + square - matmul(mixed, matmul(inverse, mixed))
         new = v.any()
-        bordered = inverse - v[:, None] * (v / lam) + solved[:, None] * (solved / schur)
+        bordered = inverse - v[:, None] * (v / lam)[None, :] + solved[:, None] * (solved / schur)[None, :]
         along = (moment - matmul(mixed, weights)) / schur
         return replace(
             state,
@@ -214,27 +214,27 @@ class NystromAWV:
             weights=jnp.where(new, weights - solved * along, weights),
         )
 
-    def _look_back(
+    def _read_again(
         self, state: NystromState, dictionary: Kors, x: Array, dual: Array
     ) -> tuple[Array, Array, Array]:
-        """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled past, with the new coordinates
+        """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled examples, with the new coordinates
         c_i = k_I(x_i)^T dual; x [d] is any point."""
 
         points = kors.filled(dictionary.points, dictionary.used, x)
         size = min(CHUNK, state.inputs.shape[0])
 
         def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            past = lax.dynamic_slice_in_dim(state.inputs, i * size, size)
+            inputs = lax.dynamic_slice_in_dim(state.inputs, i * size, size)
             labels = lax.dynamic_slice_in_dim(state.labels, i * size, size)
-            known = (i * size + jnp.arange(size, dtype=jnp.int32) < state.received) & jnp.isfinite(labels)
-            # `dual` and columns of the basis past m are zero, so what the unused points hold does not matter
-            k = self.kernel.gram(past, points)
-            coordinate = jnp.where(known, matmul(k, dual), 0)
+            labelled = (i * size + jnp.arange(size, dtype=jnp.int32) < state.received) & jnp.isfinite(labels)
+            # `dual` and columns of the basis beyond m are zero, so what the unused points hold does not matter
+            k = self.kernel.gram(inputs, points)
+            coordinate = jnp.where(labelled, matmul(k, dual), 0)
             mixed, square, moment = sums
             return (
                 mixed + matmul(coordinate, k),
                 square + matmul(coordinate, coordinate),
-                moment + matmul(coordinate, jnp.where(known, labels, 0)),
+                moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
             )
 
         zero = jnp.zeros((), dual.dtype)
@@ -244,7 +244,7 @@ class NystromAWV:
         return lax.fori_loop(0, (state.received + size - 1) // size, read, nothing)
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
-        """The state with the block x [B,d], y [B] in its memory, zero past `done`; these rows will be written over."""
+        """The state with the block x [B,d], y [B] in its memory, zero from `done` on; these rows will be written over."""
         start = state.received - done
         rows = [
             jnp.where(done > 0, new, lax.dynamic_slice_in_dim(old, start, len(new)))
@@ -258,5 +258,5 @@ class NystromAWV:
 
 
 def ForgettingNystromAWV(kernel: Any, regularization: ArrayLike = 1.0, **options: Any) -> NystromAWV:
-    """`NystromAWV` that keeps no past inputs: see there what is lost."""
+    """`NystromAWV` that keeps no observed inputs: see there what is lost."""
     return NystromAWV(kernel, regularization, remember=False, **options)

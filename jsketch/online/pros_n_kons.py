@@ -78,7 +78,7 @@ class ProsNKONS:
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: NewtonState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known; zero for a point that joins the dictionary."""
+        """y^ [] for x [d], before its label is observed; zero for a point that joins the dictionary."""
         _, prediction, _, _ = self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)
         return prediction[0]
 
@@ -93,7 +93,7 @@ class ProsNKONS:
         self, state: NewtonState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NewtonState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that joins the dictionary and
-        at most `limit` >= 1 of them: (state, y^ [B] of which `done` count, done [] int32, info)."""
+        at most `limit` >= 1 of them: (state, y^ [B] valid before `done`, done [] int32, info)."""
         slots = jnp.arange(len(y), dtype=jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
         state, full = self._receive(state, x[0], draws[0])
@@ -176,7 +176,7 @@ class ProsNKONS:
             move = excess / jnp.where(leverage > 0, leverage, 1) + slope / (1 + weight * leverage)
             row = lax.dynamic_index_in_dim(both, t, 0, keepdims=False)  # G[t, :]
             return (
-                both - damping * column[:, None] * row,
+                both - damping * column[:, None] * row[None, :],
                 outputs - move * column[:count],
                 moved + move * column[count:],
                 put(scaled, t, jnp.sqrt(damping) * column[count:]),

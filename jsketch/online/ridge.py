@@ -1,4 +1,4 @@
-"""Online ridge regression in fixed features: PKAWV with features known beforehand, and projected kernel ridge regression.
+"""Online ridge regression in fixed features: PKAWV with features given beforehand, and projected kernel ridge regression.
 
 Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale problems. NeurIPS 2019,
 Algorithm 1 (THEORY 7.2). With g and h the prediction and the leverage z(x)^T A^-1 z(x) of ridge regression on the examples
@@ -97,7 +97,7 @@ class PKAWV:
         return rounding.check(jnp.square(z).sum(), self.regularization, x.dtype)
 
     def predict(self, state: RidgeState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known."""
+        """y^ [] for x [d], before its label is observed."""
         z = self.features.features(x[None])[0]
         return damped(matmul(z, state.weights), matmul(z, matmul(state.inverse, z)), self.penalize_current)
 

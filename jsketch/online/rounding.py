@@ -2,7 +2,7 @@
 
 They start from A^-1 = I / lam and take out of it what every example explains, as the papers do. The first step in a
 direction turns |z|^2 / lam into |z|^2 / (lam + |z|^2) of it: the difference keeps a relative error of eps |z|^2 / lam, and
-what follows multiplies it, at worst by the number of examples that come before the direction is known. Measured on 80
+what follows multiplies it, at worst by the number of examples that come before the direction is learned. Measured on 80
 streams of 130 examples with 12 features and labels of size 1, predictions were off by 2 to 30 eps |z|^2 / lam for |z|^2 near
 12, by up to 2,400 for |z|^2 in the thousands.
 """
@@ -26,7 +26,7 @@ LARGEST_STEP, LARGEST_STEP_FLOAT32 = 1e-6, 1e-4
 
 def check(square: ArrayLike, regularization: Any, dtype: Any) -> bool:
     """Warns when examples with |z|^2 = square [] (k(x,x) for a kernel) and this regularization are too much for the dtype;
-    says whether it did. Values that are traced are not looked at."""
+    says whether it did. Traced values are not checked."""
     if is_traced(square, regularization):
         return False
     largest, smallest = float(np.max(square)), float(np.min(regularization))

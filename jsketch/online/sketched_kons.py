@@ -78,7 +78,7 @@ class SketchedKONS:
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: SketchedState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known."""
+        """y^ [] for x [d], before its label is observed."""
         output, _, _ = self._output(state, x)
         return self._clipped(output)
 

@@ -20,7 +20,7 @@ from scipy.linalg import blas, solve_triangular
 from jsketch.bandits.core.widths import Confidence, Evidence
 from jsketch.types import Arms
 
-POOL = 1_024  # arms at which the posterior is read: those pulled, the best of the last pool, and random ones
+POOL = 1_024  # arms whose posterior is read: those pulled, the best of the last pool, and random ones
 STRETCH = 0.125  # evaluations between two readings, as a part of those made
 DECISIONS = 64  # different ones in a stretch
 CANDIDATES = 128  # arms of the pool among which they are made: those with the largest scores
@@ -55,7 +55,7 @@ class _Pool(NamedTuple):
 
 
 class _Pilot:
-    """The pilot under way; A arms."""
+    """The state of the pilot; A arms."""
 
     def __init__(self, bandit: Any, features: Any, reward: np.ndarray | None, noise_std: float, seed: int):
         self.bandit, self.features, self.noise_std = bandit, np.asarray(features), noise_std
@@ -96,9 +96,9 @@ class _Pilot:
         rest = self.random.permutation(size) if size < 4 * count else self.random.integers(size, size=count)
         rest = rest[~np.isin(rest, first)][: count - len(first)]
         arms = np.resize(np.concatenate([first, rest]), count)
-        known, noise = self.covariances(arms, pulled), self.lam / self.counts[pulled]
-        root = np.linalg.cholesky(known[: len(pulled)] + np.diag(noise))
-        half = blas.dtrsm(1.0, root, known, side=1, lower=1, trans_a=1)
+        prior, noise = self.covariances(arms, pulled), self.lam / self.counts[pulled]
+        root = np.linalg.cholesky(prior[: len(pulled)] + np.diag(noise))
+        half = blas.dtrsm(1.0, root, prior, side=1, lower=1, trans_a=1)
         averages = self.sums[pulled] / self.counts[pulled]
         weights = solve_triangular(root, averages, lower=True, check_finite=False)
         variance = np.maximum(self.diagonal[arms] - np.einsum("pu,pu->p", half, half), 0) / self.lam
@@ -119,7 +119,7 @@ class _Pilot:
         assumed = Confidence(regularization, noise_std, norm_bound, delta, ratio)
         variance_sum = self.counts @ self.variance
         information, information_sketched = self.information
-        known = dict(
+        numbers = dict(
             count=self.counts.sum(),
             information=information,
             information_sketched=information_sketched,
@@ -128,7 +128,7 @@ class _Pilot:
             residual_sum=0.0,
             prior_variance=self.diagonal.max(),
         )
-        evidence = Evidence(**{name: jnp.asarray(float(number)) for name, number in known.items()})
+        evidence = Evidence(**{name: jnp.asarray(float(number)) for name, number in numbers.items()})
         width = float(self.bandit.width(evidence, assumed)) * float(getattr(self.bandit, "scale", 1.0))
         return width * (self.ratio**0.5 if product else 1.0)
 
@@ -190,7 +190,7 @@ def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: 
     function with its assumed norm."""
     reward = None if mean_reward is None else np.asarray(mean_reward, float)
     pilot = _Pilot(bandit, domain.features, reward, noise_std, seed)
-    qbar, plate = float(getattr(bandit, "qbar", 1.0)), int(getattr(bandit, "batch", 1))
+    qbar, batch = float(getattr(bandit, "qbar", 1.0)), int(getattr(bandit, "batch", 1))
     points, t, work, length = [], 0, 0.0, 1
     best = np.zeros(0, int)
     while True:
@@ -215,11 +215,11 @@ def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: 
         width = pilot.width(pool)
         scores = pool.mean + width * np.sqrt(pool.variance)
         best = pool.arms[np.argsort(-scores)[:CANDIDATES]]
-        length = min(max(int(STRETCH * t), plate, 1), horizon - t)
+        length = min(max(int(STRETCH * t), batch, 1), horizon - t)
         rounds = pilot.rounds
         t += pilot.stretch(pool, scores, width, length)
         if pilot.rounds > rounds:
-            # the round under way began in this stretch: its variances are those that are read next, nearly
+            # the current round started in this stretch: its variances are those that are read next, nearly
             pilot.frozen[pool.arms] = np.minimum(pilot.frozen[pool.arms], pool.variance)
 
 

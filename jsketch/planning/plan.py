@@ -39,7 +39,7 @@ class Plan:
     bytes: int  # at the most, problem included
     rounds: float  # of a run
     dictionary_size: float  # at its end; distinct arms, for an exact posterior
-    capacities: tuple[int, ...]  # for which programs are compiled
+    capacities: tuple[int, ...]  # of the programs that are compiled
     parts: dict[
         str, float
     ]  # seconds of a run: of its rounds whatever their size, and of what every evaluation adds
@@ -193,7 +193,7 @@ def _with_rewards(problem: Any, domain: Arms, path: Path | None) -> Any:
 def _rates(
     bandit: Any, problem: Any, horizon: int, timed: tuple[int, ...], path: Path | None
 ) -> list[timing.Rates]:
-    """At the capacities that are timed, with all arms or as many as are timed; the larger capacity from the pilot's data."""
+    """Rates at the capacities that are timed, with all arms or as many as are timed; the larger capacity from the pilot's data."""
     count = problem.arms.count
     found = []
     for capacity in timed:

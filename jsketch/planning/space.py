@@ -25,7 +25,7 @@ class Bytes:
 
     given: int  # problem and hyperparameters, which all runs share
     kept: int  # state and trace
-    working: int  # everything else while it is under way
+    working: int  # everything else while it runs
     compiling: float  # seconds to compile its program, or to find it compiled
 
     def of(self, seeds: int, at_once: int) -> int:
@@ -38,21 +38,21 @@ def size(tree: Any) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(lambda: tree)))
 
 
-def begun(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
+def started(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
     """The shapes of the run before its first evaluation, with room for `capacity` inducing points."""
 
-    def begin(problem: Any, key: Any) -> Any:
+    def initial(problem: Any, key: Any) -> Any:
         progress: Any = start(bandit, problem, key, horizon)
         if not capacity or capacity <= bandit.capacity:
             return progress
         return replace(progress, state=bandit.grow(progress.state, capacity))
 
-    return jax.eval_shape(begin, problem, KEY)
+    return jax.eval_shape(initial, problem, KEY)
 
 
 def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: bool) -> Bytes:
     """Compiles the run's program at its shapes and takes no memory for them; `quickly`: as code that will not be run."""
-    progress = begun(bandit, problem, horizon, capacity)
+    progress = started(bandit, problem, horizon, capacity)
     until = jax.eval_shape(lambda: jnp.asarray(0))
     began = time.perf_counter()
     # as `advance` calls it, down to what is positional: other calls are other programs
@@ -99,7 +99,7 @@ def check(
 
 
 def _largest(fits: Callable[[int], bool], upper: int) -> int:
-    """The largest number up to `upper` with which it fits, 0 if there is none."""
+    """The largest number up to `upper` that fits, 0 if there is none."""
     low, high = 0, upper
     while low < high:
         middle = (low + high + 1) // 2
@@ -114,9 +114,9 @@ def _smaller(bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int,
 
     def kept(arms: int, capacity: int, horizon: int, dtype: Any) -> int:
         # a capacity below the one it starts with is another start
-        begin = replace(bandit, capacity=capacity) if capacity else bandit
+        sized = replace(bandit, capacity=capacity) if capacity else bandit
         problem = stand_in(arms, dimensions, dtype)
-        return size(problem) + size(begun(begin, problem, horizon, capacity))
+        return size(problem) + size(started(sized, problem, horizon, capacity))
 
     whole = kept(count, capacity, horizon, dtype)
 

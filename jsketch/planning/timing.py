@@ -21,10 +21,10 @@ from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import Progress
 from jsketch.types import Arms, PRNGKey, Query, attach, detach
 
-STRETCH = 0.3  # seconds for which a program is timed
-TELLING = 1.0  # seconds for which a state is told the pilot's data
-TOLD = 0.25  # data told at once, as a part of those told before
-LARGEST = 256  # capacity at which a program is timed; beyond it a power law goes on
+STRETCH = 0.3  # seconds that a program is timed
+OBSERVING = 1.0  # seconds that `tell` is called with the pilot's data
+PART = 0.25  # data of one `tell`, as a part of those before
+LARGEST = 256  # largest capacity that is timed; beyond it a power law extrapolates
 ENTRIES = 4_000_000  # arms times capacity that are timed; the time of more arms is proportional
 APART = 3.0  # between the two capacities that are timed
 STEEPEST = 3.0  # power of the capacity that time goes with
@@ -33,7 +33,7 @@ QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disabl
 
 
 class History(NamedTuple):
-    """Evaluations in the order in which they are made."""
+    """Evaluations in the order of time."""
 
     arms: np.ndarray  # [n]
     rewards: np.ndarray  # [n]
@@ -97,7 +97,7 @@ def timed(run: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def fewer_arms(count: int, capacity: int) -> int:
-    """Of `count` arms, those with which a program is timed."""
+    """How many of `count` arms a program is timed with."""
     return min(count, max(ENTRIES // max(capacity, 1), 1))
 
 
@@ -113,20 +113,20 @@ def rates(bandit: Any, problem: Any, horizon: int, capacity: int, history: Histo
             advance._segment(bandit, problem, key, progress, jnp.asarray(until), horizon)
         )
 
-    def begin(state: Any = None) -> Progress:
+    def started(state: Any = None) -> Progress:
         progress = advance._start(bandit, problem, key, horizon)
         if state is not None:
             # a copy: the program takes over the memory of what it is given
             return replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
         return replace(progress, state=bandit.grow(progress.state, capacity)) if capacity else progress
 
-    fresh = begin()
+    fresh = started()
     slots = slots_of(bandit, fresh.state, problem.arms)
-    told = [] if history is None or slots == 1 else _states(bandit, fresh.state, problem.arms, slots, history)
+states = [] if history is None or slots == 1 else _states(bandit, fresh.state, problem.arms, slots, history)
     began = time.perf_counter()
     segment(fresh, 0)
     compiling = time.perf_counter() - began
-    stretches = [_stretch(segment, begin(state), horizon, slots) for state in told or [None]]
+    stretches = [_stretch(segment, started(state), horizon, slots) for state in states or [None]]
     early, late = stretches[0], stretches[-1]
     fixed = slots if all(stretch.full for stretch in stretches) else 0
     a_round, an_evaluation = _split(early, late)
@@ -147,19 +147,19 @@ def _states(bandit: Any, state: Any, arms: Arms, slots: int, history: History) -
     """The states with half of the rounds' data and with all, as far as the capacity, the algorithm and the time let them."""
     state, at_middle = attach(state, arms), None
     key, done, began = jax.random.key(1), 0, math.inf
-    while done < len(history.arms) and time.perf_counter() - began < TELLING:
-        count = min(slots, len(history.arms) - done, max(1, int(TOLD * done)))
+    while done < len(history.arms) and time.perf_counter() - began < OBSERVING:
+        count = min(slots, len(history.arms) - done, max(1, int(PART * done)))
         index, y = np.zeros(slots, np.int32), np.full(slots, np.nan)
         index[:count], y[:count] = history.arms[done : done + count], history.rewards[done : done + count]
         query = Query(jnp.asarray(index), jnp.arange(slots) < count)
-        told, info = _tell(
+        after, info = _tell(
             bandit, state, query, jnp.asarray(y, arms.features.dtype), jax.random.fold_in(key, done)
         )
         if bool(info.overflow | info.nonfinite):
             break
         # the first call compiles
         began = time.perf_counter() if done == 0 else began
-        state, done = told, done + count
+        state, done = after, done + count
         if at_middle is None and done >= history.middle:
             at_middle = state
     return [state] if at_middle is None else [at_middle, state]
@@ -174,7 +174,7 @@ def _stretch(segment: Any, progress: Progress, horizon: int, slots: int) -> _Str
         seconds += time.perf_counter() - began
         t, stopped = int(progress.t), bool(progress.stopped)
     sizes, rounds = np.asarray(progress.trace.batch_size)[:t], np.asarray(progress.trace.round)[:t]
-    # the first batch may be one arm while nothing is known, and the horizon cuts the last one
+    # the first batch may be one arm while nothing is observed, and the horizon cuts the last one
     between = sizes[(rounds > 0) & (rounds < int(progress.round) - 1)]
     full = bool(t and ((between if between.size else sizes) == min(slots, horizon)).all())
     # a round that did not fit was paid for

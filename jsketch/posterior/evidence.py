@@ -2,7 +2,7 @@
 
 Titsias. Variational learning of inducing variables in sparse Gaussian processes. AISTATS 2009. The bound holds for any
 inducing points and is an equality when they are all points; its trace term keeps a sketch that represents nothing from
-looking good. The scale of the function is maximised in closed form.
+scoring well. The scale of the function is maximised in closed form.
 """
 
 from __future__ import annotations

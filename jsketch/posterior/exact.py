@@ -45,7 +45,7 @@ def dense(
     """
     root = jnp.sqrt(pull_counts)
     gram = kernel.gram(arms, arms)
-    factor = lax.linalg.cholesky(jnp.eye(gram.shape[0]) + root[:, None] * gram * root / regularization)
+    factor = lax.linalg.cholesky(jnp.eye(gram.shape[0]) + root[:, None] * gram * root[None, :] / regularization)
     half = lax.linalg.triangular_solve(factor, root[:, None] * gram, left_side=True, lower=True)
     averages = reward_sums / jnp.sqrt(jnp.maximum(pull_counts, 1))
     solved = lax.linalg.triangular_solve(factor, averages[:, None], left_side=True, lower=True)[:, 0]
@@ -63,8 +63,8 @@ class Exact:
     Cholesky factor of K_u + D.
     """
 
-    basis: Array  # [N, A], zero past u
-    root: Array  # [N, N], lower triangular; the identity past u
+    basis: Array  # [N, A], zero beyond u
+    root: Array  # [N, N], lower triangular; the identity beyond u
     inner: Array  # [N, N], symmetric, at least the identity
     mean: Array  # [A]
     variance: Array  # [A]
@@ -129,7 +129,7 @@ def observe(
     return Exact(
         basis=put(exact.basis, slot, row),
         root=put(exact.root, slot, jnp.where(is_new, root_row, exact.root[slot])),
-        inner=exact.inner + rest[:, None] * (rest / pivot),
+        inner=exact.inner + rest[:, None] * (rest / pivot)[None, :],
         mean=exact.mean + covariance * (gain * jnp.where(observed, y - exact.mean[arm], 0)),
         variance=jnp.maximum(exact.variance - jnp.square(covariance) * (gain / regularization), 0),
         logdet=exact.logdet + jnp.where(observed, jnp.log(pivot * repeats / regularization), 0),
@@ -148,8 +148,8 @@ def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLi
     """
     regularization = jnp.asarray(regularization, prior.dtype)
     in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
-    noise = jnp.sqrt(regularization / jnp.maximum(exact.repeats, 1)) * normal
-    values = jnp.where(in_use, prior[:, exact.pulled] + noise, 0)
+    noise = jnp.sqrt(regularization / jnp.maximum(exact.repeats, 1))[None, :] * normal
+    values = jnp.where(in_use[None, :], prior[:, exact.pulled] + noise, 0)
     solved = lax.linalg.triangular_solve(exact.root, values, left_side=False, lower=True, transpose_a=True)
     return (prior - matmul(matmul(solved, exact.inner), exact.basis)) / jnp.sqrt(regularization)
 

@@ -111,7 +111,7 @@ def choose(
 
 
 def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Game:
-    """The whole game, for anybody's jit and vmap; check `overflow` and `nonfinite` yourself, or call `play`."""
+    """The whole game, for your own jit and vmap; check `overflow` and `nonfinite` yourself, or call `play`."""
     init_key, step_key = jax.random.split(key)
     regression = _regression(adversary, rounds)
 

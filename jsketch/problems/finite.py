@@ -1,4 +1,4 @@
-"""Finite-arm problems: Gaussian noise on known mean rewards, or recorded evaluations returned at random."""
+"""Finite-arm problems: Gaussian noise on given mean rewards, or recorded evaluations returned at random."""
 
 from __future__ import annotations
 

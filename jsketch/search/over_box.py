@@ -23,7 +23,7 @@ def reverse_slope(score: Score) -> Score:
 
 
 def forward_slope(score: Score) -> Score:
-    """The same in forward mode: for few inputs d, and for scores with loops of unknown length. Zero where there is none."""
+    """The same in forward mode: for few inputs d, and for scores with loops of dynamic length. Zero where there is none."""
 
     def slope(x: Array) -> Array:
         def along(direction: Array) -> Array:

@@ -1,7 +1,7 @@
-"""Dictionaries of past evaluations by leverage score sampling, on the host: what a warm start begins with.
+"""Dictionaries of observed evaluations by leverage score sampling, on the host: what a warm start starts with.
 
 BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning. NeurIPS 2018. It goes
-from a regularization at which every score is tiny down to the one asked for, each level estimating the scores with the
+from a regularization that makes every score tiny down to the one asked for, each level estimating the scores with the
 dictionary of the level before, so that no n x n matrix is formed. Exact scores cost O(n^3) and serve small histories.
 
 An arm evaluated n_i times stands for n_i copies: its feature map is sqrt(n_i) phi(x_i), its leverage score n_i sigma^2(x_i).
@@ -25,7 +25,7 @@ class Weighted(NamedTuple):
     """A weighted dictionary of points."""
 
     rows: np.ndarray  # [m] int, of the points
-    probability: np.ndarray  # [m], with which each was included; its weight is the inverse
+    probability: np.ndarray  # [m], of including each; its weight is the inverse
 
 
 _gram = jax.jit(lambda kernel, x, y: kernel.gram(x, y))

@@ -62,13 +62,13 @@ class RandomFourier:
         normal_key, scale_key = jax.random.split(key)
         normal = jax.random.normal(normal_key, (self.count, inputs), dtype)
         if isinstance(kernel, Matern):
-            # the spectral density is Student's t with 2 nu degrees of freedom, of which there are 1, 3 or 5
+            # the spectral density is Student's t with 2 nu = 1, 3 or 5 degrees of freedom
             freedom = round(2 * kernel.nu)
             squares = jnp.square(jax.random.normal(scale_key, (self.count, freedom), dtype)).sum(1)
             normal = normal * jnp.sqrt(freedom / squares)[:, None]
         elif not isinstance(kernel, Gaussian):
             raise ValueError(
-                f"random Fourier features are known for Gaussian and Matern kernels; {type(kernel).__name__} was given."
+                f"random Fourier features exist for Gaussian and Matern kernels; {type(kernel).__name__} was given."
             )
         frequencies = normal / jnp.asarray(kernel.lengthscale, dtype)
         return Fourier(frequencies, jnp.full(self.count, 1 / self.count, dtype))

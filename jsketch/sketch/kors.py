@@ -33,7 +33,7 @@ LEAST_MU_EPS = 1000  # mu below so many rounding errors of k(x,x) is not served
 
 
 def theory_beta(horizon: int, delta: float) -> float:
-    """beta = 12 log(n / delta), with which eps = 1/2 keeps the projection error below mu with probability 1 - delta."""
+    """beta = 12 log(n / delta): then eps = 1/2 keeps the projection error below mu with probability 1 - delta."""
     return 12 * math.log(horizon / delta)
 
 
@@ -42,7 +42,7 @@ class Kors:
     """m points of at most M, and L^-1 of K_II + mu diag(noise) = L L^T."""
 
     points: Array  # [M, d]
-    inverse: Array  # [M, M], lower triangular; the identity past m
+    inverse: Array  # [M, M], lower triangular; the identity beyond m
     used: Array  # [] int32, m
 
 
@@ -81,7 +81,7 @@ def empty(x: Array, capacity: int) -> Kors:
 
 
 def cross(kors: Kors, kernel: Any, x: Array) -> Array:
-    """k_I(x), [B, M] for x [B,d], zero past m."""
+    """k_I(x), [B, M] for x [B,d], zero beyond m."""
     in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
     return jnp.where(in_use, kernel.gram(x, filled(kors.points, kors.used, x[0])), 0)
 

@@ -71,13 +71,13 @@ def join(
 def _pivoted(gram: Array, last: Array) -> Array:
     """The basis [M,M] of the points up to number `last`, by diagonal pivoting, its columns in the order of the points."""
     order, root = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
-    # past the rank, rows of the root are zero
+    # beyond the rank, rows of the root are zero
     return jnp.zeros_like(root).at[order].add(root).T
 
 
 def _nearest_isometry(turn: Array) -> Array:
     """One step of Newton and Schulz towards the nearest partial isometry. No singular value is above 1 after it: what is
-    known of a direction is never more than what was learned, and precisions stay positive."""
+    curvature along a direction is never more than what was learned, and precisions stay positive."""
     return 1.5 * turn - 0.5 * matmul(matmul(turn, turn.T), turn)
 
 

@@ -79,7 +79,7 @@ class Taylor:
 
 
 def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
-    """For each degree and input i the factors 1/sqrt(k_i) with which x_i turns monomials of the degree before into new ones.
+    """For each degree and input i the factors 1/sqrt(k_i) that x_i needs to turn monomials of the degree before into new ones.
 
     The monomials of one degree are ordered by the largest input that they contain, so those without an input above i are the
     first ones: a new monomial with largest input i is x_i times one of them, and nothing is computed twice.

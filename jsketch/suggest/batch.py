@@ -21,7 +21,7 @@ LARGEST_DICTIONARY = 768  # inducing points; more of them cost more than they te
 
 
 class Suggestion(NamedTuple):
-    """A batch of B candidates in the order in which they were chosen, best first; in units of the values."""
+    """A batch of B candidates in the order of their choice, best first; in units of the values."""
 
     rows: np.ndarray  # [B] int, of the candidates
     score: np.ndarray  # [B], the optimistic bound mean + width * std
@@ -58,7 +58,7 @@ def suggest(
     arms         [n] int, the row of each evaluation made so far; a row may be repeated. None yet: leave out
     values       [n] numbers, larger is better (negate what is to be minimised), any unit; NaN: the evaluation failed, it
                  teaches nothing and is not suggested again
-    pending      [p] int, rows whose evaluation is under way: they are not suggested
+    pending      [p] int, rows whose evaluation is pending: they are not suggested
     batch        B, how many to suggest
     width        optimism in posterior standard deviations: more explore more, 0 takes the largest means
     lengthscale  of the Gaussian kernel in units of the scaled features; None: fitted
@@ -118,7 +118,7 @@ def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) ->
         repeat=False,
     )
     slots = lengthened(dictionary, bandit.capacity) if len(dictionary) else dictionary
-    failed, pending = _failed(data), _under_way(data, bandit.max_pending)
+    failed, pending = _failed(data), _pending(data, bandit.max_pending)
     query, mean, variance = _picked(bandit, domain, counts, sums, slots, failed, pending, first_key, ask_key)
     kept = np.asarray(query.mask)
     # in units of the values; variances come divided by the regularization
@@ -134,7 +134,7 @@ def _failed(data: Data) -> np.ndarray:
     return np.append(failed, np.full(padded(len(failed)) - len(failed), len(data.features)))
 
 
-def _under_way(data: Data, slots: int) -> Query:
+def _pending(data: Data, slots: int) -> Query:
     """The pending evaluations in so many slots; the others are masked."""
     free = np.zeros(slots - len(data.pending), int)
     index = jnp.asarray(np.append(data.pending, free), jnp.int32)

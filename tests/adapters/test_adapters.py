@@ -269,11 +269,11 @@ def test_a_refused_example_names_nothing():
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).partial_fit(x * np.nan, y), "contains NaN"),
         (
             lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).set_params(forecaster=EXACT).partial_fit(x, y),
-            "changed after learning began",
+            "changed after learning started",
         ),
         (
             lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).set_params(seed=1).partial_fit(x, y),
-            "changed after learning began",
+            "changed after learning started",
         ),
         (lambda x, y: river().predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
         (lambda x, y: river().learn_one({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0), r"missing \[\], new \['c'\]"),

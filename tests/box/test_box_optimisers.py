@@ -254,9 +254,9 @@ def test_wrong_calls(tmp_path):
 
 def test_checkpoints_that_are_refused(tmp_path):
     path = tmp_path / "run"
-    begun = loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
+    partial = loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
     with pytest.raises(ValueError, match="planned for 3 evaluations"):
-        loops.drive_box(UniformBox(), on_host, BOX, KEY, 4, state=begun)
+        loops.drive_box(UniformBox(), on_host, BOX, KEY, 4, state=partial)
     wider = Box(BOX.lower - 1, BOX.upper)
     for arguments, words in [
         ((UniformBox(), on_host, BOX, KEY, 4), "horizon was 3, is 4"),
@@ -273,7 +273,7 @@ def test_checkpoints_that_are_refused(tmp_path):
         (GP, BOX, KEY, "the optimiser's state was UniformState, is GPState"),
     ]:
         with pytest.raises(ValueError, match=f"state is of another run: {words}"):
-            loops.drive_box(optimizer, on_host, box, key, 3, state=begun)
+            loops.drive_box(optimizer, on_host, box, key, 3, state=partial)
     content = path.read_bytes()
     last = bytes([content[-1] ^ 1])
     for broken, words in [
@@ -281,7 +281,7 @@ def test_checkpoints_that_are_refused(tmp_path):
         (b"", "is not a saved"),
         (content[:-9], "is damaged"),
         (content[:-1] + last, "is damaged"),
-        (serialization.to_bytes(begun), "is not a saved .* before files said"),  # as it was once
+        (serialization.to_bytes(partial), "is not a saved .* before files said"),  # as it was once
     ]:
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=f"{words}.*Name another file, or remove it"):
@@ -331,7 +331,7 @@ def test_a_checkpoint_of_other_settings_of_which_the_state_shows_nothing(tmp_pat
 
 
 def test_a_state_and_a_file(tmp_path):
-    """The longer of the two is gone on with, whichever it is; another run is refused."""
+    """The longer of the two is resumed, whichever it is; another run is refused."""
     path, calls = tmp_path / "run", []
 
     def objective(x):
@@ -352,8 +352,8 @@ def test_a_state_and_a_file(tmp_path):
     assert done.y.tolist() == [1, 2, 4, 5, 7] and len(calls) == 7
     path.write_bytes(short)
     assert run(state=done, checkpoint=path).y.tolist() == done.y.tolist()
-    begun = done.replace(x=done.x[:0], y=done.y[:0], told=0)
-    assert run(state=begun, checkpoint=path).y.tolist() == [1, 2, 8, 9, 10]
+    partial = done.replace(x=done.x[:0], y=done.y[:0], told=0)
+    assert run(state=partial, checkpoint=path).y.tolist() == [1, 2, 8, 9, 10]
     with pytest.raises(ValueError, match="holds 5 evaluations that are not those of the state"):
         run(state=done, checkpoint=path)
     with pytest.raises(ValueError, match="state is what drive_box returned, a DrivenBox; dict"):

@@ -460,7 +460,7 @@ def test_a_horizon_of_phase_one_alone():
 
 
 @each
-def test_failed_evaluations_are_not_learned_and_the_run_goes_on(name):
+def test_failed_evaluations_are_not_learned_and_the_run_continues(name):
     def objective(x, key):
         return jnp.where(x[0] > 0, jnp.where(x[1] > 0, jnp.nan, jnp.inf), PROBLEM(x, key))
 

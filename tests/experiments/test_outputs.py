@@ -1,4 +1,4 @@
-"""Folders of experiments: one writer, runs that go on, and finished tables that nothing replaces unasked."""
+"""Folders of experiments: one writer, runs that resume, and finished tables that nothing replaces unasked."""
 
 import argparse
 import json
@@ -50,7 +50,7 @@ def first_value(out):
     return tidy.load(out).curves["value"].iloc[0]
 
 
-def test_a_run_goes_on_and_more_of_it_may_be_added(tmp_path, capsys):
+def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
     session(tmp_path, seeds=1, finish=False, value=1.0)
     assert not (tmp_path / tidy.CURVES).exists()
     session(tmp_path, value=2.0)  # the seed that was done is kept
@@ -85,7 +85,7 @@ def test_finished_tables_are_not_replaced_unasked(tmp_path, changes, words):
     name = changes.get("experiment", "tiny")
     with pytest.raises(ValueError, match="was there, is now not there"):  # nor by what nobody asked for
         session(tmp_path, dict(third=dict(horizon=10)), experiment=name)
-    session(tmp_path, **changes, value=3.0)  # an interrupted replacement goes on without being asked again
+    session(tmp_path, **changes, value=3.0)  # an interrupted replacement resumes without being asked again
     assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
     assert tidy.load(tmp_path).curves.attrs["experiment"] == name
 
@@ -95,7 +95,7 @@ def test_another_commit_is_another_result(tmp_path, commit):
     (tmp_path / "old.png").touch()
     commit.append("two")
     with pytest.raises(
-        ValueError, match=r"of this configuration \(commit was one, is now two\): --keep goes on"
+        ValueError, match=r"of this configuration \(commit was one, is now two\): --keep resumes"
     ):
         session(tmp_path)
     session(tmp_path, overwrite=True, value=2.0)

@@ -286,7 +286,7 @@ def check_end(case, true, picks, error, product):
         over = over & (local > p.ratio + spare)
         under = under | ((local < p.ratio - spare) & sure.all())
     r.true(
-        "a batch goes on until its rule ends it",
+        "a batch continues until its rule ends it",
         not under[-1] or size == BATCH,
         f"{size} picks, C {p.ratio}, {bound[-1]}",
     )

@@ -179,7 +179,7 @@ HELPERS = {
 
 @pytest.mark.parametrize("form", HELPERS)
 def test_helpers_in_own_modules_are_described(form, tmp_path, monkeypatch):
-    """A helper that changed let a run go on from its checkpoint, unless it was a global of the function's own module."""
+    """A helper that changed let a run resume from its checkpoint, unless it was a global of the function's own module."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine").mkdir()
@@ -280,7 +280,7 @@ class OwnProblem:
         return self.mean_reward[arm]
 
 
-def test_a_run_of_own_classes_goes_on_as_itself_only(tmp_path):
+def test_a_run_of_own_classes_resumes_as_itself_only(tmp_path):
     path, rewards = tmp_path / "run", jnp.arange(4.0)
     done = loops.run(OwnBandit(0.5), OwnProblem(rewards), KEY, 6, checkpoint=path)
     again = loops.run(OwnBandit(0.5), OwnProblem(rewards), KEY, 6, checkpoint=path)

@@ -53,7 +53,7 @@ def run(stream, xs, ys):
 
 @each
 def test_live_is_prequential_also_through_a_file(name, tmp_path):
-    """Single steps, capacities that grow, and a file in the middle, after which another object goes on."""
+    """Single steps, capacities that grow, and a file in the middle, after which another object resumes."""
     xs, ys = examples()
     forecasts, state = loops.prequential(CASES[name], xs, ys, KEY, block=1)
     stream = loops.Live(CASES[name], 2, KEY)
@@ -134,7 +134,7 @@ print([stream.predict_learn(x, y) for x, y in zip(xs[20:24], ys[20:24])])
 """
 
 
-def test_another_process_goes_on(tmp_path):
+def test_another_process_resumes(tmp_path):
     xs, ys = examples()
     stream = loops.Live(CASES["kors"], 2, KEY)
     run(stream, xs[:20], ys[:20])
@@ -275,7 +275,7 @@ def test_a_state_that_breaks_is_said_from_then_on(tmp_path):
 
 
 def test_a_prediction_that_is_not_finite_is_said():
-    """Where the state still is: the label of the far example is missing. It was learned, so to say; the stream goes on."""
+    """Where the state still is: the label of the far example is missing. It was learned, so to say; the stream continues."""
     far = [1e200, 1e200]
     stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
     stream.learn([0.1, 0.2], 1.0)

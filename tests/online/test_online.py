@@ -146,7 +146,7 @@ def test_a_stream_may_be_cut_anywhere(name):
 @pytest.mark.parametrize(
     "name", rows(CASES, ["kors_awv", "taylor_awv", "kernel_awv", "sketched_kons", "nogd"])
 )
-def test_a_saved_state_goes_on(name):
+def test_a_saved_state_resumes(name):
     """A live stream: one example in, one prediction out, the state through bytes in between."""
     xs, ys = examples()
     predictions, _ = one_by_one(CASES[name], xs, ys)
@@ -409,7 +409,7 @@ def test_kors_bounds_the_projection_error_and_the_size():
 
 @pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
 def test_a_stream_in_segments_gives_the_same_predictions(lam, cut):
-    """Also when it goes on after some examples; some labels are missing, and the segments are not of one length."""
+    """Also when it resumes after some examples; some labels are missing, and the segments are not of one length."""
     xs, ys = examples(13, 5000)
     ys = changed(ys, slice(None, None, 7), np.nan)
     forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)

@@ -59,7 +59,7 @@ def rates(bandit, problem, horizon, capacity, history):
 
 def bytes_of(bandit, problem, horizon, capacity, quickly):
     """Without compiling: as much to work with as is kept."""
-    kept = space.size(space.begun(bandit, problem, horizon, capacity))
+    kept = space.size(space.started(bandit, problem, horizon, capacity))
     return space.Bytes(space.size(problem), kept, kept, 1.0)
 
 
@@ -153,7 +153,7 @@ def test_the_pilot_sees_what_the_run_will_do(name):
 
 
 def test_a_stretch_of_ties_makes_an_evaluation():
-    """Scores that lie a rounding above those that it computes itself: it made none, and the pilot went on for ever."""
+    """Scores that lie a rounding above those that it computes itself: it made none, and the pilot never ended."""
     arms = Arms(1e3 * jnp.arange(300.0)[:, None])
     one = pilot._Pilot(ALL["gp_ucb"], arms.features, np.zeros(300), 0.1, 0)
     one.evaluate(0, 1)

@@ -98,7 +98,7 @@ def test_lengthscales_do_not_broadcast_over_one_input(kind):
 def test_a_stream_does_not_go_on_from_the_state_of_another_forecaster():
     one, other = online.KernelAWV(KERNEL, capacity=2), online.NOGD(KERNEL, 0.1, count=2)
     state = other.init(jnp.asarray(X[0]), KEY)
-    with pytest.raises(ValueError, match="KernelAWV goes on from a KernelState.*; NOGDState was given"):
+    with pytest.raises(ValueError, match="KernelAWV resumes from a KernelState.*; NOGDState was given"):
         loops.prequential(one, X, X[:, 0], KEY, state=state)
 
 
@@ -107,7 +107,7 @@ def test_a_history_over_a_box_takes_no_more_than_its_horizon():
     query = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
     full = box_history.add(empty, query, np.ones(3))
     assert int(full.count) == 2
-    with pytest.raises(ValueError, match="horizon is 2 evaluations: 2 were told, and 2 more are too many"):
+    with pytest.raises(ValueError, match="horizon is 2 evaluations: 2 were observed, and 2 more are too many"):
         box_history.add(full, query, np.ones(3))
 
 
@@ -135,7 +135,7 @@ def test_streams_check_the_inputs_of_their_kernel():
         live.predict([-1.0])
 
 
-def test_a_traced_arm_that_is_not_there_is_not_under_way():
+def test_a_traced_arm_that_is_not_there_is_not_pending():
     bandit = FixedBKB(KERNEL, batch=2, max_pending=2, capacity=4)
     state = bandit.init(Arms(X), KEY)
     pend = jax.jit(lambda index: bandit.pend(state, Query(index, jnp.ones(3, bool))).pending)
@@ -362,7 +362,7 @@ ONE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100  # FAR: arms that 
 
 
 @pytest.mark.parametrize(
-    ("bandit", "x", "size", "ends", "goes_on"),
+    ("bandit", "x", "size", "ends", "continues"),
     [
         # at lam = 1 the bound of one arm goes 2, 3, 4, by either rule
         (BBKB(KERNEL, 1.0, max_batch=3, capacity=4), ONE, 3, 3.5, 4.5),
@@ -374,12 +374,12 @@ ONE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100  # FAR: arms that 
         (MiniGP(KERNEL, 1.0, max_batch=3, capacity=4), ONE, 3, 2.1, 2.3),
     ],
 )
-def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, goes_on):
+def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, continues):
     state, one = bandit.init(Arms(x), KEY), jnp.ones(())
     known = state.evidence.replace(count=one) if hasattr(state, "evidence") else one
     state = state.replace(**{"evidence" if hasattr(state, "evidence") else "count": known})
     ask = jax.jit(lambda ratio, limit: bandit.replace(ratio=ratio).ask(state, KEY, limit))
-    for ratio, limit, truncated in ((ends, 100, False), (goes_on, 100, True), (goes_on, size, False)):
+    for ratio, limit, truncated in ((ends, 100, False), (continues, 100, True), (continues, size, False)):
         query = ask(ratio, limit)
         assert int(query.size) == size
         # a row that is missing ends a batch whatever could be made

@@ -1,6 +1,6 @@
 """GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6), in O(t d_w + t^2): no d_w x d_w matrix is formed.
 
-Sigma = lam I + G^T G with the gradients g_i of the T past choices as rows of G [T, d_w]; unused rows are zero, which is
+Sigma = lam I + G^T G with the gradients g_i of the T observed choices as rows of G [T, d_w]; unused rows are zero, which is
 exactly neutral. With A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
 
     Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,     W = (I - A^T X A) / sqrt(lam),     X = L^-T (I + L)^-1.

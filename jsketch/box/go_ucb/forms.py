@@ -32,8 +32,8 @@ class Search(NamedTuple):
     """One of the three."""
 
     value: Callable[[Array, Any], Array]  # (x [d], p) -> f_w(x), or its linearization, []
-    start: Callable[[Array], Any]  # the p to begin with, of the gradient of f_w(x) by w at w_t [d_w]
-    uphill: Callable[[Any], Any]  # the direction in which p rises, of the gradient of `value` by p
+    start: Callable[[Array], Any]  # the p to start with, of the gradient of f_w(x) by w at w_t [d_w]
+    uphill: Callable[[Any], Any]  # the direction of rising p, of the gradient of `value` by p
     project: Callable[[Any], Any]  # p back to where w lies in the ball
     move: Callable[[Array, Any], Array]  # (x, p) -> w - w_t, [d_w]
 

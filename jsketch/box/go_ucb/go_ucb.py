@@ -67,7 +67,7 @@ class GOUCB:
     linearization in w; "plain", plain gradient steps over x and w, as printed.
 
     Three fields go beyond the paper, and its theorem does not cover them. `refit` moves w_t to a least-squares fit of all
-    observations after each of them, with gradients and scaling taken anew; without it w_t is eq. 5's, in which a row keeps
+    observations after each of them, with gradients and scaling taken anew; without it w_t is eq. 5's, where a row keeps
     the linearization of its own time for good: on a function that the network cannot fit, w_t then stops moving and the same
     point is asked for again. `reach` < 1 maximises over points whose inputs differ from the best observed point's by at most
     that share of a side: the maximum of a network over a whole box lies in a corner of it, far from all that it was fitted

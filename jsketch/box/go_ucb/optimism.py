@@ -25,7 +25,8 @@ from jsketch.types import PRNGKey
 BALL_RATE = (
     2.0  # step of the ascent over w, in radii of the ball: long ones follow the gradient along its surface
 )
-BALL_FALL = 0.1  # of the steps, at the end, in which that falls to zero, for maxima inside of the ball
+# of the steps, at the end: there that falls to zero, for maxima inside of the ball
+BALL_FALL = 0.1
 DIRECTIONS = 4  # of as many starts over w one goes uphill, the others anywhere
 FORMS = {"ball": forms.whitened, "plain": forms.plain, "first_order": forms.linearized}
 

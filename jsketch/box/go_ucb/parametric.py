@@ -84,7 +84,7 @@ def _rescaled(go: Any, state: GOState) -> tuple[GOState, Array]:
 
 
 def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> tuple[GOState, Array]:
-    """The last evaluation's row, at the w_t with which it was chosen, and w_{t+1} (eqs. 3 and 5)."""
+    """The last evaluation's row, at the w_t that chose it, and w_{t+1} (eqs. 3 and 5)."""
     model, past = flatten(go.model, state.box.lower), state.history
     slot = past.count - 1
     z = state.scaling.inputs(past.x[slot])

@@ -18,14 +18,14 @@ from jsketch import checks
 
 
 class Step(NamedTuple):
-    """What a schedule may look at."""
+    """What a schedule may read."""
 
     t: Array  # [] int32, from 1
     horizon: int  # T
     parameters: int  # d_w
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma_t / lam)
-    scale: Array  # [], standard deviation of y by which values are divided; 1 without standardization
+    scale: Array  # [], standard deviation of y, the divisor of values; 1 without standardization
 
 
 @struct.dataclass

@@ -26,7 +26,7 @@ INSIDE = (
 
 @struct.dataclass
 class Bounds:
-    """Where hyperparameters are looked for; lengthscales in sides of the box, variances in units of the variance of y.
+    """Where hyperparameters are searched; lengthscales in sides of the box, variances in units of the variance of y.
 
     The defaults are TuRBO's (THEORY 8.5), but for less noise: test functions have none.
     """
@@ -136,7 +136,7 @@ def each(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class _Search(NamedTuple):
-    """An L-BFGS search under way."""
+    """An unfinished L-BFGS search."""
 
     point: Array  # [p]
     value: Array  # [], at the point

@@ -62,7 +62,7 @@ class GPBandit:
     observed value exceeded by `margin` standard deviations of y: with none, PI is greedy; with 0.01, the default of
     scikit-optimize, EI ends 100 times as far below the maximum of Branin's function. UCB's `width` is scikit-optimize's.
 
-    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum likelihood, with which 5
+    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum likelihood: with it 5
     of 40 runs of EI on Hartmann's function of six inputs end on a lower hill after 60 evaluations, instead of 1.
     """
 

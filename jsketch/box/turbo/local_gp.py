@@ -2,7 +2,7 @@
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian optimization. NeurIPS 2019; the
 numbers are those of their code. The fitted mean is no detail: once a region has climbed it is some three standard deviations
-below the median (Ackley's function, 60 to 150 points), so that what is unknown looks bad and draws stay near what is good.
+below the median (Ackley's function, 60 to 150 points), so that unobserved points score low and draws stay near good ones.
 """
 
 from __future__ import annotations

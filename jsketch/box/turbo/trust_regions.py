@@ -43,7 +43,7 @@ class Regions:
 
 
 def started(design: Array, first: Array, points: Array, bounds: Bounds) -> Regions:
-    """Regions at their beginning, with design [R] of the points [R,P,d] to come after `first` [] evaluations."""
+    """Regions at their start, with design [R] of the points [R,P,d] to come after `first` [] evaluations."""
     zero = jnp.zeros_like(design)
     d, dtype = points.shape[2], points.dtype
     model = local_gp.default(bounds, d, dtype)
@@ -67,7 +67,7 @@ def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: Any) -> Array:
 
 
 def candidates(data: Data, mine: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int) -> Array:
-    """Points [count,d] of one region: Sobol points of its box around the best observation, of which each takes about
+    """Points [count,d] of one region: Sobol points of its box around the best observation; each takes about
     PERTURBED inputs, and at least one, and the rest from the best. While all of its evaluations, mine [N] of the data's
     slots, have failed, the first of them stands for the best."""
     point_key, which_key, one_key = jax.random.split(key, 3)

@@ -1,4 +1,4 @@
-"""TuRBO-1 and TuRBO-m: local GPs in trust regions, of which Thompson sampling picks the points.
+"""TuRBO-1 and TuRBO-m: local GPs in trust regions; Thompson sampling on them picks the points.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian optimization. NeurIPS 2019.
 """
@@ -34,13 +34,13 @@ class TurboState:
     box: Box
     initial: Array  # [n, d]
     history: History
-    owner: Array  # [N] int32, the region for which each evaluation was made
+    owner: Array  # [N] int32, the region that asked for each evaluation
     regions: Regions
 
 
 @struct.dataclass
 class TurboQuery:
-    """A `BoxQuery` that knows for which region each point is."""
+    """A `BoxQuery` with the region that asked for each point."""
 
     x: Array  # [B, d]
     mask: Array  # [B] bool

@@ -1,4 +1,4 @@
-"""A box optimiser meets an objective that no tracer can enter: a laboratory, a trained model. Resumable."""
+"""A box optimiser meets an objective that cannot be traced: a laboratory, a trained model. Resumable."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from jsketch.types import Box, PRNGKey
 
 @struct.dataclass
 class DrivenBox:
-    """A run with a host objective so far; give it back to `drive_box` to go on."""
+    """A run with a host objective so far; give it back to `drive_box` to resume it."""
 
     key: np.ndarray  # of the run, its numbers
     box: Box
     state: Any  # after `told` evaluations
     x: np.ndarray  # [t, d]
     y: np.ndarray  # [t], as observed; NaN or infinite for a failed evaluation
-    told: int  # evaluations of which the optimiser knows; the others belong to a query that is not finished
+    told: int  # evaluations that the optimiser has observed; the others belong to a query that is not finished
 
     @property
     def t(self) -> int:
@@ -63,14 +63,14 @@ def drive_box(
     """`horizon` evaluations in all of a host objective(x [d]) -> y, NaN for a failure.
 
     Goes on from `state`, or from the file `checkpoint` if it exists, which is written after each evaluation: a killed run
-    makes the same picks when it is called again with the same arguments. Of both, the longer is gone on with; one must be
-    the beginning of the other, so that no evaluation is ever lost. The objective is not compared, nor is the optimiser that
+    makes the same picks when it is called again with the same arguments. Of both, the longer is resumed; one must hold
+    the first evaluations of the other, so that no evaluation is ever lost. The objective is not compared, nor is the optimiser that
     made `state`. Raises ValueError for an objective that returns no number, for a state of another box or key, and for a
     checkpoint that is damaged, that another process is writing, or that is of another optimiser, box, key, horizon or
     version of jsketch, and says what differs.
 
     Whatever ends the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute `driven`, a
-    DrivenBox: with state=error.driven they are gone on from.
+    DrivenBox: state=error.driven resumes from them.
     """
     check_horizon(horizon)
     box = checked_box(box)
@@ -106,14 +106,14 @@ def _rounds(
                 raise ValueError(
                     f"the run was planned for {driven.t} evaluations and has made them; start one with horizon {horizon}."
                 )
-            # asking again gives the same query: what a killed run had evaluated of it is known
+            # asking again gives the same query: what a killed run had evaluated of it is kept
             for x in points[driven.t - driven.told :]:
                 y = _evaluated(objective, x, query.x.dtype)
                 driven = replace(driven, x=np.vstack([driven.x, x]), y=np.append(driven.y, y))
                 if file is not None:
                     file.save(driven)
                     kept = driven.t
-            driven = _told(optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told))
+            driven = _observed(optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told))
             if file is not None:
                 file.save(driven)
     except BaseException as error:
@@ -122,8 +122,8 @@ def _rounds(
     return driven
 
 
-def _told(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> DrivenBox:
-    """The run after its optimiser was told the values of a whole query."""
+def _observed(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> DrivenBox:
+    """The run after its optimiser observed the values of a whole query."""
     values = driven.y[driven.told :]
     y = np.full(query.mask.shape, np.nan)
     y[: len(values)] = values
@@ -136,8 +136,8 @@ def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: Any
     if y.shape != () or y.dtype.kind not in "biuf":
         raise ValueError(f"the objective must return one number, NaN for a failure; {y!r} was returned.")
     with np.errstate(over="ignore"):
-        told = float(y.astype(dtype))
-    if np.isfinite(y) and not np.isfinite(told):
+        rounded = float(y.astype(dtype))
+    if np.isfinite(y) and not np.isfinite(rounded):
         raise ValueError(
             f"the objective returned {float(y):g}, which is infinite in the box's {np.dtype(dtype).name}."
         )
@@ -209,7 +209,7 @@ def _checked(state: DrivenBox | None, start: DrivenBox) -> DrivenBox | None:
 
 
 def _longer(state: DrivenBox | None, in_file: DrivenBox | None, file: _File | None) -> DrivenBox | None:
-    """Raises ValueError unless one is the beginning of the other."""
+    """Raises ValueError unless one holds the first evaluations of the other."""
     if state is None or in_file is None or file is None:
         return state or in_file
     both = min(state.t, in_file.t)
@@ -218,7 +218,7 @@ def _longer(state: DrivenBox | None, in_file: DrivenBox | None, file: _File | No
         for a, b in ((state.x, in_file.x), (state.y, in_file.y))
     ):
         raise ValueError(
-            f"{file.path} holds {in_file.t} evaluations that are not those of the state, of which there are {state.t}:"
+            f"{file.path} holds {in_file.t} evaluations that are not the {state.t} of the state:"
             " give one of the two, or name another file."
         )
     return max(in_file, state, key=lambda driven: (driven.t, driven.told))

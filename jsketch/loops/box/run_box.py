@@ -1,6 +1,6 @@
-"""A box optimiser meets an objective that a tracer can enter.
+"""A box optimiser meets an objective that can be traced.
 
-    rollout_box    the pure run, for anybody's jit and vmap
+    rollout_box    the pure run, for your own jit and vmap
     run_box        the same compiled, for one key or several
 
 Evaluation t has its keys folded in from separate roots of the optimiser and of the objective, as in `rollout`.

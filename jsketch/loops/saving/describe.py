@@ -32,7 +32,7 @@ Parts = list[tuple[str, Any]]  # name and value of each
 def describe(value: Any, name: str = "") -> dict[str, Any]:
     """Every class, choice and number within a value by its dotted name: {"kernel": "Gaussian", ...}.
 
-    A dataclass is told by its fields. Raises ValueError, with the name, for what cannot be described: a lock, an open file.
+    A dataclass is described by its fields. Raises ValueError, with the name, for what cannot be described: a lock, an open file.
     """
     found: dict[str, Any] = {}
     _tell(value, name, found, {})
@@ -50,7 +50,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def _tell(value: Any, name: str, found: dict[str, Any], seen: dict[int, tuple[str, Any]]) -> None:
-    """Adds the words of a value. `seen` has what it lies within, and the code told so far, by their ids."""
+    """Adds the words of a value. `seen` has the ids of what it lies within and of the code described so far."""
     if _is_leaf(value):
         found[name] = _leaf(value)
         return
@@ -62,7 +62,7 @@ def _tell(value: Any, name: str, found: dict[str, Any], seen: dict[int, tuple[st
         word, parts = _taken_apart(value)
     except Exception as error:
         raise ValueError(
-            f"{name or 'this'} cannot be described in a file, so nobody could tell it from another one:"
+            f"{name or 'this'} cannot be described in a file, so it could not be told from another one:"
             f" {code.name_of(type(value))} says nothing of its state ({error}). Keep numbers, arrays and functions only, or"
             " give the class a method __getstate__ that returns what it is."
         ) from error

@@ -1,6 +1,6 @@
 """Functions and classes for `describe`: a name, and for the user's own their code and the values that it reads.
 
-Code of an installed package, and of jsketch, is told by its name: versions say the rest. A user's function is told by its
+Code of an installed package, and of jsketch, is described by its name: versions say the rest. A user's function is described by its
 instructions, its defaults, the variables that it closes over, the globals that it reads, and what it may reach through
 the user's own modules; a class by its methods and attributes. Instructions are the same in every process of one version
 of Python.
@@ -171,7 +171,7 @@ def module_word(module: types.ModuleType) -> str:
         source = Path(module.__file__ or "").read_bytes()
     except OSError as error:
         raise ValueError(
-            f"the module {module.__name__} cannot be described in a file: it is nobody's package, and its source cannot be"
+            f"the module {module.__name__} cannot be described in a file: it is no installed package, and its source cannot be"
             f" read ({error}). Keep functions instead of modules."
         ) from error
     return f"{module.__name__} {hashlib.sha256(source).hexdigest()[:16]}"

@@ -15,7 +15,8 @@ from jsketch.warn import warn
 if sys.platform != "win32":  # there calls of one process are kept apart, processes are not
     import fcntl
 
-_ours: set[str] = set()  # held by this process, in which the system's locks exclude nobody
+# held by this process: the system's locks do not exclude its own calls
+_ours: set[str] = set()
 _guard = threading.Lock()
 
 
@@ -24,7 +25,7 @@ def held(file: Path, what: object, advice: str, keep: bool = False) -> Iterator[
     """Holds the lock `file` of `what`. Raises ValueError when another process holds it, with its number and the advice, and
     when the file cannot be written.
 
-    The system lets go of the lock with the process, however it ends: a killed one leaves a file that blocks nobody. Disks of
+    The system lets go of the lock with the process, however it ends: a killed one leaves a file that blocks no other. Disks of
     a network that keep locks keep this one; where a disk keeps none, a warning says so. keep: the file stays afterwards.
     """
     path = os.path.realpath(file)

@@ -1,4 +1,4 @@
-"""Whether a run may go on from a file: the file is nobody else's, belongs to the run, and holds a state of its form."""
+"""Whether a run may resume from a file: no other process writes it, it belongs to the run, and its state has the run's form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def restored(path: Path, start: Any, body: bytes) -> Any:
         return serialization.from_bytes(start, body)
     except (KeyError, ValueError, TypeError) as error:
         raise ValueError(
-            f"{path} was written by another version of jsketch, whose states had other fields ({error}). Go on with that"
+            f"{path} was written by another version of jsketch, whose states had other fields ({error}). Resume with that"
             " version, name another file, or remove it."
         ) from error
 
@@ -52,5 +52,5 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
 
 
 def versions() -> dict[str, str]:
-    """Of what decides on the numbers of a run: another one may round, and so pick, otherwise."""
+    """What decides the numbers of a run: another version may round, and so pick, otherwise."""
     return {name: importlib.metadata.version(name) for name in ("jsketch", "jax", "jaxlib")}

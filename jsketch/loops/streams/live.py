@@ -1,4 +1,4 @@
-"""A live stream on the host: one example in, one prediction out, and a file that goes on in another process.
+"""A live stream on the host: one example in, one prediction out, and a file that another process resumes.
 
 The one mutable object of the package, for the edge where examples arrive one at a time. The numbers are those of
 `prequential` with the same key on the same examples.
@@ -23,16 +23,18 @@ from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe, differences
 from jsketch.loops.streams.prequential import prequential, warn_of_diverged
 from jsketch.loops.streams.stream import Forecasts
-from jsketch.online.step import look, look_at_all, step
+from jsketch.online.step import preview, preview_all, step
 from jsketch.precision import in_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
 ROWS = 1024  # predicted together
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-_look = jax.jit(lambda forecaster, state, x, key, t: look(forecaster, state, x, jax.random.fold_in(key, t)))
-_look_at_all = jax.jit(
-    lambda forecaster, state, xs, key, t: look_at_all(forecaster, state, xs, jax.random.fold_in(key, t))
+_preview = jax.jit(
+    lambda forecaster, state, x, key, t: preview(forecaster, state, x, jax.random.fold_in(key, t))
+)
+_preview_all = jax.jit(
+    lambda forecaster, state, xs, key, t: preview_all(forecaster, state, xs, jax.random.fold_in(key, t))
 )
 # the state's memory is taken over: copying a large one costs ten times the update
 _step = jax.jit(
@@ -43,7 +45,7 @@ _step = jax.jit(
 
 def compiled_programs() -> int:
     """Programs that live streams have compiled in this process: one for each of their methods, and for each capacity."""
-    programs: tuple[Any, ...] = (_start, _look, _look_at_all, _step)
+    programs: tuple[Any, ...] = (_start, _preview, _preview_all, _step)
     return sum(program._cache_size() for program in programs)
 
 
@@ -52,7 +54,7 @@ class Live:
 
     `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep. Methods raise ValueError,
     and change nothing, for an example of another shape, what is not a real number, a missing or infinite input, or an
-    infinite label. After a FloatingPointError of `learn` or `predict_learn` there is no state to go on from: all of them
+    infinite label. After a FloatingPointError of `learn` or `predict_learn` no state is left to resume from: all of them
     raise it again, and a file saved before is not written over.
     """
 
@@ -68,8 +70,8 @@ class Live:
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
         forecaster.init(example, init_key)  # static mistakes are said outside of jit
-        # the square of the longest example of which the rounding was looked at; infinite when it was warned of
-        self._looked_at = np.inf if _warned_of(forecaster, example) else 0.0
+        # the square of the longest example whose rounding was checked; infinite once warned of
+        self._checked_square = np.inf if _warned_of(forecaster, example) else 0.0
         self.state = _start(self._typed, example, init_key)
 
     def predict(self, x: Any) -> float:
@@ -78,7 +80,7 @@ class Live:
         x = self._example(x)
         self._check_state()
         while True:
-            prediction, overflow = _look(self._typed, self.state, x, self._stream_key, self.received)
+            prediction, overflow = _preview(self._typed, self.state, x, self._stream_key, self.received)
             if not overflow:
                 break
             self.state = self._typed.grow(self.state)
@@ -127,7 +129,7 @@ class Live:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], forecaster: Any) -> Live:
-        """The stream of a file, to go on with. Raises ValueError, naming every difference, when it was saved with another
+        """The stream of a file, to resume. Raises ValueError, naming every difference, when it was saved with another
         forecaster, and for a file that is damaged or something else."""
         header, body = saved.read(path, saved.STREAM)
         changed = differences(header["forecaster"], json.loads(json.dumps(describe(forecaster))))
@@ -156,7 +158,7 @@ class Live:
             self.state = self._typed.grow(self.state)
         if info.nonfinite:
             self._broken = (
-                f"the state is no longer finite after example {self.received}: go on from a saved file, in float64 or with a"
+                f"the state is no longer finite after example {self.received}: resume from a saved file, in float64 or with a"
                 " larger regularization."
             )
         self._check_state()
@@ -181,7 +183,7 @@ class Live:
         # rows are filled up to a power of two, so that few numbers of rows are ever compiled
         filled = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
         while True:
-            predictions, overflow = _look_at_all(
+            predictions, overflow = _preview_all(
                 self._typed, self.state, filled, self._stream_key, self.received
             )
             if not overflow:
@@ -213,12 +215,12 @@ class Live:
         return numbers
 
     def _check_rounding(self, x: np.ndarray) -> None:
-        """Warns once of what rounding does to examples as large as x [d]; only one twice as long is looked at again."""
+        """Warns once of what rounding does to examples as large as x [d]; only one twice as long is checked again."""
         with np.errstate(over="ignore"):
             square = float(x @ x)
-        if square > 4 * self._looked_at:
+        if square > 4 * self._checked_square:
             warned = hasattr(self.forecaster, "check_rounding") and self.forecaster.check_rounding(x)
-            self._looked_at = np.inf if warned else square
+            self._checked_square = np.inf if warned else square
 
     def _label(self, y: Any) -> np.ndarray:
         label = self._number(y, "labels")

@@ -47,7 +47,7 @@ def prequential(
 ) -> tuple[Forecasts, Any]:
     """(forecasts, state after the stream) of examples xs [n,d] with labels ys [n]; NaN: predicted, not learned.
 
-    Goes on from `state` after `first` examples when given, in the floating dtype of that state. `block` examples are learned
+    Resumes from `state` after `first` examples when given, in the floating dtype of that state. `block` examples are learned
     together and `segments` parts of the stream at once, one a core, where the forecaster knows how to; neither changes a
     prediction, up to rounding.
 
@@ -79,7 +79,7 @@ def prequential(
         run = _stream(forecaster, state, xs, ys, stream_key, first, block=block)
     while bool(run.overflow):
         run = replace(run, state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
-        run = _stream(forecaster, run.state, xs, ys, stream_key, first, begin=run, block=block)
+        run = _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
     if bool(run.nonfinite):
         raise FloatingPointError(
             "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN for a missing label;"
@@ -96,12 +96,12 @@ def prequential(
 
 
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
-    """Raises ValueError for a state with other fields than those that the forecaster begins with for x [d]."""
+    """Raises ValueError for a state with other fields than those that the forecaster starts with for x [d]."""
     wanted = jax.eval_shape(_start, forecaster, x, key)
     # in words: structures of two classes with as many fields may pass for equal
     if str(jax.tree.structure(state)) != str(jax.tree.structure(wanted)):
         raise ValueError(
-            f"state is of another forecaster: {type(forecaster).__name__} goes on from a {type(wanted).__name__}, such as"
+            f"state is of another forecaster: {type(forecaster).__name__} resumes from a {type(wanted).__name__}, such as"
             f" this loop returned; {type(state).__name__} was given."
         )
 
@@ -118,7 +118,7 @@ def warn_of_diverged(experts: Any) -> None:
     if np.any(experts):
         warn(
             f"experts {np.flatnonzero(experts).tolist()} of the mixture's {np.size(experts)} diverged (their numbers are no"
-            " longer finite): they have lost their weight for good, and the others go on.",
+            " longer finite): they have lost their weight for good, and the others continue.",
         )
 
 
@@ -161,7 +161,7 @@ def prequential_chunks(
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Forecasts, Any]]:
     """(forecasts, state) of every chunk (xs, ys), in order, as `prequential` would have on all of them; only one chunk is in
-    memory at a time. Chunks of one size compile once. `on_progress` is told the examples seen so far.
+    memory at a time. Chunks of one size compile once. `on_progress` is called with the number of examples seen so far.
 
     All are learned in the floating dtype of the first one. Raises ValueError for a chunk with another number of inputs.
     """

@@ -266,7 +266,7 @@ def test_the_experiment(tmp_path, monkeypatch, stand_in, capsys):
     assert redraw.redraw(tmp_path / "out") and (tmp_path / "out" / "figure5.png").read_bytes() == drawn
 
 
-def test_a_killed_run_goes_on_without_evaluating_anything_twice(tmp_path, monkeypatch, stand_in):
+def test_a_killed_run_resumes_without_evaluating_anything_twice(tmp_path, monkeypatch, stand_in):
     calls, interrupt = stand_in
     interrupt.append(KeyboardInterrupt())
     with pytest.raises(SystemExit) as ended:
