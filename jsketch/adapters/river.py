@@ -17,11 +17,16 @@ except ImportError as error:
 
 
 class RiverRegressor(base.Regressor):
-    """Examples are dicts of numbers: in a pipeline, `progressive_val_score`, a `TargetStandardScaler`, an ensemble.
+    """Examples are dicts of numbers: in a pipeline, `progressive_val_score`, a
+    `TargetStandardScaler`.
 
-    The first example that is learned names the features; every other must have the same ones, in any order. Raises
-    ValueError otherwise, and for what is not a finite number: nothing is learned then. A label NaN or None is a missing one.
-    The inputs of the forecaster (the lengthscales of an ARD kernel, say) are the features in the order of their names.
+    forecaster  a forecaster of `jsketch.online`, or an own one
+    seed        int, of the key of its random choices
+
+    The first example that is learned names the features; every other must have the same ones, in
+    any order. Raises ValueError otherwise, and for what is not a finite number: nothing is learned
+    then. A label NaN or None is a missing one. The inputs of the forecaster (the lengthscales of an
+    ARD kernel, say) are the features in the order of their names.
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):

@@ -25,11 +25,15 @@ except ImportError as error:
 class SklearnRegressor(RegressorMixin, BaseEstimator):
     """In a `Pipeline`, `cross_val_score`, `GridSearchCV`.
 
+    forecaster  a forecaster of `jsketch.online`, or an own one
+    seed        int, of the key of its random choices
+
     The numbers of the forecaster and of its parts are parameters: `forecaster__regularization`,
-    `forecaster__kernel__lengthscale`. NaN labels are predicted and not learned, and do not count in `score`. After learning,
-    `live_` is the stream, and `forecasts_` holds the predictions that the last `fit` or `partial_fit` made, each before its
-    label. AWV forecasters shrink the prediction at a point they have not learned, which protects them in a stream: to fit
-    once and then predict many points, use `penalize_current=False` (ridge regression).
+    `forecaster__kernel__lengthscale`. NaN labels are predicted and not learned, and do not count in
+    `score`. After learning, `live_` is the stream, and `forecasts_` holds the predictions that the
+    last `fit` or `partial_fit` made, each before its label. AWV forecasters shrink the prediction
+    at a point they have not learned, which protects them in a stream: to fit once and then predict
+    many points, use `penalize_current=False` (ridge regression).
     """
 
     live_: Live  # not there before learning
@@ -44,8 +48,11 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         return self._learn(X, y, reset=True)
 
     def partial_fit(self, X: Any, y: Any) -> SklearnRegressor:
-        """Goes on with y [n] at X [n,d]. Raises ValueError for shapes that do not fit, columns of other names, inputs that
-        are not finite, and where the parameters were changed since learning started."""
+        """Learns y [n] at X [n,d] after what was learned before.
+
+        Raises ValueError for shapes that do not fit, columns of other names, inputs that are not
+        finite, and where the parameters were changed since learning started.
+        """
         started = self.__sklearn_is_fitted__()
         if started and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
             raise ValueError("the parameters were changed after learning started: call fit to start over.")

@@ -75,30 +75,40 @@ def plan(
     strategy: str | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes; for any algorithm that `run` takes.
+    """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes.
 
-    problem: with arms and mean rewards, as `run` takes it; or the arms alone (then a random function with the norm that
-    the bandit assumes stands in for the rewards). dictionary_size: at the end of the run, where the user knows it; it
-    scales the pilot's. workers and strategy: as in `run_seeds`. memory: bytes that may be used, by default what the device
-    has.
+    bandit           any algorithm that `run` takes
+    problem          with arms and mean rewards, as `run` takes it; or the arms alone: then a random
+                     function with the norm that the bandit assumes stands in for the rewards
+    horizon          int, evaluations of a run
+    seeds            int, runs
+    dictionary_size  int, inducing points at the end of a run, where the user knows it; it scales
+                     the pilot's. None: the pilot's
+    workers          int, threads, as in `run_seeds`
+    strategy         "vmap" or "threads", as in `run_seeds`
+    memory           bytes that may be used; None: what the device has
 
     Where the numbers come from:
-    - rounds and sketch size: a pilot run on pools of 1,024 arms (`planning.pilot`), a second or two; without a kernel to
-      pilot with, the rounds that were timed;
-    - bytes: XLA's memory analysis of the run's program at its real shapes, which takes no memory (`planning.space`);
-    - seconds: the run's program, timed for a moment at one or two capacities of at most 256, from states with the pilot's
-      data (`planning.timing`). A power law goes between the capacities and beyond; more than 4,000,000 arms times capacity
-      are timed with fewer arms.
-    What is compiled at all of the arms and at a capacity of at most 256 is what the run compiles: it finds it done.
+    - rounds and sketch size: a pilot run on pools of 1,024 arms (`planning.pilot`), a second or
+      two; without a kernel to pilot with, the rounds that were timed;
+    - bytes: XLA's memory analysis of the run's program at its real shapes, which takes no memory
+      (`planning.space`);
+    - seconds: the run's program, timed for a moment at one or two capacities of at most 256, from
+      states with the pilot's data (`planning.timing`). A power law goes between the capacities and
+      beyond; more than 4,000,000 arms times capacity are timed with fewer arms.
+    What is compiled at all of the arms and at a capacity of at most 256 is what the run compiles:
+    it finds it done.
 
-    Planned over measured, one run each, on a CPU with 2 cores, in seconds of CPU (other programs kept the cores busy):
-    BBKB 0.83 and GPUCB 0.75 (1,000 evaluations of 4,000 arms in the plane), BBKB 1.28 (10,000 on Abalone), GPBUCB 1.28
-    (2,000 on Abalone), Uniform 0.93 (20,000 of 4,000 arms); rounds and dictionaries within 8%. Seconds on a busy machine
-    are those of a busy machine.
-    Extrapolation in arms and capacity was not checked, nor were accelerators. Bytes are the compiler's for the program of a
-    run; for seeds they are multiplied, and within a factor 2 of those of three seeds in one program.
+    Planned over measured, one run each, on a CPU with 2 cores, in seconds of CPU (other programs
+    kept the cores busy): BBKB 0.83 and GPUCB 0.75 (1,000 evaluations of 4,000 arms in the plane),
+    BBKB 1.28 (10,000 on Abalone), GPBUCB 1.28 (2,000 on Abalone), Uniform 0.93 (20,000 of 4,000
+    arms); rounds and dictionaries within 8%. Seconds on a busy machine are those of a busy machine.
+    Extrapolation in arms and capacity was not checked, nor were accelerators. Bytes are the
+    compiler's for the program of a run; for seeds they are multiplied, and within a factor 2 of
+    those of three seeds in one program.
 
-    Raises ValueError for static mistakes (as `init` does), and for a run that does not fit the memory, with what would fit.
+    Raises ValueError for static mistakes (as `init` does), and for a run that does not fit the
+    memory, with what would fit.
     """
     if isinstance(bandit, type) or not all(hasattr(bandit, name) for name in ("init", "ask", "tell")):
         raise ValueError(

@@ -137,10 +137,16 @@ def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) ->
 
 
 def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> Game:
-    """One game of n = `rounds` steps for each key [S]; every array of the result has S first.
+    """The games of several seeds; every array of the result has S first.
 
-    Raises ValueError on static mistakes and when the forecaster's capacity is too small, which it must not be: a game cannot
-    grow it. FloatingPointError when a forecaster is no longer finite.
+    adversary   what it plays against: box, bounds, comparator
+    forecaster  a forecaster of `jsketch.online`, or an own one, with room for `rounds` examples
+    rounds      int, steps n of a game
+    keys        keys [S], one a game
+
+    Raises ValueError on static mistakes and when the forecaster's capacity is too small, which it
+    must not be: a game cannot grow it. Raises FloatingPointError when a forecaster is no longer
+    finite.
     """
     _check(adversary, rounds, keys)
     forecaster.init(adversary.box.lower, keys[0])  # static mistakes are said outside of jit

@@ -83,11 +83,19 @@ def bless(
     qbar: float = QBAR,
     levels: int | None = None,
 ) -> Weighted:
-    """A weighted dictionary whose scores at `regularization` are accurate to a factor 3 with high probability.
+    """A weighted dictionary whose scores are accurate to a factor 3 with high probability.
 
-    points [n,d] evaluated counts [n] > 0 times each. Its size is about qbar times the effective dimension. Raises
-    ValueError for an empty history or a non-positive regularization or qbar. Where all scores are nearly zero (a kernel that
-    is far below the regularization) the dictionary may be empty, and stands for them well.
+    kernel          of `jsketch.kernels`, or an own one
+    points          [n, d], evaluated points
+    counts          [n] whole numbers above 0, evaluations of each
+    regularization  lam > 0 of the scores
+    key             one key, of the draws
+    qbar            oversampling > 0; the size is about qbar times the effective dimension
+    levels          int, regularizations on the way; None: one for each factor e
+
+    Raises ValueError for an empty history or a non-positive regularization or qbar. Where all
+    scores are nearly zero (a kernel that is far below the regularization) the dictionary may be
+    empty, and stands for them well.
     """
     x, n = np.asarray(points), np.asarray(counts, float)
     if len(x) == 0 or n.shape != (len(x),) or (n <= 0).any() or (n != np.round(n)).any():

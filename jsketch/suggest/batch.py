@@ -48,31 +48,36 @@ def suggest(
     model: Model | None = None,
     key: PRNGKey | None = None,
 ) -> Suggestion:
-    """The candidates to evaluate next: those that may be best, and whose values would say most of one another.
+    """The candidates to evaluate next: those that may be best and say most of one another.
 
-    The values are modelled by a Gaussian process, sketched on some of the evaluated candidates. A candidate's score is its
-    mean plus `width` standard deviations; every pick, and every pending evaluation, lowers the standard deviations of the
-    candidates like it before the next pick (hallucination; THEORY 5.8). No candidate comes twice.
+    The values are modelled by a Gaussian process, sketched on some of the evaluated candidates. A
+    candidate's score is its mean plus `width` standard deviations; every pick, and every pending
+    evaluation, lowers the standard deviations of the candidates like it before the next pick
+    (hallucination; THEORY 5.8). No candidate comes twice.
 
     candidates   [A, d] numbers, the library: one candidate a row, one feature a column, all finite
-    arms         [n] int, the row of each evaluation made so far; a row may be repeated. None yet: leave out
-    values       [n] numbers, larger is better (negate what is to be minimised), any unit; NaN: the evaluation failed, it
-                 teaches nothing and is not suggested again
+    arms         [n] int, the row of each evaluation made so far; a row may be repeated. None yet:
+                 leave out
+    values       [n] numbers, larger is better (negate what is to be minimised), any unit; NaN: the
+                 evaluation failed, it teaches nothing and is not suggested again
     pending      [p] int, rows whose evaluation is pending: they are not suggested
     batch        B, how many to suggest
-    width        optimism in posterior standard deviations: more explore more, 0 takes the largest means
+    width        optimism in posterior standard deviations: more explore more, 0 takes the largest
+                 means
     lengthscale  of the Gaussian kernel in units of the scaled features; None: fitted
-    scaling      True: every feature is brought to mean 0 and standard deviation 1 first. False: features are as they are
+    scaling      True: every feature is brought to mean 0 and standard deviation 1 first. False:
+                 features are as they are
     model        what `fit` found, where it is at hand; None: fitted here
-    key          of the random choices (inducing points, the very first pick); None: jax.random.key(0). The same arrays and
-                 key give the same batch
+    key          of the random choices (inducing points, the very first pick); None:
+                 jax.random.key(0). The same arrays and key give the same batch
 
-    Computes in JAX's floating dtype: with jax_enable_x64 in float64, which small noise needs. Cost O(A m^2) for m inducing
-    points and O(A d) memory; sizes are padded, so that most rounds of a loop compile nothing.
+    Computes in JAX's floating dtype: with jax_enable_x64 in float64, which small noise needs. Cost
+    O(A m^2) for m inducing points and O(A d) memory; sizes are padded, so that most rounds of a
+    loop compile nothing.
 
-    Raises ValueError, in words, for candidates that are no finite matrix, a constant column (with scaling), arms or pending
-    rows that are not there, values of another length, infinite or too large, a batch larger than what is left, and
-    options outside their range.
+    Raises ValueError, in words, for candidates that are no finite matrix, a constant column (with
+    scaling), arms or pending rows that are not there, values of another length, infinite or too
+    large, a batch larger than what is left, and options outside their range.
     """
     data = checked(candidates, arms, values, pending, scaling)
     _check_options(data, batch, width, lengthscale, model)

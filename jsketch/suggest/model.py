@@ -51,9 +51,17 @@ def fit(
     scaling: bool = True,
     key: PRNGKey | None = None,
 ) -> Model:
-    """The model that explains the evaluations best. The arguments are those of `suggest`, and so are the errors.
+    """The model that explains the evaluations best.
 
-    Fewer than FEW values, or values that are all the same, teach nothing: the defaults are taken, and `fitted` is False.
+    candidates   [A, d] numbers, as in `suggest`
+    arms         [n] int, as in `suggest`
+    values       [n] numbers, as in `suggest`
+    lengthscale  of the Gaussian kernel in units of the scaled features; None: fitted
+    scaling      as in `suggest`
+    key          of the choice of inducing points; None: jax.random.key(0)
+
+    Fewer than FEW values, or values that are all the same, teach nothing: the defaults are taken,
+    and `fitted` is False. Raises ValueError for what `suggest` says it does.
     """
     return of_data(checked(candidates, arms, values, (), scaling), lengthscale, key)
 

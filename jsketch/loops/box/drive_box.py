@@ -60,17 +60,28 @@ def drive_box(
     state: DrivenBox | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> DrivenBox:
-    """`horizon` evaluations in all of a host objective(x [d]) -> y, NaN for a failure.
+    """The run of a box optimiser with a host objective, `horizon` evaluations in all.
 
-    Goes on from `state`, or from the file `checkpoint` if it exists, which is written after each evaluation: a killed run
-    makes the same picks when it is called again with the same arguments. Of both, the longer is resumed; one must hold
-    the first evaluations of the other, so that no evaluation is ever lost. The objective is not compared, nor is the optimiser that
-    made `state`. Raises ValueError for an objective that returns no number, for a state of another box or key, and for a
-    checkpoint that is damaged, that another process is writing, or that is of another optimiser, box, key, horizon or
-    version of jsketch, and says what differs.
+    optimizer   an optimiser of `jsketch.box`, or an own one (`jsketch.types.BoxOptimizer`)
+    objective   a function of x [d], a NumPy array, that returns one number, larger is better; NaN
+                or infinite for a failed evaluation. It is not compared between sessions
+    box         the domain, lower and upper [d]
+    key         one key, of the optimiser's random choices
+    horizon     int, evaluations in all, those of `state` included
+    state       a run to resume, as this function returned it; the optimiser that made it is not
+                compared. None: a new run
+    checkpoint  a path; the file is written after each evaluation and resumed from where it exists:
+                a killed run makes the same picks when it is called again with the same arguments
 
-    Whatever ends the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute `driven`, a
-    DrivenBox: state=error.driven resumes from them.
+    Of `state` and file the longer is resumed; one must hold the first evaluations of the other, so
+    that no evaluation is ever lost.
+
+    Raises ValueError for an objective that returns no number, for a state of another box or key,
+    and for a checkpoint that is damaged, that another process is writing, or that is of another
+    optimiser, box, key, horizon or version of jsketch, and says what differs.
+
+    Whatever ends the run, an error of the objective or Ctrl-C, has the finished evaluations in its
+    attribute `driven`, a DrivenBox: state=error.driven resumes from them.
     """
     check_horizon(horizon)
     box = checked_box(box)

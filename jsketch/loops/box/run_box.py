@@ -40,10 +40,19 @@ class BoxRun:
 
 
 def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int) -> BoxRun:
-    """`horizon` evaluations of objective(x [d], key) -> y []; pure, for use inside jit and vmap.
+    """The run of a box optimiser with an objective that can be traced; pure, for use inside jit and
+    vmap.
 
-    An objective with a method `value(x) -> []` (a test function) has its noiseless values recorded too. Raises ValueError,
-    before anything is compiled, for a box that is none and an objective of other arguments or of more than one number.
+    optimizer  an optimiser of `jsketch.box`, or an own one (`jsketch.types.BoxOptimizer`)
+    objective  a function of x [d] and a key that returns y [], larger is better; NaN or infinite
+               for a failed evaluation. Where it has a method `value(x) -> []` (a test function),
+               noiseless values are recorded too
+    box        the domain, lower and upper [d]
+    key        one key, of the optimiser's random choices and of the noise
+    horizon    int (static), evaluations
+
+    Raises ValueError, before anything is compiled, for a box that is none and an objective of other
+    arguments or of more than one number.
     """
     box = checked_box(box)
     roots = split_roots(key)
@@ -130,10 +139,18 @@ def run_box(
 ) -> BoxRun:
     """A compiled run, or, for keys [S], one for each.
 
-    objective(x [d], key) -> y [] is a pure function or a callable pytree such as a test function of `problems`. strategy,
-    for several keys: "vmap" runs them in one program (the default on an accelerator); "threads" spreads them over the cores
-    (the default on a CPU, where batched products of small matrices are slow). Raises ValueError on static mistakes, and
-    RuntimeError for an optimiser that asks for nothing before the horizon.
+    optimizer  as in `rollout_box`
+    objective  as in `rollout_box`: a pure function, or a callable pytree such as a test function of
+               `problems`
+    box        the domain, lower and upper [d]
+    key        one key, or keys [S]
+    horizon    int, evaluations of a run
+    strategy   for several keys: "vmap" runs them in one program (the default on an accelerator);
+               "threads" spreads them over the cores (the default on a CPU, where batched products
+               of small matrices are slow)
+
+    Raises ValueError on static mistakes, and RuntimeError for an optimiser that asks for nothing
+    before the horizon.
     """
     check_horizon(horizon)
     box = checked_box(box)

@@ -52,10 +52,16 @@ def compiled_programs() -> int:
 class Live:
     """A forecaster and all that it has learned from `received` examples of d = `inputs` numbers.
 
-    `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep. Methods raise ValueError,
-    and change nothing, for an example of another shape, what is not a real number, a missing or infinite input, or an
-    infinite label. After a FloatingPointError of `learn` or `predict_learn` no state is left to resume from: all of them
-    raise it again, and a file saved before is not written over.
+    forecaster  a forecaster of `jsketch.online`, or an own one (`jsketch.types.Forecaster`)
+    inputs      int, numbers d of an example
+    key         one key, of the forecaster's random choices
+    dtype       of all computations; float: JAX's own
+
+    `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep.
+    Methods raise ValueError, and change nothing, for an example of another shape, what is not a
+    real number, a missing or infinite input, or an infinite label. After a FloatingPointError of
+    `learn` or `predict_learn` no state is left to resume from: all of them raise it again, and a
+    file saved before is not written over.
     """
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: Any = float):

@@ -45,15 +45,25 @@ def prequential(
     block: int = BLOCK,
     segments: int | None = None,
 ) -> tuple[Forecasts, Any]:
-    """(forecasts, state after the stream) of examples xs [n,d] with labels ys [n]; NaN: predicted, not learned.
+    """(forecasts, state after the stream): every prediction is made before its label is seen.
 
-    Resumes from `state` after `first` examples when given, in the floating dtype of that state. `block` examples are learned
-    together and `segments` parts of the stream at once, one a core, where the forecaster knows how to; neither changes a
-    prediction, up to rounding.
+    forecaster  a forecaster of `jsketch.online`, or an own one (`jsketch.types.Forecaster`)
+    xs          [n, d] numbers, the examples in order, all finite
+    ys          [n] numbers, their labels; NaN: the example is predicted, not learned
+    key         one key, of the forecaster's random choices
+    state       the state to resume from, as this function returned it; its dtype is that of the
+                computation. None: a new one
+    first       int, number of examples before these in the whole stream; 0 without a state
+    block       int, examples that are learned together where the forecaster takes blocks
+    segments    int, parts of the stream that are learned at once, one a core, where the forecaster
+                has `learn`; None: as many as pay
 
-    Warns of experts of a mixture that diverge, and of examples too large for the regularization (`online.rounding`).
-    Raises ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream and the state of
-    another forecaster, FloatingPointError for an infinite label, and where a prediction or the state is no longer finite.
+    Neither `block` nor `segments` changes a prediction, up to rounding.
+
+    Warns of experts of a mixture that diverge, and of examples too large for the regularization
+    (`online.rounding`). Raises ValueError for shapes that do not fit, inputs that are not finite
+    real numbers, an empty stream and the state of another forecaster. Raises FloatingPointError for
+    an infinite label, and where a prediction or the state is no longer finite.
     """
     xs, ys = check_stream(xs, ys, None if state is None else dtype_of(state))
     checks.inputs_of(forecaster, xs)
@@ -160,10 +170,16 @@ def prequential_chunks(
     key: PRNGKey,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Forecasts, Any]]:
-    """(forecasts, state) of every chunk (xs, ys), in order, as `prequential` would have on all of them; only one chunk is in
-    memory at a time. Chunks of one size compile once. `on_progress` is called with the number of examples seen so far.
+    """(forecasts, state) of every chunk, in order, as `prequential` would have on all of them.
 
-    All are learned in the floating dtype of the first one. Raises ValueError for a chunk with another number of inputs.
+    forecaster   as in `prequential`
+    chunks       of pairs (xs [n, d], ys [n]), such as `chunks` gives; only one is in memory at a
+                 time. Chunks of one size compile once
+    key          one key, of the forecaster's random choices
+    on_progress  a function that is called with the number of examples seen so far, after each chunk
+
+    All are learned in the floating dtype of the first one. Raises what `prequential` does, and
+    ValueError for a chunk with another number of inputs.
     """
     state, first, inputs = None, 0, None
     for xs, ys in chunks:

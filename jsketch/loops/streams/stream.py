@@ -66,10 +66,17 @@ def stream(
     resume: Pass | None = None,
     block: int = BLOCK,
 ) -> Pass:
-    """Predicts and learns examples xs [n,d], ys [n] in order; `first` is the number of the first one in the whole stream.
+    """The pass over examples in order, each predicted and then learned.
 
-    In blocks where the forecaster declares that it takes them, with the same predictions; else one by one. A pass that
-    overflowed resumes after `resume`.
+    forecaster  as in `prequential`
+    state       of the forecaster, before the first of these examples; not read with `resume`
+    xs          [n, d], the examples
+    ys          [n], their labels; NaN: predicted, not learned
+    key         one key; example t of the stream uses `fold_in(key, t)`
+    first       [] int, number of examples before these in the whole stream
+    resume      a pass over the same examples that overflowed, with a state that has grown
+    block       int (static), examples of a block where the forecaster declares that it takes
+                blocks, with the same predictions; else they go one by one
     """
     way = takes(forecaster)
     if way == "blocks":
