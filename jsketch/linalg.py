@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 Pytree = TypeVar("Pytree")
 
@@ -18,6 +19,12 @@ UPPER_BLOCKS = 6  # column blocks of a product with a triangular matrix: 7/12 of
 def matmul(a: Array, b: Array) -> Array:
     """a @ b at full precision. Accelerators otherwise round float32 products until Gram matrices lose positivity."""
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+def aligned(vector: ArrayLike, x: Array) -> Array:
+    """A vector [d] as [1, ..., 1, d], of the rank of x [..., d], for sums and products with x; a number as it is."""
+    vector = jnp.asarray(vector)
+    return vector if vector.ndim == 0 else lax.expand_dims(vector, range(x.ndim - vector.ndim))
 
 
 def put(array: Array, index: Array, value: Array) -> Array:

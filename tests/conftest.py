@@ -1,4 +1,4 @@
-"""Strict where it helps: 64-bit floats (JAX_ENABLE_X64=0 gives the float32 pass) and no implicit dtype promotion."""
+"""Strict where it helps: 64-bit floats (JAX_ENABLE_X64=0 gives the float32 pass) and no implicit promotion of dtypes or ranks."""
 
 import os
 import time
@@ -13,6 +13,7 @@ import pytest
 
 jax.config.update("jax_enable_x64", os.environ.get("JAX_ENABLE_X64", "1") != "0")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
 # the lines of Python that every operation comes from: to write them down takes a twentieth of all the time
 jax.config.update("jax_traceback_in_locations_limit", 0)
 # the next run of the tests finds its programs compiled; a folder for each worker, so that none reads what another writes

@@ -18,6 +18,7 @@ from flax import struct
 from jax import Array, lax
 
 from jsketch import checks
+from jsketch.linalg import aligned
 from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
 
 
@@ -57,12 +58,13 @@ def checked_box(box: Box) -> Box:
 
 def to_unit(box: Box, x: Array) -> Array:
     """Points x [..., d] of the box in the unit cube."""
-    return (x - box.lower) / (box.upper - box.lower)
+    return (x - aligned(box.lower, x)) / aligned(box.upper - box.lower, x)
 
 
 def from_unit(box: Box, u: Array) -> Array:
     """Points u [..., d] of the unit cube in the box; never outside by rounding."""
-    return jnp.clip(box.lower + u * (box.upper - box.lower), box.lower, box.upper)
+    lower, upper = aligned(box.lower, u), aligned(box.upper, u)
+    return jnp.clip(lower + u * (upper - lower), lower, upper)
 
 
 def initial_points(box: Box, key: PRNGKey, n: int) -> Array:

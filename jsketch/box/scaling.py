@@ -12,6 +12,7 @@ from flax import struct
 from jax import Array
 
 from jsketch.box.history import History
+from jsketch.linalg import aligned
 from jsketch.types import Box
 
 
@@ -26,11 +27,11 @@ class Scaling:
 
     def inputs(self, x: Array) -> Array:
         """Points x [..., d] in the model's units."""
-        return (x - self.middle) / self.half
+        return (x - aligned(self.middle, x)) / aligned(self.half, x)
 
     def points(self, z: Array) -> Array:
         """The inverse of `inputs`."""
-        return self.middle + z * self.half
+        return aligned(self.middle, z) + z * aligned(self.half, z)
 
     def values(self, y: Array) -> Array:
         """Values of the objective in the model's units."""

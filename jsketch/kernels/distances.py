@@ -10,7 +10,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul
+from jsketch.linalg import aligned, matmul
 
 # small tables sum distances input by input, exactly zero for equal points; large ones expand the square into a product,
 # 2 to 3 times as fast, at an error of eps |x|^2 about the mean of y
@@ -66,7 +66,7 @@ def scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike, direct:
 
 def divided(x: Array, lengthscale: ArrayLike) -> Array:
     """x / lengthscale, [n,d], lengthscale [] or [d]."""
-    return x / (lengthscale if jnp.ndim(lengthscale) == 0 else jnp.asarray(lengthscale)[None, :])
+    return x / aligned(lengthscale, x)
 
 
 def check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:

@@ -109,7 +109,7 @@ class PKAWV:
         pivot = 1 + matmul(z, direction)
         surprise = jnp.where(seen, y - matmul(z, state.weights), 0)
         state = RidgeState(
-            inverse=state.inverse - direction[:, None] * (direction / pivot),
+            inverse=state.inverse - direction[:, None] * (direction / pivot)[None, :],
             weights=state.weights + direction * (surprise / pivot),
         )
         return state, self._info(state, y)

@@ -122,7 +122,9 @@ def rates(bandit: Any, problem: Any, horizon: int, capacity: int, history: Histo
 
     fresh = started()
     slots = slots_of(bandit, fresh.state, problem.arms)
-states = [] if history is None or slots == 1 else _states(bandit, fresh.state, problem.arms, slots, history)
+    states = (
+        [] if history is None or slots == 1 else _states(bandit, fresh.state, problem.arms, slots, history)
+    )
     began = time.perf_counter()
     segment(fresh, 0)
     compiling = time.perf_counter() - began

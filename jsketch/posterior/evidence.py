@@ -50,8 +50,8 @@ def log_evidence(
     missed = jnp.maximum(
         jnp.where(observed, kernel.diag(x), 0).sum() - jnp.square(z).sum(), 0
     )  # trace of K - Q
-    shifted = spectrum + ratios[:, None]
-    quadratic = (jnp.square(y).sum() - (squares / shifted).sum(1)) / ratios  # y^T (Q + ratio I)^-1 y
+    shifted = spectrum[None, :] + ratios[:, None]
+    quadratic = (jnp.square(y).sum() - (squares[None, :] / shifted).sum(1)) / ratios  # y^T (Q + ratio I)^-1 y
     variance = jnp.maximum(quadratic, 0) / count
     logdet = count * jnp.log(ratios) + jnp.log(shifted / ratios[:, None]).sum(1)
     fit = count * (jnp.log(2 * jnp.pi * variance) + 1)

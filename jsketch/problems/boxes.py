@@ -154,7 +154,7 @@ def _hartmann6(x: Array) -> Array:
     weights, scales, centres = (
         jnp.asarray(table, x.dtype) for table in (_HARTMANN_WEIGHTS, _HARTMANN_SCALES, _HARTMANN_CENTRES)
     )
-    return matmul(weights, jnp.exp(-jnp.sum(scales * jnp.square(x - centres), 1)))
+    return matmul(weights, jnp.exp(-jnp.sum(scales * jnp.square(x[None, :] - centres), 1)))
 
 
 def hartmann6(noise_std: ArrayLike = 0.0) -> BoxProblem:

@@ -51,13 +51,13 @@ def maximise_over_box(
     score maps points [n,d] to scores [n] and is differentiable. The best `refined` of `tried` random points (and of `starts`
     [S,d], such as points that did well) are refined by Adam in the unit cube, projected after every step.
     """
-    sides = box.upper - box.lower
+    lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
     cube = jax.random.uniform(key, (tried, box.lower.shape[0]), box.lower.dtype)
     if starts is not None:
-        cube = jnp.concatenate([jnp.clip((starts - box.lower) / sides, 0, 1), cube])
+        cube = jnp.concatenate([jnp.clip((starts - lower) / sides, 0, 1), cube])
 
     def value(unit: Array) -> Array:
-        return score(box.lower + sides * unit)
+        return score(lower + sides * unit)
 
     _, best = lax.top_k(value(cube), refined)
     optimiser = optax.adam(optax.cosine_decay_schedule(RATE, steps))
@@ -75,4 +75,4 @@ def maximise_over_box(
     every = jnp.concatenate([climbed, cube[best]])
     values = value(every)
     winner = jnp.argmax(values)
-    return box.lower + sides * every[winner], values[winner]
+    return box.lower + sides[0] * every[winner], values[winner]

@@ -42,7 +42,7 @@ class Fourier:
 def features(fourier: Fourier, x: Array) -> Array:
     """z(x), [n,M], of x [n,d]; |z(x)| = 1."""
     phase = matmul(x, fourier.frequencies.T)
-    root = jnp.sqrt(fourier.weights)
+    root = jnp.sqrt(fourier.weights)[None, :]
     cos, sin = cos_sin(phase)
     return jnp.concatenate([root * cos, root * sin], axis=1)
 

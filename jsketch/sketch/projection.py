@@ -58,7 +58,10 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     rest = jnp.where(is_new, rest / jnp.where(is_new, length, 1), 0)
     basis = jnp.concatenate([sketch.directions, rest[None]])
     coordinates = jnp.append(along, jnp.where(is_new, length, 0))
-    core = jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype))) + coordinates[:, None] * coordinates
+    core = (
+        jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
+        + coordinates[:, None] * coordinates[None, :]
+    )
     # every eigenvalue moves at every step, so no rank-one update of a factor does instead
     values, vectors = jnp.linalg.eigh(core)
     cut = (size + 1) * eps * values[-1]

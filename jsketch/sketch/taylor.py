@@ -16,6 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
+from jsketch.linalg import aligned
 
 MOST_FEATURES = 20_000
 
@@ -62,13 +63,13 @@ class Taylor:
         size, powers = self.size, []
         if x.shape[1] != self.inputs:
             raise ValueError(f"these Taylor features are of {self.inputs} inputs; {x.shape[1]} were given.")
-        scaled = (x / jnp.asarray(self.lengthscale, x.dtype)).T  # [d, n]
+        scaled = (x / aligned(jnp.asarray(self.lengthscale, x.dtype), x)).T  # [d, n]
         level = jnp.exp(-0.5 * jnp.square(scaled).sum(0))[None]
         powers.append(level)
         for pieces in _recurrence(self.inputs, self.degree):
             level = jnp.concatenate(
                 [
-                    (scaled[i] * jnp.asarray(scale, x.dtype)[:, None]) * level[: len(scale)]
+                    (scaled[i][None, :] * jnp.asarray(scale, x.dtype)[:, None]) * level[: len(scale)]
                     for i, scale in enumerate(pieces)
                 ]
             )

@@ -32,7 +32,7 @@ def observations(n=15, d=2, seed=0, capacity=None):
 
 
 def covariance(name, u, numbers):
-    scaled = np.asarray(u / numbers.lengthscale)
+    scaled = np.asarray(u) / np.asarray(numbers.lengthscale)
     kernel = RBF(1.0) if name == "gaussian" else SklearnMatern(1.0, nu=2.5)
     return float(numbers.outputscale) * kernel(scaled)
 
@@ -216,7 +216,7 @@ def test_a_point_that_rounding_moves_away_from_itself(nu):
 
     @jax.jit
     def total(lengthscale, moved):
-        scaled = u / lengthscale
+        scaled = u / lengthscale[None, :]
         return (weights * kernels.Matern(nu=nu).gram(scaled, scaled * moved)).sum()
 
     lengthscale = jnp.array([0.3, 0.7])

@@ -53,7 +53,8 @@ def test_a_run(name):
     """Everything in one compiled run: shapes, the box, values, best so far, failures, the number of evaluations."""
     run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
-    assert (run.x >= BOX.lower).all() and (run.x <= BOX.upper).all()
+    points = np.asarray(run.x)
+    assert (points >= BOX.lower).all() and (points <= BOX.upper).all()
     assert len(np.unique(run.x, axis=0)) == HORIZON
     expected = np.array([float(FAILING(x, KEY)) for x in run.x])
     np.testing.assert_allclose(run.y, expected, rtol=1e-9)

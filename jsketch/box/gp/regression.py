@@ -18,7 +18,7 @@ from jax import Array, lax
 
 from jsketch.box import scaling
 from jsketch.factor import Factor, cholesky_inverse
-from jsketch.linalg import compact, matmul, running_count
+from jsketch.linalg import aligned, compact, matmul, running_count
 from jsketch.sketch.fourier import RandomFourier, features
 from jsketch.types import PRNGKey
 
@@ -56,8 +56,8 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
 
 def covariance_of_values(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
     """Cov y, [N,N]; the identity in unused slots."""
-    scaled = data.u / numbers.lengthscale
-    both = data.mask[:, None] & data.mask
+    scaled = data.u / aligned(numbers.lengthscale, data.u)
+    both = data.mask[:, None] & data.mask[None, :]
     diagonal = jnp.where(data.mask, numbers.noise, 1)
     return jnp.where(both, numbers.outputscale * kernel.gram(scaled, scaled), 0) + jnp.diag(diagonal)
 
@@ -75,7 +75,7 @@ def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -
     count = data.mask.sum(dtype=data.y.dtype)
     value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
     # d value = tr((w w^T - C^-1) dC) / 2, without a derivative of the factorization
-    slope = (weights[:, None] * weights - matmul(factor.inverse.T, factor.inverse)) / 2
+    slope = (weights[:, None] * weights[None, :] - matmul(factor.inverse.T, factor.inverse)) / 2
     change = covariance - lax.stop_gradient(covariance)  # zero, with the derivative of C
     return value + jnp.sum(slope * change)
 
@@ -99,7 +99,8 @@ def condition(kernel: Any, numbers: Hyperparameters, data: Data) -> Posterior:
 def _with_data(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     """(mean of f at u [q,d], [q]; L^-1 Cov(y, f(u)), [N,q])."""
     numbers, data = posterior.numbers, posterior.data
-    gram = posterior.kernel.gram(data.u / numbers.lengthscale, u / numbers.lengthscale)
+    lengthscale = aligned(numbers.lengthscale, u)
+    gram = posterior.kernel.gram(data.u / lengthscale, u / lengthscale)
     cross = jnp.where(data.mask[:, None], numbers.outputscale * gram, 0)
     return matmul(posterior.weights, cross), matmul(posterior.inverse, cross)
 
@@ -133,7 +134,7 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
     numbers, data = posterior.numbers, posterior.data
     frequency_key, weight_key, noise_key = jax.random.split(key, 3)
     drawn = RandomFourier(frequencies).draw(posterior.kernel, u.shape[1], frequency_key, u.dtype)
-    points = jnp.concatenate([data.u, u]) / numbers.lengthscale
+    points = jnp.concatenate([data.u, u]) / aligned(numbers.lengthscale, u)
     normal = jax.random.normal(weight_key, (2 * frequencies, draws), u.dtype)
     prior = jnp.sqrt(numbers.outputscale) * matmul(features(drawn, points), normal)
     noise = jnp.sqrt(numbers.noise) * jax.random.normal(noise_key, (len(data.y), draws), u.dtype)

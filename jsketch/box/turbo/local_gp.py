@@ -132,7 +132,7 @@ def _slope(kernel: Any, free: _Free, limits: Hyperparameters, data: Data) -> _Fr
         cholesky_inverse(regression.covariance_of_values(kernel, model.numbers, data)).inverse
     )
     weights = matmul(inverse, _less_mean(model, data).y)
-    by_covariance = (weights[:, None] * weights - inverse) / 2
+    by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
     def linear(free: _Free) -> Array:
         covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
@@ -182,7 +182,9 @@ def draw(
 
         mean, covariance = regression.in_few_slots(data, moments)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
-        values = mean + root_times(covariance, jax.random.normal(value_key, (len(u), draws), u.dtype)).T
+        values = (
+            mean[None, :] + root_times(covariance, jax.random.normal(value_key, (len(u), draws), u.dtype)).T
+        )
     return data.centre + data.spread * values
 
 

@@ -37,13 +37,13 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: Any) -> Array:
     # row j holds what digit j (from the top) takes of the digits above it, and itself
     places = np.uint32(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint32)
     above = ((1 << BITS) - 1) ^ (2 * places - 1)
-    rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & above) | places
+    rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & above[None, :]) | places[None, :]
     taken = rows[:, :, None] & jnp.asarray(_directions(bits, d)).T[:, None, :]  # [d, BITS, bits]
     digits = lax.population_count(taken) & 1
-    directions = (digits * places[:, None]).sum(1, dtype=jnp.uint32)  # [d, bits]
+    directions = (digits * places[None, :, None]).sum(1, dtype=jnp.uint32)  # [d, bits]
     index = np.arange(count)
     gray = ((index ^ (index >> 1))[:, None] >> np.arange(bits)) & 1 == 1  # [count, bits]
-    points = jax.random.bits(shift_key, (d,), jnp.uint32) >> (32 - BITS)
+    points = jax.random.bits(shift_key, (d,), jnp.uint32)[None, :] >> (32 - BITS)
     for k in range(bits):
-        points = points ^ jnp.where(gray[:, k : k + 1], directions[:, k], 0)
+        points = points ^ jnp.where(gray[:, k : k + 1], directions[None, :, k], 0)
     return points.astype(dtype) / 2**BITS

@@ -77,11 +77,11 @@ def candidates(data: Data, mine: Array, lengthscale: Array, length: Array, key: 
     best = data.u[jnp.argmax(jnp.where(data.mask, data.y, failed))]
     logs = jnp.log(lengthscale)
     half = jnp.exp(logs - logs.mean()) * length / 2  # long where f varies slowly; the volume is length^d
-    low, high = jnp.clip(best - half, 0, 1), jnp.clip(best + half, 0, 1)
+    low, high = jnp.clip(best - half, 0, 1)[None, :], jnp.clip(best + half, 0, 1)[None, :]
     points = low + sobol(point_key, *shape, dtype) * (high - low)
     taken = jax.random.uniform(which_key, shape) * shape[1] < PERTURBED
     one = jax.random.randint(one_key, (count, 1), 0, shape[1], jnp.int32)
-    taken |= ~taken.any(1, keepdims=True) & (one == jnp.arange(shape[1], dtype=jnp.int32))
+    taken |= ~taken.any(1, keepdims=True) & (one == jnp.arange(shape[1], dtype=jnp.int32)[None, :])
     return jnp.where(taken, points, best)
 
 

@@ -169,9 +169,9 @@ class Turbo:
         owner = history.write(state.owner, query.region, state.history.count, query.size)
         numbered = jnp.arange(self.regions, dtype=jnp.int32)
 
-        of_region = query.mask & (query.region == numbered[:, None])
-        found = jnp.max(jnp.where(of_region & jnp.isfinite(y), y, -jnp.inf), 1)
-        own = state.history.ok & self._mine(state)
+        of_region = query.mask[None, :] & (query.region[None, :] == numbered[:, None])
+        found = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
+        own = state.history.ok[None, :] & self._mine(state)
         best = jnp.max(jnp.where(own, state.history.y, -jnp.inf), 1)
         regions = trust_regions.after_round(state.regions, best, found, of_region.sum(1, dtype=jnp.int32))
         count, d = state.regions.points.shape[1:]
@@ -205,15 +205,17 @@ class Turbo:
     def _fresh(self, first: Array, points: Array) -> Regions:
         """All regions as they are when they start, after `first` [] evaluations, with designs out of points [R,P,d]."""
         numbered = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
-        design = (numbered == jnp.arange(self.regions, dtype=jnp.int32)[:, None]).sum(1, dtype=jnp.int32)
+        design = (numbered[None, :] == jnp.arange(self.regions, dtype=jnp.int32)[:, None]).sum(
+            1, dtype=jnp.int32
+        )
         return trust_regions.started(design, first, points, self.bounds)
 
     def _mine(self, state: TurboState) -> Array:
         """Evaluations of each region since it was last started, [R,N]."""
         numbered = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
-        slots = jnp.arange(state.owner.shape[0], dtype=jnp.int32)
+        slots = jnp.arange(state.owner.shape[0], dtype=jnp.int32)[None, :]
         return (
-            (state.owner == numbered)
+            (state.owner[None, :] == numbered)
             & (slots >= state.regions.first[:, None])
             & (slots < state.history.count)
         )

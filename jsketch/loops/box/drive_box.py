@@ -32,7 +32,9 @@ class DrivenBox:
     state: Any  # after `told` evaluations
     x: np.ndarray  # [t, d]
     y: np.ndarray  # [t], as observed; NaN or infinite for a failed evaluation
-    told: int  # evaluations that the optimiser has observed; the others belong to a query that is not finished
+    told: (
+        int  # evaluations that the optimiser has observed; the others belong to a query that is not finished
+    )
 
     @property
     def t(self) -> int:
