@@ -60,7 +60,7 @@ def chunked(size: int, target: int) -> tuple[int, int]:
 def pad_identity(matrix: Array, size: int) -> Array:
     """A square matrix [M,M] as the first block of one of the given size, the identity below it."""
     slots = jnp.arange(size, dtype=jnp.int32)
-    free = (slots >= matrix.shape[0]) & (slots[:, None] == slots[None, :])
+    free = (slots >= matrix.shape[0])[None, :] & (slots[:, None] == slots[None, :])
     return jnp.where(free, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
 
 

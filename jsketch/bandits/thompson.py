@@ -205,7 +205,7 @@ class SketchedTS:
         embedded = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1, self.batch)[: arms.shape[0]]
         unseen = jnp.sqrt(state.residual / self.regularization)
         noise = jax.random.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
-        return state.mean + self.confidence_width(state) * (embedded.T + unseen * noise)
+        return state.mean[None, :] + self.confidence_width(state) * (embedded.T + unseen[None, :] * noise)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return _batch(self.samples(state, key), state.first_arm, state.evidence.count == 0, limit, self.batch)

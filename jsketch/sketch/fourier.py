@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.kernels import Gaussian, Matern
-from jsketch.linalg import matmul
+from jsketch.linalg import aligned, matmul
 from jsketch.sketch.sincos import cos_sin
 from jsketch.types import PRNGKey
 
@@ -70,7 +70,7 @@ class RandomFourier:
             raise ValueError(
                 f"random Fourier features exist for Gaussian and Matern kernels; {type(kernel).__name__} was given."
             )
-        frequencies = normal / jnp.asarray(kernel.lengthscale, dtype)
+        frequencies = normal / aligned(jnp.asarray(kernel.lengthscale, dtype), normal)
         return Fourier(frequencies, jnp.full(self.count, 1 / self.count, dtype))
 
 

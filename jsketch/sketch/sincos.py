@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
-# pi/2 in three parts, two of which leave room for a quotient of 20 bits: its products with them are exact
+# pi/2 in three parts; two of them leave room for a quotient of 20 bits: its products with them are exact
 HIGH = Fraction(round(HALF_PI * 2**32), 2**32)
 MIDDLE = Fraction(round((HALF_PI - HIGH) * 2**64), 2**64)
 PARTS = (float(HIGH), float(MIDDLE), float(HALF_PI - HIGH - MIDDLE))

@@ -62,7 +62,7 @@ def test_frequent_directions_keep_their_guarantee(size):
     for a, directions, energies, shrunk in zip(
         points, found.directions, found.energies, found.shrunk, strict=True
     ):
-        gap = np.linalg.eigvalsh(a.T @ a - (directions.T * energies) @ directions)
+        gap = np.linalg.eigvalsh(a.T @ a - (directions.T * energies[None, :]) @ directions)
         assert gap.min() > -1e-10 and gap.max() <= float(shrunk) + 1e-10
         squares = np.linalg.svd(a, compute_uv=False) ** 2
         for k in range(min(size + 1, 9)):
@@ -75,7 +75,7 @@ def test_frequent_directions_keep_their_guarantee(size):
 def test_frequent_directions_read_as_dense_matrices():
     points = jax.random.normal(KEY, (12, 5))
     sketch = sketched(points, 3)
-    dense = np.asarray(LAM * np.eye(5) + (sketch.directions.T * sketch.energies) @ sketch.directions)
+    dense = np.asarray(LAM * np.eye(5) + (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions)
     x = np.asarray(points[0])
     np.testing.assert_allclose(projection.power(sketch, points[0], LAM, -1), np.linalg.solve(dense, x))
     half = projection.power(sketch, projection.power(sketch, points[0], LAM, -0.5), LAM, -0.5)
@@ -91,7 +91,9 @@ def test_points_in_few_dimensions_are_kept_exactly_and_repeats_lose_nothing():
     plane = jax.random.normal(KEY, (2, 7))
     points = jnp.concatenate([jax.random.normal(jax.random.key(1), (200, 2)) @ plane, jnp.zeros((3, 7))])
     sketch = sketched(points, 3)
-    np.testing.assert_allclose((sketch.directions.T * sketch.energies) @ sketch.directions, points.T @ points)
+    np.testing.assert_allclose(
+        (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions, points.T @ points
+    )
     assert float(sketch.shrunk) == 0 and int((sketch.energies > 0).sum()) == 2
 
 
@@ -129,7 +131,7 @@ def test_cbrap_with_a_rotation_is_linear_ucb():
     counts = jnp.zeros(50).at[run.trace.arm].add(1)
     sums = jnp.zeros(50).at[run.trace.arm].add(run.trace.reward)
     z = run.state.whitened * jnp.sqrt(LAM)
-    fitted = ridge.fit(matmul(z.T * counts, z), matmul(sums, z), LAM)
+    fitted = ridge.fit(matmul(z.T * counts[None, :], z), matmul(sums, z), LAM)
     u = matmul(z, fitted.whiten)
     np.testing.assert_allclose(run.state.posterior.mean, ridge.mean(fitted, u), atol=1e-10)
     np.testing.assert_allclose(run.state.posterior.variance, ridge.variance(u, jnp.zeros(50), LAM), rtol=1e-9)
@@ -151,7 +153,7 @@ def test_soful_samples_have_the_right_law():
     state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
     draws = np.asarray(jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:8]))(jax.random.split(KEY, 4000)))
     x, s = np.asarray(linear_problem().arms.features[:8]), state.sketch
-    inverse = np.linalg.inv(LAM * np.eye(INPUTS) + (s.directions.T * s.energies) @ s.directions)
+    inverse = np.linalg.inv(LAM * np.eye(INPUTS) + (s.directions.T * s.energies[None, :]) @ s.directions)
     covariance = x @ inverse @ x.T * float(bandit.confidence_width(state)) ** 2
     variance = np.diag(covariance)
     assert (np.abs(draws.mean(0) - x @ inverse @ state.moment) < 4.5 * np.sqrt(variance / 4000)).all()

@@ -65,6 +65,7 @@ def test_a_box_is_searched(name):
     run = as_users(lambda key: loops.rollout_box(BOXES[name], lambda x, _: objective.value(x), box, key, 7))(
         KEY
     )
-    assert (run.x >= box.lower).all() and (run.x <= box.upper).all() and len(np.unique(run.x, axis=0)) == 7
+    points = np.asarray(run.x)
+    assert (points >= box.lower).all() and (points <= box.upper).all() and len(np.unique(run.x, axis=0)) == 7
     np.testing.assert_allclose(run.y, [objective.value(x) for x in run.x], rtol=1e-9)
     np.testing.assert_array_equal(run.best, np.maximum.accumulate(np.asarray(run.y)))

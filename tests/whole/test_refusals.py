@@ -107,7 +107,9 @@ def test_a_history_over_a_box_takes_no_more_than_its_horizon():
     query = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
     full = box_history.add(empty, query, np.ones(3))
     assert int(full.count) == 2
-    with pytest.raises(ValueError, match="horizon is 2 evaluations: 2 were observed, and 2 more are too many"):
+    with pytest.raises(
+        ValueError, match="horizon is 2 evaluations: 2 were observed, and 2 more are too many"
+    ):
         box_history.add(full, query, np.ones(3))
 
 

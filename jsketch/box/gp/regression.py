@@ -110,7 +110,7 @@ def predict(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     derivative."""
     numbers = posterior.numbers
     mean, half = _with_data(posterior, u)
-    prior = numbers.outputscale * posterior.kernel.diag(u / numbers.lengthscale)
+    prior = numbers.outputscale * posterior.kernel.diag(u / aligned(numbers.lengthscale, u))
     floor = jnp.finfo(u.dtype).eps * numbers.outputscale
     return mean, jnp.maximum(prior - jnp.square(half).sum(0), floor)
 
