@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 Class = TypeVar("Class", bound=type)
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -28,7 +29,7 @@ def dtype_of(value: Any) -> Any:
     return jnp.result_type(float)
 
 
-def in_dtype(tree: Any, dtype: Any) -> Any:
+def in_dtype(tree: Any, dtype: DTypeLike) -> Any:
     """The same pytree with its floating arrays and NumPy numbers in that dtype; itself when there is nothing to change."""
 
     def follow(leaf: Any) -> Any:

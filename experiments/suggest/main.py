@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> Suggestion:
     tables = read(options)
     announce(options, tables)
     features, scaling, key = tables.candidates.features, not options.no_scaling, jax.random.key(options.seed)
-    model = fit(features, tables.arms, tables.values, lengthscale=options.lengthscale, scaling=scaling, key=key)
+    model = fit(
+        features, tables.arms, tables.values, lengthscale=options.lengthscale, scaling=scaling, key=key
+    )
     say(options, model, len(tables.values))
     batch = suggest(
         features,

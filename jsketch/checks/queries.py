@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks
 from jsketch.types import Arms, Query, is_traced
@@ -59,7 +59,7 @@ def truncated(query: Query) -> Array:
     return jnp.zeros((), bool) if query.truncated is None else jnp.asarray(query.truncated)
 
 
-def rewards(query: Query, y: Any, dtype: Any) -> Array:
+def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
     """The rewards in that dtype. Raises ValueError unless there is one real number for each slot of the query."""
     if np.shape(y) != query.index.shape:
         raise ValueError(

@@ -26,7 +26,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def _hold(
-    values: dict[str, Any], holds: Callable[[np.ndarray], Any], words: str, scalar: bool = True
+    values: dict[str, Any], holds: Callable[[np.ndarray], np.ndarray], words: str, scalar: bool = True
 ) -> None:
     for name, value in values.items():
         if scalar and shape_of(value) != ():
@@ -37,11 +37,11 @@ def _hold(
             raise ValueError(f"{name} {words}; {value} was given.")
 
 
-def _is_positive(numbers: np.ndarray) -> Any:
+def _is_positive(numbers: np.ndarray) -> np.ndarray:
     return np.isfinite(numbers) & (numbers > 0)
 
 
-def _is_nonnegative(numbers: np.ndarray) -> Any:
+def _is_nonnegative(numbers: np.ndarray) -> np.ndarray:
     return np.isfinite(numbers) & (numbers >= 0)
 
 

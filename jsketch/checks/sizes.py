@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsketch import memory
 
@@ -41,7 +42,7 @@ def larger(before: int, **values: int) -> None:
             raise ValueError(f"{name} can only grow: it is {before}, and {value} was given.")
 
 
-def room(numbers: int, dtype: Any, **sizes: int) -> None:
+def room(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
     """Raises ValueError when so many numbers, which the named sizes ask for, are more than the memory holds, and for a size
     that 32 bits cannot count."""
     said = " and ".join(f"{name} = {size:,}" for name, size in sizes.items())

@@ -13,13 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array, lax
+from jax.typing import DTypeLike
 
 from jsketch.linalg import matmul
 
 WORD = 16  # bits in a feature
 
 
-def pack_bits(table: Any, dtype: Any = float) -> np.ndarray:
+def pack_bits(table: Any, dtype: DTypeLike = float) -> np.ndarray:
     """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless all are 0 or 1,
     and for a dtype that cannot hold every word."""
     bits = np.asarray(table)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from jsketch import checks
 from jsketch.types import PRNGKey
@@ -70,7 +71,7 @@ def _check_number(wanted: str, function: Callable[..., Any], *arguments: Any) ->
     jax.eval_shape(checked, *arguments)
 
 
-def check_stream(xs: Any, ys: Any, dtype: Any = None) -> tuple[Array, Array]:
+def check_stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Array]:
     """Examples [n,d] and labels [n] as arrays of the floating `dtype`; without one, of that of the examples.
 
     Raises ValueError for an empty stream, shapes that do not fit, what is not a real number and inputs that are not finite

@@ -25,7 +25,7 @@ import numpy as np
 from flax import struct
 from jax import Array, lax
 from jax.scipy.special import logsumexp
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks
 from jsketch.online.step import step as one_step
@@ -215,7 +215,7 @@ class Mixture:
             )
         return replace(state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown))
 
-    def _each(self, call: Callable[[Any, Any], Any], state: MixtureState, dtype: Any) -> Any:
+    def _each(self, call: Callable[[Any, Any], Any], state: MixtureState, dtype: DTypeLike) -> Any:
         """call(expert, its state) for all G, stacked."""
 
         def one(values: dict[str, Any], own: Any) -> Any:
@@ -225,10 +225,10 @@ class Mixture:
             return lax.map(lambda pair: one(*pair), (self._grid(dtype), state.experts))
         return jax.vmap(one)(self._grid(dtype), state.experts)
 
-    def _expert(self, g: int, dtype: Any) -> Any:
+    def _expert(self, g: int, dtype: DTypeLike) -> Any:
         return replace(self.forecaster, **jax.tree.map(lambda leaf: leaf[g], self._grid(dtype)))
 
-    def _grid(self, dtype: Any) -> dict[str, Any]:
+    def _grid(self, dtype: DTypeLike) -> dict[str, Any]:
         """The grid in the floating type of the examples."""
 
         def cast(leaf: Any) -> Array:
@@ -253,7 +253,7 @@ class Mixture:
             )
         return shapes[0][0]
 
-    def _rate(self, dtype: Any) -> Array:
+    def _rate(self, dtype: DTypeLike) -> Array:
         bound = jnp.asarray(self.bound, dtype)
         largest = RATES[self.rule] / jnp.square(bound)
         return largest if self.learning_rate is None else jnp.asarray(self.learning_rate, dtype)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch.types import is_traced
 from jsketch.warn import warn
@@ -24,7 +24,7 @@ from jsketch.warn import warn
 LARGEST_STEP, LARGEST_STEP_FLOAT32 = 1e-6, 1e-4
 
 
-def check(square: ArrayLike, regularization: Any, dtype: Any) -> bool:
+def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
     """Warns when examples with |z|^2 = square [] (k(x,x) for a kernel) and this regularization are too much for the dtype;
     says whether it did. Traced values are not checked."""
     if is_traced(square, regularization):

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import start
@@ -65,7 +66,7 @@ def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: 
     return Bytes(given, kept, working, compiling)
 
 
-def stand_in(count: int, dimensions: int, dtype: Any) -> GaussianArms:
+def stand_in(count: int, dimensions: int, dtype: DTypeLike) -> GaussianArms:
     """The shapes of a problem."""
     struct: Any = jax.ShapeDtypeStruct
     return GaussianArms(Arms(struct((count, dimensions), dtype)), struct((count,), dtype), 1.0)
@@ -112,7 +113,7 @@ def _smaller(bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int,
     count, dimensions = domain.features.shape
     dtype = domain.features.dtype
 
-    def kept(arms: int, capacity: int, horizon: int, dtype: Any) -> int:
+    def kept(arms: int, capacity: int, horizon: int, dtype: DTypeLike) -> int:
         # a capacity below the one it starts with is another start
         sized = replace(bandit, capacity=capacity) if capacity else bandit
         problem = stand_in(arms, dimensions, dtype)
@@ -120,7 +121,9 @@ def _smaller(bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int,
 
     whole = kept(count, capacity, horizon, dtype)
 
-    def fits(arms: int = count, capacity: int = capacity, horizon: int = horizon, dtype: Any = dtype) -> bool:
+    def fits(
+        arms: int = count, capacity: int = capacity, horizon: int = horizon, dtype: DTypeLike = dtype
+    ) -> bool:
         try:
             smaller = kept(arms, min(capacity, arms) if arms < count else capacity, horizon, dtype)
         except ValueError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -167,7 +168,9 @@ def _states(bandit: Any, state: Any, arms: Arms, slots: int, history: History) -
     return [state] if at_middle is None else [at_middle, state]
 
 
-def _stretch(segment: Any, progress: Progress, horizon: int, slots: int) -> _Stretch:
+def _stretch(
+    segment: Callable[[Progress, int], Progress], progress: Progress, horizon: int, slots: int
+) -> _Stretch:
     """Times the program to twice as many evaluations again and again, until time, horizon or capacity end it."""
     seconds, t, stopped = 0.0, 0, False
     while seconds < STRETCH and t < horizon and not stopped:

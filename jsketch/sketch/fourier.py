@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks
 from jsketch.kernels import Gaussian, Matern
@@ -53,7 +53,7 @@ class RandomFourier:
 
     count: int = struct.field(pytree_node=False, default=64)
 
-    def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: Any) -> Fourier:
+    def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: DTypeLike) -> Fourier:
         """Frequencies for d = inputs dimensions (Rahimi and Recht, Alg. 1).
 
         Raises ValueError for other kernels and for a count below 1.
@@ -83,7 +83,7 @@ class QuadratureFourier:
 
     nodes: int = struct.field(pytree_node=False, default=16)
 
-    def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: Any) -> Fourier:
+    def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: DTypeLike) -> Fourier:
         """The grid for d = inputs dimensions (Mutny and Krause, Sec. 3); the key is not used.
 
         Raises ValueError for other kernels, nodes < 1, and grids of more than LARGEST_GRID points.

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, pad_identity, put
@@ -56,7 +56,7 @@ class Sampling:
     weights: str = struct.field(pytree_node=False, default="theory")  # or "code"
 
 
-def check(sampling: Sampling, dtype: Any) -> None:
+def check(sampling: Sampling, dtype: DTypeLike) -> None:
     """Raises ValueError when a number of KORS is out of its range; warns where residuals are only rounding."""
     checks.positive(mu=sampling.mu, beta=sampling.beta)
     checks.nonnegative(eps=sampling.eps)
@@ -99,7 +99,7 @@ def scores(kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array) -> t
     return jnp.clip(sampling.beta * tau, 0, 1), row, rest
 
 
-def draws(key: Array, first: Array, count: int, dtype: Any) -> Array:
+def draws(key: Array, first: Array, count: int, dtype: DTypeLike) -> Array:
     """The uniform numbers [count] of the examples from the `first`-th on, each from its own number; `key` is key data."""
     root = jax.random.wrap_key_data(key)
     numbers = first + jnp.arange(count, dtype=jnp.int32)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import Array, lax
+from jax.typing import DTypeLike
 
 from jsketch.box import history
 from jsketch.box.go_ucb import forms
@@ -89,7 +90,7 @@ def _directions(go: Any, gradients: Array, key: PRNGKey) -> Array:
     return jnp.where((slots - best) % DIRECTIONS == 0, gradients, drawn)
 
 
-def _rule(go: Any, dtype: Any) -> optax.GradientTransformation:
+def _rule(go: Any, dtype: DTypeLike) -> optax.GradientTransformation:
     rate = jnp.asarray(go.rate, dtype)
     if go.acquisition == "plain":
         return optax.sgd(rate)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import Array, lax
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch.box.gp.regression import Data, Hyperparameters, log_marginal_likelihood
 from jsketch.types import PRNGKey, is_traced
@@ -85,7 +85,7 @@ def _from_free(free: Array, limits: _Range) -> Hyperparameters:
     return Hyperparameters(values[:-2], values[-2], values[-1])
 
 
-def default(bounds: Bounds, d: int, dtype: Any) -> Hyperparameters:
+def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
     """Where a first fit starts: half a side of the box, the variance of y, 1% noise; or the bounds' nearest."""
 
     def near(value: float, bound: Interval) -> Array:
@@ -141,13 +141,13 @@ class _Search(NamedTuple):
     point: Array  # [p]
     value: Array  # [], at the point
     gradient: Array  # [p]
-    solver: Any  # optax's state
+    solver: optax.OptState
     best: Array  # [p], the best point met
     least: Array  # [], its value
     steps: Array  # [] int32
 
 
-def minimise(loss: Any, start: Array, steps: int) -> tuple[Array, Array]:
+def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[Array, Array]:
     """(the best point met, its loss) of at most `steps` L-BFGS steps from start [p]; the start, if no loss is finite."""
     line_search = optax.scale_by_zoom_linesearch(LINE_SEARCH_STEPS, initial_guess_strategy="one")
     solver = optax.lbfgs(linesearch=line_search)

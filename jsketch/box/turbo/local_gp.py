@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import Array, lax
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import Bounds
@@ -56,31 +57,41 @@ class _Free(NamedTuple):
     noise: Array
 
 
-def _limits(bounds: Bounds, points: int, dtype: Any) -> Hyperparameters:
+Interval = tuple[Array, Array]
+
+
+class _Limits(NamedTuple):
+    """(low, high) of each number."""
+
+    lengthscale: Interval
+    outputscale: Interval
+    noise: Interval
+
+
+def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
     """(low, high) of each number. `points` is how large a covariance must stay positive definite in this precision: that
     binds the noise in float32 only."""
     floor = 10 * points * jnp.finfo(dtype).eps
 
-    def ends(interval: Any, floors: Any = (0.0, 0.0)) -> Any:
-        return tuple(jnp.maximum(jnp.asarray(end, dtype), f) for end, f in zip(interval, floors, strict=True))
+    def ends(interval: tuple[ArrayLike, ArrayLike], floors: tuple[Any, Any] = (0.0, 0.0)) -> Interval:
+        low, high = (jnp.maximum(jnp.asarray(end, dtype), f) for end, f in zip(interval, floors, strict=True))
+        return low, high
 
-    return Hyperparameters(
-        ends(bounds.lengthscale), ends(bounds.outputscale), ends(bounds.noise, (floor, 2 * floor))
-    )
+    return _Limits(ends(bounds.lengthscale), ends(bounds.outputscale), ends(bounds.noise, (floor, 2 * floor)))
 
 
-def _to_free(value: float, interval: Any) -> Array:
+def _to_free(value: float, interval: Interval) -> Array:
     low, high = interval
     share = jnp.clip((value - low) / (high - low), EDGE, 1 - EDGE)
     return jnp.log(share) - jnp.log1p(-share)
 
 
-def _from_free(free: Array, interval: Any) -> Array:
+def _from_free(free: Array, interval: Interval) -> Array:
     low, high = interval
     return low + (high - low) * jax.nn.sigmoid(free)
 
 
-def _model(free: _Free, limits: Hyperparameters) -> Model:
+def _model(free: _Free, limits: _Limits) -> Model:
     numbers = Hyperparameters(
         _from_free(free.lengthscale, limits.lengthscale),
         _from_free(free.outputscale, limits.outputscale),
@@ -89,7 +100,7 @@ def _model(free: _Free, limits: Hyperparameters) -> Model:
     return Model(free.mean, numbers)
 
 
-def _start(limits: Hyperparameters, d: int, dtype: Any) -> _Free:
+def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
     return _Free(
         jnp.zeros((), dtype),
         jnp.full(d, _to_free(LENGTHSCALE, limits.lengthscale)),
@@ -98,7 +109,7 @@ def _start(limits: Hyperparameters, d: int, dtype: Any) -> _Free:
     )
 
 
-def default(bounds: Bounds, d: int, dtype: Any) -> Model:
+def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
     """Where every fit starts."""
     limits = _limits(bounds, 1, dtype)
     return _model(_start(limits, d, dtype), limits)
@@ -125,7 +136,7 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
     return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
 
 
-def _slope(kernel: Any, free: _Free, limits: Hyperparameters, data: Data) -> _Free:
+def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
     """The derivative of the log marginal likelihood, R&W eq. 5.9; its value is never needed."""
     model = _model(free, limits)
     inverse = gram_of_lower(

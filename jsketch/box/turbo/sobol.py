@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import DTypeLike
 from scipy.stats import qmc
 
 from jsketch.types import PRNGKey
@@ -26,7 +26,7 @@ def _directions(bits: int, d: int) -> np.ndarray:
     return points[last] ^ points[last - 1]
 
 
-def sobol(key: PRNGKey, count: int, d: int, dtype: Any) -> Array:
+def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
     """The first `count` points [count,d] in [0,1): digits times a random lower triangular matrix an input, and shifted.
 
     Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998. A shift alone leaves the lattice of the

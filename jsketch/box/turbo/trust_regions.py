@@ -7,13 +7,12 @@ section 2; the numbers are those of THEORY 8.5.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.regression import Data
@@ -58,7 +57,7 @@ def started(design: Array, first: Array, points: Array, bounds: Bounds) -> Regio
     )
 
 
-def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: Any) -> Array:
+def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
     """Points [count,d] of the unit cube: in every input, one in each of `count` intervals, uniform there."""
     order_key, place_key = jax.random.split(key)
     intervals = jnp.arange(count, dtype=dtype)

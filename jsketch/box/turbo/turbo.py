@@ -181,8 +181,8 @@ class Turbo:
         state = replace(state, history=after, owner=owner, regions=regions)
         points = max(state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MOST_JOINT))
 
-        def refit(mine: Array) -> Any:
-            def fitted(data: Data) -> Any:
+        def refit(mine: Array) -> local_gp.Model:
+            def fitted(data: Data) -> local_gp.Model:
                 return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, points)
 
             return regression.in_few_slots(self._data(state, mine), fitted)

@@ -11,7 +11,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import put
+from jsketch.linalg import aligned, put
 from jsketch.loops.keys import split_roots
 from jsketch.types import PRNGKey, Query, attach, detach
 
@@ -137,4 +137,4 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
     constant = jnp.min(mean_reward) == best
     uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))
     evaluations = jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype)
-    return jnp.where(constant, 1, jnp.cumsum(regret, -1) / (uniform * evaluations))
+    return jnp.where(constant, 1, jnp.cumsum(regret, -1) / aligned(uniform * evaluations, regret))

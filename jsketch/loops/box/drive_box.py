@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import serialization, struct
+from jax.typing import DTypeLike
 
 from jsketch.box.history import checked_box
 from jsketch.loops.inputs import check_horizon, check_keys
@@ -20,7 +21,7 @@ from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe, differences
 from jsketch.loops.saving.resume import check_belongs, checked_path, locked, restored, versions
 from jsketch.loops.unfinished import keep_with
-from jsketch.types import Box, PRNGKey
+from jsketch.types import Box, BoxOptimizer, PointQuery, PRNGKey
 
 
 @struct.dataclass
@@ -54,7 +55,7 @@ _tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, qu
 
 
 def drive_box(
-    optimizer: Any,
+    optimizer: BoxOptimizer,
     objective: Callable[[np.ndarray], Any],
     box: Box,
     key: PRNGKey,
@@ -102,7 +103,7 @@ def drive_box(
 
 
 def _rounds(
-    optimizer: Any,
+    optimizer: BoxOptimizer,
     objective: Callable[[np.ndarray], Any],
     roots: Roots,
     horizon: int,
@@ -135,7 +136,7 @@ def _rounds(
     return driven
 
 
-def _observed(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> DrivenBox:
+def _observed(optimizer: BoxOptimizer, driven: DrivenBox, query: PointQuery, key: PRNGKey) -> DrivenBox:
     """The run after its optimiser observed the values of a whole query."""
     values = driven.y[driven.told :]
     y = np.full(query.mask.shape, np.nan)
@@ -144,7 +145,7 @@ def _observed(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> Dr
     return replace(driven, state=state, told=driven.t)
 
 
-def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: Any) -> float:
+def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: DTypeLike) -> float:
     y = np.asarray(objective(x))
     if y.shape != () or y.dtype.kind not in "biuf":
         raise ValueError(f"the objective must return one number, NaN for a failure; {y!r} was returned.")
@@ -183,7 +184,7 @@ class _File(NamedTuple):
 
 
 def _open(
-    path: str | os.PathLike[str] | None, optimizer: Any, start: DrivenBox, key: PRNGKey, horizon: int
+    path: str | os.PathLike[str] | None, optimizer: BoxOptimizer, start: DrivenBox, key: PRNGKey, horizon: int
 ) -> _File | None:
     """Raises ValueError, before anything is evaluated, for a folder that is not there."""
     if path is None:

@@ -23,7 +23,7 @@ from jsketch.box.history import checked_box, write
 from jsketch.linalg import put
 from jsketch.loops.inputs import check_horizon, check_keys, check_objective
 from jsketch.loops.keys import split_roots
-from jsketch.types import Box, BoxQuery, PRNGKey, is_traced
+from jsketch.types import Box, BoxOptimizer, PointQuery, PRNGKey, is_traced
 
 
 @struct.dataclass
@@ -39,7 +39,7 @@ class BoxRun:
     t: Array  # [] int32, evaluations made: fewer than T only where the optimiser asked for nothing more
 
 
-def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int) -> BoxRun:
+def rollout_box(optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int) -> BoxRun:
     """The run of a box optimiser with an objective that can be traced; pure, for use inside jit and
     vmap.
 
@@ -59,7 +59,7 @@ def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon:
     check_objective(objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem)
     value = getattr(objective, "value", None)
 
-    def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:
+    def evaluate(query: PointQuery, t: Array) -> tuple[Array, Array]:
         """(y [B], value [B]); a loop over the slots in use, not over all B."""
 
         def one(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -70,7 +70,7 @@ def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon:
         nothing = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
         return lax.fori_loop(0, query.size, one, (nothing, nothing))
 
-    def one_round(state: Any, t: Array) -> tuple[Any, BoxQuery, Array, Array, Any]:
+    def one_round(state: Any, t: Array) -> tuple[Any, PointQuery, Array, Array, Any]:
         query = optimizer.ask(state, jax.random.fold_in(roots.ask, t))
         y, noiseless = evaluate(query, t)
         state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
@@ -118,11 +118,11 @@ _one = partial(jax.jit, static_argnames="horizon")(rollout_box)
 
 
 @partial(jax.jit, static_argnames="horizon")
-def _together(optimizer: Any, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
+def _together(optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
     return jax.vmap(lambda key: rollout_box(optimizer, objective, box, key, horizon))(keys)
 
 
-def _spread(optimizer: Any, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
+def _spread(optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
     """One program, a run at a time on each core."""
 
     def one(key: PRNGKey) -> BoxRun:
@@ -135,7 +135,7 @@ def _spread(optimizer: Any, objective: Any, box: Box, keys: PRNGKey, horizon: in
 
 
 def run_box(
-    optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int, strategy: str | None = None
+    optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int, strategy: str | None = None
 ) -> BoxRun:
     """A compiled run, or, for keys [S], one for each.
 

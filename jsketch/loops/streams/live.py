@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import serialization
 from jax import Array
+from jax.typing import DTypeLike
 
 from jsketch import checks
 from jsketch.loops.inputs import check_keys, check_stream
@@ -26,6 +27,8 @@ from jsketch.loops.streams.stream import Forecasts
 from jsketch.online.step import preview, preview_all, step
 from jsketch.precision import in_dtype
 from jsketch.types import ForecastInfo, PRNGKey
+
+Predictions = TypeVar("Predictions", float, np.ndarray)
 
 ROWS = 1024  # predicted together
 
@@ -64,7 +67,7 @@ class Live:
     file saved before is not written over.
     """
 
-    def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: Any = float):
+    def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
         """Nothing seen. Raises ValueError on static mistakes, and for float64 numbers where jax has none."""
         if not checks.is_integer(inputs, 1):
             raise ValueError(f"inputs counts the numbers of an example, at least 1; {inputs!r} was given.")
@@ -177,7 +180,7 @@ class Live:
         if self._broken:
             raise FloatingPointError(self._broken)
 
-    def _finite(self, predictions: Any) -> Any:
+    def _finite(self, predictions: Predictions) -> Predictions:
         if not np.isfinite(predictions).all():
             raise FloatingPointError(
                 f"a prediction after {self.received} examples is not finite: the numbers of the state are too large. Try"
@@ -249,7 +252,7 @@ def _warned_of(forecaster: Any, x: Array) -> bool:
         return hasattr(forecaster, "check_rounding") and bool(forecaster.check_rounding(x))
 
 
-def _floating(dtype: Any) -> np.dtype:
+def _floating(dtype: DTypeLike) -> np.dtype:
     wanted = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
     if not jnp.issubdtype(wanted, jnp.floating):
         raise ValueError(f"dtype must be a floating point type; {dtype!r} was given.")

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.loops.inputs import check_keys, check_stream
@@ -123,7 +124,7 @@ def _largest(xs: Array) -> Array:
         return xs[int(np.argmax(np.einsum("nd,nd->n", values, values)))]
 
 
-def warn_of_diverged(experts: Any) -> None:
+def warn_of_diverged(experts: ArrayLike) -> None:
     """Warns of those experts [G] bool of a mixture that have just diverged."""
     if np.any(experts):
         warn(
