@@ -1,4 +1,5 @@
-"""Factorizations in static shapes, out of products: pivoted inverse roots and Cholesky inverses. No GP words here."""
+"""Factorizations in static shapes, out of products: pivoted inverse roots and Cholesky inverses. No
+GP words here."""
 
 from __future__ import annotations
 
@@ -21,10 +22,11 @@ class Factor(NamedTuple):
 
 
 def _factor_block(block: Array, active: Array | None = None) -> Factor:
-    """`cholesky_inverse` of a block of at most BLOCK columns: the identity is eliminated along with it, which leaves L^-1.
-    A column that is not `active` takes nothing out of the rows below it.
+    """`cholesky_inverse` of a block of at most BLOCK columns: the identity is eliminated along with
+    it, which leaves L^-1. A column that is not `active` takes nothing out of the rows below it.
 
-    One array and one expression a column: what XLA fuses into one loop takes 0.3 microseconds, in pieces twice that.
+    One array and one expression a column: what XLA fuses into one loop takes 0.3 microseconds, in
+    pieces twice that.
     """
     size = block.shape[0]
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
@@ -44,10 +46,11 @@ def _factor_block(block: Array, active: Array | None = None) -> Factor:
 def cholesky_inverse(matrix: Array, active: Array | None = None) -> Factor:
     """L^-1 and the logdet of a well-conditioned positive definite matrix [M,M] = L L^T, by halves.
 
-    With `active` [M], only those columns eliminate: row t takes out of t what the active ones before it explain.
+    With `active` [M], only those columns eliminate: row t takes out of t what the active ones
+    before it explain.
 
-    Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that follows a LAPACK call
-    in a compiled program loses a core, which costs more than the call saves.
+    Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that
+    follows a LAPACK call in a compiled program loses a core, which costs more than the call saves.
     """
     size = matrix.shape[0]
     if size <= BLOCK:
@@ -71,7 +74,8 @@ def gram_inverse(z: Array, directions: Array, active: Array) -> Array:
 
 
 def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
-    """`cholesky_inverse` of a matrix given by its first block [h,h] and all of its rows [M-h,M] below."""
+    """`cholesky_inverse` of a matrix given by its first block [h,h] and all of its rows [M-h,M]
+    below."""
     half = top.shape[0]
     first, second = (None, None) if active is None else (active[:half], active[half:])
     upper = cholesky_inverse(top, first)
@@ -85,13 +89,14 @@ def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
 
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
-    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made indefinite, s [] the first of
-    shift, 10 shift, 100 shift ... that makes it positive definite; infinite, and L NaN, for a matrix that is not finite.
-    shift must be above 0.
+    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made
+    indefinite, s [] the first of shift, 10 shift, 100 shift ... that makes it positive definite;
+    infinite, and L NaN, for a matrix that is not finite. shift must be above 0.
     """
     size = matrix.shape[0]
     identity = jnp.eye(size, dtype=matrix.dtype)
-    enough = size * jnp.abs(matrix).max()  # by Gershgorin's circles
+    # by Gershgorin's circles
+    enough = size * jnp.abs(matrix).max()
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         shift = 10 * carry[1]
@@ -102,13 +107,15 @@ def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
         return ~jnp.isfinite(jnp.diagonal(lower)).all() & (shift <= enough)
 
     shift = jnp.asarray(shift, matrix.dtype)
-    lower, shift = lax.while_loop(failed, attempt, (lax.linalg.cholesky(matrix + shift * identity), shift))
+    lower, shift = lax.while_loop(
+        failed, attempt, (lax.linalg.cholesky(matrix + shift * identity), shift)
+    )
     return lower, jnp.where(jnp.isfinite(jnp.diagonal(lower)).all(), shift, jnp.inf)
 
 
 class _Pivoted(NamedTuple):
-    """An unfinished pivoted Cholesky factorization. Row k of `lower` is the column l_k of the factor, points in their own
-    order; pivots are chosen in the order `order`."""
+    """An unfinished pivoted Cholesky factorization. Row k of `lower` is the column l_k of the
+    factor, points in their own order; pivots are chosen in the order `order`."""
 
     schur: Array  # [M, M], after the panels that are finished
     diagonal: Array  # [M], of the current Schur complement; -inf where a point is spent
@@ -122,7 +129,8 @@ _Pivots = tuple[Array, Array, Array, Array, Array]  # diagonal, next pivot, pane
 
 
 def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
-    """Up to BLOCK pivots, each the largest diagonal entry that is left, down to the cut; then one Schur update."""
+    """Up to BLOCK pivots, each the largest diagonal entry that is left, down to the cut; then one
+    Schur update."""
     block = state.panel.shape[0]
 
     def pivot(carry: _Pivots) -> _Pivots:
@@ -139,14 +147,23 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
         return (j < block) & (diagonal[best] > cut)
 
     first = jnp.argmax(state.diagonal).astype(jnp.int32)
-    start = (state.diagonal, first, jnp.zeros_like(state.panel), state.order, jnp.zeros((), jnp.int32))
+    start = (
+        state.diagonal,
+        first,
+        jnp.zeros_like(state.panel),
+        state.order,
+        jnp.zeros((), jnp.int32),
+    )
     diagonal, _, panel, order, count = lax.while_loop(more, pivot, start)
     lower = lax.dynamic_update_slice(state.lower, panel, (state.rank, jnp.zeros((), jnp.int32)))
-    return _Pivoted(state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count)
+    return _Pivoted(
+        state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count
+    )
 
 
 def triangular_inverse(lower: Array) -> Array:
-    """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in products, by halves."""
+    """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in
+    products, by halves."""
     size = lower.shape[0]
     count = -(-size // BLOCK)
     padded = pad_identity(lower, count * BLOCK)
@@ -178,13 +195,15 @@ def _small_triangular_inverse(lower: Array) -> Array:
 
 
 def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
-    """(order [M], R [M,M] upper triangular) with R R^T = the pseudo-inverse of the Gram matrix of the points in `order`.
+    """(order [M], R [M,M] upper triangular) with R R^T = the pseudo-inverse of the Gram matrix of
+    the points in `order`.
 
-    gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank cut of m eps
-    max(diagonal). Without pivoting the factor of a numerically singular matrix is garbage (variances off by a factor 10 on
-    clustered points, tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because
-    residuals are divided by the regularization (THEORY 9.2). Rows and columns of R beyond the rank are exactly zero, and
-    `order` points at slot 0 there.
+    gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank
+    cut of m eps max(diagonal). Without pivoting the factor of a numerically singular matrix is
+    garbage (variances off by a factor 10 on clustered points, tests/posterior/test_linalg.py), and
+    a jitter of 1e-10 already costs 10% of a variance, because residuals are divided by the
+    regularization (THEORY 9.2). Rows and columns of R beyond the rank are exactly zero, and `order`
+    points at slot 0 there.
     """
     size, dtype = gram.shape[0], gram.dtype
     gram = jnp.where(mask[:, None] & mask[None, :], gram, 0)

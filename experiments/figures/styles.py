@@ -1,6 +1,7 @@
 """Names, colours and dashes of all methods, the same in every figure and table."""
 
-# Okabe and Ito's palette, distinct for colour-blind readers; the dashes tell lines apart in black and white
+# Okabe and Ito's palette, distinct for colour-blind readers; the dashes tell lines apart in black
+# and white
 METHOD_STYLES = {
     "uniform": ("uniform", "#000000", (0, (1, 1.5))),
     "eps_greedy": ("ε-greedy", "#E69F00", (0, (5, 1.5))),

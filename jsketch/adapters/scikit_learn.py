@@ -1,4 +1,5 @@
-"""A forecaster as a scikit-learn regressor (its contract: sklearn.base, sklearn.utils.estimator_checks)."""
+"""A forecaster as a scikit-learn regressor (its contract: sklearn.base,
+sklearn.utils.estimator_checks)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from jsketch.loops.streams.stream import Forecasts
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.metrics import r2_score
-    from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+    from sklearn.utils.validation import (
+        check_consistent_length,
+        check_is_fitted,
+        column_or_1d,
+        validate_data,
+    )
 except ImportError as error:
     raise ImportError(
         "SklearnRegressor needs scikit-learn, 1.6 or newer (pip install scikit-learn)."
@@ -55,11 +61,14 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         """
         started = self.__sklearn_is_fitted__()
         if started and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
-            raise ValueError("the parameters were changed after learning started: call fit to start over.")
+            raise ValueError(
+                "the parameters were changed after learning started: call fit to start over."
+            )
         return self._learn(X, y, reset=not started)
 
     def predict(self, X: Any) -> np.ndarray:
-        """[n] at X [n,d], from what was learned so far. Raises NotFittedError, a ValueError, before anything was."""
+        """[n] at X [n,d], from what was learned so far. Raises NotFittedError, a ValueError, before
+        anything was."""
         check_is_fitted(self)
         return self.live_.predict_many(validate_data(self, X, reset=False))
 
@@ -77,7 +86,8 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def set_params(self, **params: Any) -> SklearnRegressor:
         """Raises ValueError, and sets nothing, for a parameter that is not there."""
         new: dict[str, Any] = self.get_params(deep=False)
-        for name in sorted(params, key=lambda name: name.count("__")):  # the whole before its parts
+        # the whole before its parts
+        for name in sorted(params, key=lambda name: name.count("__")):
             head, *parts = name.split("__")
             if head not in new or not _has(new[head], parts):
                 names = sorted([*new, *dict(_numbers(new["forecaster"], "forecaster"))])
@@ -125,4 +135,6 @@ def _replaced(part: Any, path: list[str], value: Any) -> Any:
     """The part with that value at the end of the path."""
     if not path:
         return value
-    return dataclasses.replace(part, **{path[0]: _replaced(getattr(part, path[0]), path[1:], value)})
+    return dataclasses.replace(
+        part, **{path[0]: _replaced(getattr(part, path[0]), path[1:], value)}
+    )

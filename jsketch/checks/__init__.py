@@ -1,4 +1,5 @@
-"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are left to the caller.
+"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are
+left to the caller.
 
 scalars   signs, ranges and kinds of numbers
 sizes     capacities, counts, room in the memory

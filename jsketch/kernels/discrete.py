@@ -1,7 +1,9 @@
-"""Kernels for molecules, strings and graphs: similarities of sets (fingerprints of bits) and of counts.
+"""Kernels for molecules, strings and graphs: similarities of sets (fingerprints of bits) and of
+counts.
 
-Nothing of size n x m x d is ever held, so a library of candidates is compared to the dictionary only. Arms hold floating
-point features; `pack_bits` stores 16 bits in each, which float32 and float64 hold exactly (half precision does not).
+Nothing of size n x m x d is ever held, so a library of candidates is compared to the dictionary
+only. Arms hold floating point features; `pack_bits` stores 16 bits in each, which float32 and
+float64 hold exactly (half precision does not).
 """
 
 from __future__ import annotations
@@ -21,15 +23,17 @@ WORD = 16  # bits in a feature
 
 
 def pack_bits(table: Any, dtype: DTypeLike = float) -> np.ndarray:
-    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless all are 0 or 1,
-    and for a dtype that cannot hold every word."""
+    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless
+    all are 0 or 1, and for a dtype that cannot hold every word."""
     bits = np.asarray(table)
     if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
         raise ValueError(
             f"pack_bits takes a matrix [A, L] of zeros and ones; the shape given is {bits.shape}."
         )
     if np.finfo(dtype).nmant + 1 < WORD:
-        raise ValueError(f"{np.dtype(dtype)} cannot hold {WORD} bits exactly; use float32 or float64.")
+        raise ValueError(
+            f"{np.dtype(dtype)} cannot hold {WORD} bits exactly; use float32 or float64."
+        )
     padded = np.pad(bits.astype(np.int64), ((0, 0), (0, -bits.shape[1] % WORD)))
     words = padded.reshape(len(bits), -1, WORD) << np.arange(WORD)
     return words.sum(2).astype(dtype)
@@ -56,14 +60,18 @@ def _refuse(x: Any, wrong: Callable[[np.ndarray], np.ndarray], wanted: str) -> N
     found = np.argwhere(wrong(numbers))
     if len(found):
         row, column = found[0]
-        raise ValueError(f"this kernel compares {wanted}; input [{row}, {column}] is {numbers[row, column]}.")
+        raise ValueError(
+            f"this kernel compares {wanted}; input [{row}, {column}] is {numbers[row, column]}."
+        )
 
 
 @struct.dataclass
 class Tanimoto:
-    """|a and b| / |a or b| of sets given as bits: zeros and ones [n,L], or words of `pack_bits` (static `packed`).
+    """|a and b| / |a or b| of sets given as bits: zeros and ones [n,L], or words of `pack_bits`
+    (static `packed`).
 
-    Positive semi-definite (Jaccard index; Gower 1971; Ralaivola et al. 2005). Two empty sets have similarity 1.
+    Positive semi-definite (Jaccard index; Gower 1971; Ralaivola et al. 2005). Two empty sets have
+    similarity 1.
     """
 
     packed: bool = struct.field(pytree_node=False, default=True)
@@ -84,7 +92,9 @@ class Tanimoto:
         """Raises ValueError for anything but bits: the ratio of counts is no kernel."""
         if self.packed:
             _refuse(
-                x, lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0), f"words of {WORD} bits, from pack_bits"
+                x,
+                lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0),
+                f"words of {WORD} bits, from pack_bits",
             )
         else:
             _refuse(x, lambda t: (t != 0) & (t != 1), "zeros and ones (MinMax compares counts)")
@@ -92,7 +102,8 @@ class Tanimoto:
 
 @struct.dataclass
 class MinMax:
-    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) of counts >= 0, [n,L]: Tanimoto of multisets, positive semi-definite.
+    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) of counts >= 0, [n,L]: Tanimoto of multisets,
+    positive semi-definite.
 
     Two empty multisets have similarity 1.
     """

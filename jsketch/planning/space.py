@@ -1,4 +1,5 @@
-"""Bytes of a run at its largest capacity, from XLA's memory analysis of its program; what would fit where it does not."""
+"""Bytes of a run at its largest capacity, from XLA's memory analysis of its program; what would fit
+where it does not."""
 
 from __future__ import annotations
 
@@ -30,17 +31,21 @@ class Bytes:
     compiling: float  # seconds to compile its program, or to find it compiled
 
     def of(self, seeds: int, at_once: int) -> int:
-        """Of that many runs, `at_once` at a time; when they are over their states and traces are stacked."""
+        """Of that many runs, `at_once` at a time; when they are over their states and traces are
+        stacked."""
         return self.given + at_once * self.working + seeds * self.kept * (2 if seeds > 1 else 1)
 
 
 def size(tree: Any) -> int:
     """Bytes of the arrays of a pytree, abstract ones too."""
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(lambda: tree)))
+    return sum(
+        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(lambda: tree))
+    )
 
 
 def started(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
-    """The shapes of the run before its first evaluation, with room for `capacity` inducing points."""
+    """The shapes of the run before its first evaluation, with room for `capacity` inducing
+    points."""
 
     def initial(problem: Any, key: Any) -> Any:
         progress: Any = start(bandit, problem, key, horizon)
@@ -52,7 +57,8 @@ def started(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
 
 
 def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: bool) -> Bytes:
-    """Compiles the run's program at its shapes and takes no memory for them; `quickly`: as code that will not be run."""
+    """Compiles the run's program at its shapes and takes no memory for them; `quickly`: as code
+    that will not be run."""
     progress = started(bandit, problem, horizon, capacity)
     until = jax.eval_shape(lambda: jnp.asarray(0))
     began = time.perf_counter()
@@ -94,8 +100,9 @@ def check(
         offers.append(f"{count} of its {seeds} seeds in a call")
     offers += _smaller(bandit, domain, run, horizon, capacity, memory)
     raise ValueError(
-        f"{runs} of {type(bandit).__name__} with {domain.count:,} arms{held} would need about {total / 1e9:,.2g} GB, and"
-        f" there are {memory / 1e9:,.2g} GB. What would fit: {'; '.join(offers) or 'nothing smaller of it fits'}."
+        f"{runs} of {type(bandit).__name__} with {domain.count:,} arms{held} would need about"
+        f" {total / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. What would fit:"
+        f" {'; '.join(offers) or 'nothing smaller of it fits'}."
     )
 
 
@@ -108,7 +115,9 @@ def _largest(fits: Callable[[int], bool], upper: int) -> int:
     return low
 
 
-def _smaller(bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int, memory: float) -> list[str]:
+def _smaller(
+    bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int, memory: float
+) -> list[str]:
     """What of a single run would fit; what it works with is taken to shrink as what it keeps."""
     count, dimensions = domain.features.shape
     dtype = domain.features.dtype
@@ -122,7 +131,10 @@ def _smaller(bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int,
     whole = kept(count, capacity, horizon, dtype)
 
     def fits(
-        arms: int = count, capacity: int = capacity, horizon: int = horizon, dtype: DTypeLike = dtype
+        arms: int = count,
+        capacity: int = capacity,
+        horizon: int = horizon,
+        dtype: DTypeLike = dtype,
     ) -> bool:
         try:
             smaller = kept(arms, min(capacity, arms) if arms < count else capacity, horizon, dtype)

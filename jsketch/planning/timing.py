@@ -1,8 +1,10 @@
-"""Seconds of rounds and evaluations: the run's own program, timed for a moment from states that hold the pilot's data.
+"""Seconds of rounds and evaluations: the run's own program, timed for a moment from states that
+hold the pilot's data.
 
-Nothing here knows an algorithm. Data reach a state by its own `tell`, the capacity by its own `grow`, and what is timed is
-the program that `run` compiles (`loops.advance`), so that the run which follows finds it compiled. XLA's cost analysis is no
-substitute: it counts the body of a loop once, and rounds, picks and chunks of arms are loops.
+Nothing here knows an algorithm. Data reach a state by its own `tell`, the capacity by its own
+`grow`, and what is timed is the program that `run` compiles (`loops.advance`), so that the run
+which follows finds it compiled. XLA's cost analysis is no substitute: it counts the body of a loop
+once, and rounds, picks and chunks of arms are loops.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ ENTRIES = 4_000_000  # arms times capacity that are timed; the time of more arms
 APART = 3.0  # between the two capacities that are timed
 STEEPEST = 3.0  # power of the capacity that time goes with
 # code that is made quickly and runs slowly, in the same memory
-QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+QUICKLY: dict[str, Any] = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
 
 
 class History(NamedTuple):
@@ -77,7 +82,8 @@ def _tell(bandit: Any, state: Any, query: Query, y: Any, key: PRNGKey) -> tuple[
 
 
 def capacities(bandit: Any, size: float, arms: int) -> tuple[int, ...]:
-    """The capacities that a run goes through to hold that many inducing points or distinct arms; () without any."""
+    """The capacities that a run goes through to hold that many inducing points or distinct arms; ()
+    without any."""
     if not hasattr(bandit, "capacity"):
         return ()
     found = [int(bandit.capacity)]
@@ -87,7 +93,8 @@ def capacities(bandit: Any, size: float, arms: int) -> tuple[int, ...]:
 
 
 def timed(run: tuple[int, ...]) -> tuple[int, ...]:
-    """The two capacities that are timed, the larger one first, for a run that goes through those of `run`; or the one."""
+    """The two capacities that are timed, the larger one first, for a run that goes through those of
+    `run`; or the one."""
     if not run:
         return (0,)
     high = max((c for c in run if c <= LARGEST), default=LARGEST)
@@ -103,7 +110,8 @@ def fewer_arms(count: int, capacity: int) -> int:
 
 
 def rates(bandit: Any, problem: Any, horizon: int, capacity: int, history: History | None) -> Rates:
-    """Times rounds at a capacity (0: of an algorithm without). Without a history, from the first evaluation on."""
+    """Times rounds at a capacity (0: of an algorithm without). Without a history, from the first
+    evaluation on."""
     key = jax.random.key(0)
     if capacity and capacity < bandit.capacity:
         bandit = replace(bandit, capacity=capacity)
@@ -119,12 +127,16 @@ def rates(bandit: Any, problem: Any, horizon: int, capacity: int, history: Histo
         if state is not None:
             # a copy: the program takes over the memory of what it is given
             return replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
-        return replace(progress, state=bandit.grow(progress.state, capacity)) if capacity else progress
+        return (
+            replace(progress, state=bandit.grow(progress.state, capacity)) if capacity else progress
+        )
 
     fresh = started()
     slots = slots_of(bandit, fresh.state, problem.arms)
     states = (
-        [] if history is None or slots == 1 else _states(bandit, fresh.state, problem.arms, slots, history)
+        []
+        if history is None or slots == 1
+        else _states(bandit, fresh.state, problem.arms, slots, history)
     )
     began = time.perf_counter()
     segment(fresh, 0)
@@ -147,13 +159,17 @@ def slots_of(bandit: Any, state: Any, arms: Arms) -> int:
 
 
 def _states(bandit: Any, state: Any, arms: Arms, slots: int, history: History) -> list[Any]:
-    """The states with half of the rounds' data and with all, as far as the capacity, the algorithm and the time let them."""
+    """The states with half of the rounds' data and with all, as far as the capacity, the algorithm
+    and the time let them."""
     state, at_middle = attach(state, arms), None
     key, done, began = jax.random.key(1), 0, math.inf
     while done < len(history.arms) and time.perf_counter() - began < OBSERVING:
         count = min(slots, len(history.arms) - done, max(1, int(PART * done)))
         index, y = np.zeros(slots, np.int32), np.full(slots, np.nan)
-        index[:count], y[:count] = history.arms[done : done + count], history.rewards[done : done + count]
+        index[:count], y[:count] = (
+            history.arms[done : done + count],
+            history.rewards[done : done + count],
+        )
         query = Query(jnp.asarray(index), jnp.arange(slots) < count)
         after, info = _tell(
             bandit, state, query, jnp.asarray(y, arms.features.dtype), jax.random.fold_in(key, done)
@@ -171,7 +187,8 @@ def _states(bandit: Any, state: Any, arms: Arms, slots: int, history: History) -
 def _stretch(
     segment: Callable[[Progress, int], Progress], progress: Progress, horizon: int, slots: int
 ) -> _Stretch:
-    """Times the program to twice as many evaluations again and again, until time, horizon or capacity end it."""
+    """Times the program to twice as many evaluations again and again, until time, horizon or
+    capacity end it."""
     seconds, t, stopped = 0.0, 0, False
     while seconds < STRETCH and t < horizon and not stopped:
         began = time.perf_counter()
@@ -189,7 +206,8 @@ def _stretch(
 
 
 def _split(early: _Stretch, late: _Stretch) -> tuple[float, float]:
-    """(seconds of a round, of an evaluation) that explain both stretches; all of it the round's where batches are alike."""
+    """(seconds of a round, of an evaluation) that explain both stretches; all of it the round's
+    where batches are alike."""
     if late.batch < 1.5 * early.batch:
         return late.round, 0.0
     evaluation = max((late.round - early.round) / (late.batch - early.batch), 0.0)
@@ -198,6 +216,7 @@ def _split(early: _Stretch, late: _Stretch) -> tuple[float, float]:
 
 
 def power(high: Rates, low: Rates, apart: float) -> float:
-    """The power of the capacity that time goes with, from rates at two capacities that are `apart` times apart."""
+    """The power of the capacity that time goes with, from rates at two capacities that are `apart`
+    times apart."""
     per_round = [max(r.round + r.evaluation * low.batch, 1e-9) for r in (high, low)]
     return min(max(math.log(per_round[0] / per_round[1]) / math.log(apart), 0.0), STEEPEST)

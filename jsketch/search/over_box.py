@@ -1,4 +1,5 @@
-"""The maximum of a function over a box, such as an acquisition function: projected gradient ascent from many starts."""
+"""The maximum of a function over a box, such as an acquisition function: projected gradient ascent
+from many starts."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def reverse_slope(score: Score) -> Score:
 
 
 def forward_slope(score: Score) -> Score:
-    """The same in forward mode: for few inputs d, and for scores with loops of dynamic length. Zero where there is none."""
+    """The same in forward mode: for few inputs d, and for scores with loops of dynamic length. Zero
+    where there is none."""
 
     def slope(x: Array) -> Array:
         def along(direction: Array) -> Array:
@@ -48,8 +50,9 @@ def maximise_over_box(
 ) -> tuple[Array, Array]:
     """(point [d], its score []) of the largest score found in the box; never outside it.
 
-    score maps points [n,d] to scores [n] and is differentiable. The best `refined` of `tried` random points (and of `starts`
-    [S,d], such as points that did well) are refined by Adam in the unit cube, projected after every step.
+    score maps points [n,d] to scores [n] and is differentiable. The best `refined` of `tried`
+    random points (and of `starts` [S,d], such as points that did well) are refined by Adam in the
+    unit cube, projected after every step.
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
     cube = jax.random.uniform(key, (tried, box.lower.shape[0]), box.lower.dtype)
@@ -63,9 +66,12 @@ def maximise_over_box(
     optimiser = optax.adam(optax.cosine_decay_schedule(RATE, steps))
     upwards = slope(value)
 
-    def step(carry: tuple[Array, optax.OptState], _: None) -> tuple[tuple[Array, optax.OptState], None]:
+    def step(
+        carry: tuple[Array, optax.OptState], _: None
+    ) -> tuple[tuple[Array, optax.OptState], None]:
         unit, state = carry
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+        # optax mixes dtypes
+        with jax.numpy_dtype_promotion("standard"):
             updates, state = optimiser.update(-upwards(unit), state)
         moved = optax.projections.projection_hypercube(optax.apply_updates(unit, updates))
         return (jnp.asarray(moved), state), None

@@ -1,13 +1,17 @@
-"""Fourier features of stationary kernels, random or by quadrature: z(x).z(y) = sum_i w_i cos(omega_i.(x - y)) ~ k(x,y).
+"""Fourier features of stationary kernels, random or by quadrature: z(x).z(y) = sum_i w_i
+cos(omega_i.(x - y)) ~ k(x,y).
 
-Random (RFF): Rahimi and Recht. Random features for large-scale kernel machines. NIPS 2007. Frequencies drawn from the
-kernel's spectral density: unbiased, with an error of order 1/sqrt(count) that no smoothness of the kernel reduces.
+Random (RFF): Rahimi and Recht. Random features for large-scale kernel machines. NIPS 2007.
+Frequencies drawn from the kernel's spectral density: unbiased, with an error of order 1/sqrt(count)
+that no smoothness of the kernel reduces.
 
-Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity and quadrature Fourier
-features. NeurIPS 2018. Gauss-Hermite nodes in place of draws: exponentially accurate, on a grid that is exponential in d.
+Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity
+and quadrature Fourier features. NeurIPS 2018. Gauss-Hermite nodes in place of draws: exponentially
+accurate, on a grid that is exponential in d.
 
-Neither has a residual that it knows of: z(x).z(x) = k(x,x) everywhere, so a posterior in these features runs out of variance
-once their number of directions has been observed, wherever that was (variance starvation).
+Neither has a residual that it knows of: z(x).z(x) = k(x,x) everywhere, so a posterior in these
+features runs out of variance once their number of directions has been observed, wherever that was
+(variance starvation).
 """
 
 from __future__ import annotations
@@ -33,7 +37,8 @@ LARGEST_GRID = 100_000  # frequencies
 
 @struct.dataclass
 class Fourier:
-    """Frequencies with weights that sum to k(x,x) = 1; a cosine and a sine each, M features in all."""
+    """Frequencies with weights that sum to k(x,x) = 1; a cosine and a sine each, M features in
+    all."""
 
     frequencies: Array  # [M/2, d]
     weights: Array  # [M/2]
@@ -68,7 +73,8 @@ class RandomFourier:
             normal = normal * jnp.sqrt(freedom / squares)[:, None]
         elif not isinstance(kernel, Gaussian):
             raise ValueError(
-                f"random Fourier features exist for Gaussian and Matern kernels; {type(kernel).__name__} was given."
+                "random Fourier features exist for Gaussian and Matern kernels;"
+                f" {type(kernel).__name__} was given."
             )
         frequencies = normal / aligned(jnp.asarray(kernel.lengthscale, dtype), normal)
         return Fourier(frequencies, jnp.full(self.count, 1 / self.count, dtype))
@@ -76,9 +82,11 @@ class RandomFourier:
 
 @struct.dataclass
 class QuadratureFourier:
-    """A grid of Gauss-Hermite nodes, `nodes` per input, for a Gaussian kernel; M = nodes^d features (+ 1 for odd nodes).
+    """A grid of Gauss-Hermite nodes, `nodes` per input, for a Gaussian kernel; M = nodes^d features
+    (+ 1 for odd nodes).
 
-    The grid is symmetric, and a frequency and its negative make the same two features: half of it serves.
+    The grid is symmetric, and a frequency and its negative make the same two features: half of it
+    serves.
     """
 
     nodes: int = struct.field(pytree_node=False, default=16)
@@ -90,28 +98,40 @@ class QuadratureFourier:
         """
         if not isinstance(kernel, Gaussian):
             raise ValueError(
-                f"quadrature Fourier features are for Gaussian kernels; {type(kernel).__name__} was given."
+                f"quadrature Fourier features are for Gaussian kernels; {type(kernel).__name__} was"
+                " given."
             )
         checks.capacity(nodes=self.nodes)
         if self.nodes**inputs > LARGEST_GRID:
             raise ValueError(
-                f"{self.nodes} nodes for each of {inputs} inputs make a grid of {self.nodes**inputs} frequencies, more than"
-                f" {LARGEST_GRID}: quadrature features are for few inputs."
+                f"{self.nodes} nodes for each of {inputs} inputs make a grid of"
+                f" {self.nodes**inputs} frequencies, more than {LARGEST_GRID}: quadrature features"
+                " are for few inputs."
             )
         nodes, weights = np.polynomial.hermite.hermgauss(self.nodes)
         grid = np.stack(np.meshgrid(*[nodes] * inputs, indexing="ij"), -1).reshape(-1, inputs)
-        products = np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1).reshape(-1, inputs).prod(1)
-        half = -(-len(grid) // 2)  # row i and row -1-i are negatives of each other
+        products = (
+            np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1)
+            .reshape(-1, inputs)
+            .prod(1)
+        )
+        # row i and row -1-i are negatives of each other
+        half = -(-len(grid) // 2)
         doubled = np.where(np.arange(half) == len(grid) - half, 1, 2) * products[:half]
-        frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype) / jnp.asarray(kernel.lengthscale, dtype)
+        frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype) / jnp.asarray(
+            kernel.lengthscale, dtype
+        )
         return Fourier(frequencies, jnp.asarray(doubled / doubled.sum(), dtype))
 
 
 def quadrature_error(nodes: int, difference: ArrayLike) -> Array:
     """A bound on |k(x,y) - z(x).z(y)|, [...], at differences (x - y)/lengthscale [...,d].
 
-    Per input, Gauss-Hermite's remainder for cos is at most n!/(2n)! difference^(2n); factors of modulus <= 1 add up theirs.
+    Per input, Gauss-Hermite's remainder for cos is at most n!/(2n)! difference^(2n); factors of
+    modulus <= 1 add up theirs.
     """
     log_factor = math.lgamma(nodes + 1) - math.lgamma(2 * nodes + 1)
-    distance = jnp.maximum(jnp.abs(jnp.asarray(difference)), jnp.finfo(jnp.asarray(difference).dtype).tiny)
+    distance = jnp.maximum(
+        jnp.abs(jnp.asarray(difference)), jnp.finfo(jnp.asarray(difference).dtype).tiny
+    )
     return jnp.exp(log_factor + 2 * nodes * jnp.log(distance)).sum(-1)

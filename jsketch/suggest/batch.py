@@ -1,4 +1,5 @@
-"""The batch: BKB's posterior of the evaluations, and a fixed-size batch by optimism (`bandits.FixedBKB`)."""
+"""The batch: BKB's posterior of the evaluations, and a fixed-size batch by optimism
+(`bandits.FixedBKB`)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from jsketch.suggest.model import Model, of_data
 from jsketch.types import Arms, PRNGKey, Query
 
 BATCH = 1  # folded into the key of a suggestion, as `model.FIT` is
-LARGEST_DICTIONARY = 768  # inducing points; more of them cost more than they tell when values are noisy
+# inducing points; more of them cost more than they tell when values are noisy
+LARGEST_DICTIONARY = 768
 
 
 class Suggestion(NamedTuple):
@@ -30,9 +32,8 @@ class Suggestion(NamedTuple):
     width: float  # in posterior standard deviations
     model: Model
     dictionary_size: int  # inducing points of the sketch
-    dictionary_wanted: (
-        int  # inducing points that its accuracy asks for: more than there are where they were thinned
-    )
+    # inducing points that its accuracy asks for: more than there are where they were thinned
+    dictionary_wanted: int
 
 
 def suggest(
@@ -85,7 +86,9 @@ def suggest(
     return _chosen(data, model, batch, width, jax.random.key(0) if key is None else key)
 
 
-def _check_options(data: Data, batch: int, width: float, lengthscale: float | None, model: Any) -> None:
+def _check_options(
+    data: Data, batch: int, width: float, lengthscale: float | None, model: Any
+) -> None:
     checks.capacity(batch=batch)
     checks.nonnegative(width=width)
     if model is not None and lengthscale is not None:
@@ -98,8 +101,8 @@ def _check_options(data: Data, batch: int, width: float, lengthscale: float | No
     left = count - len(np.union1d(data.arms, data.pending))
     if batch > left:
         raise ValueError(
-            f"batch = {batch} is more than what is left: of {count} candidates {evaluated} were evaluated and"
-            f" {len(data.pending)} are pending, {left} are left."
+            f"batch = {batch} is more than what is left: of {count} candidates {evaluated} were"
+            f" evaluated and {len(data.pending)} are pending, {left} are left."
         )
 
 
@@ -108,9 +111,13 @@ def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) ->
     # here, because a compiled program can neither warn nor refuse
     domain = checks.arms(domain)
     checks.model(domain, kernel, model.ratio)
-    counts, sums = history.of_evaluations(domain, data.arms, (data.values - model.centre) / model.scale)
+    counts, sums = history.of_evaluations(
+        domain, data.arms, (data.values - model.centre) / model.scale
+    )
     first_key, dictionary_key, ask_key = jax.random.split(jax.random.fold_in(key, BATCH), 3)
-    wanted, dictionary = _inducing_candidates(kernel, data.features, counts, model.ratio, dictionary_key)
+    wanted, dictionary = _inducing_candidates(
+        kernel, data.features, counts, model.ratio, dictionary_key
+    )
     bandit = FixedBKB(
         kernel,
         regularization=model.ratio,
@@ -124,7 +131,9 @@ def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) ->
     )
     slots = lengthened(dictionary, bandit.capacity) if len(dictionary) else dictionary
     failed, pending = _failed(data), _pending(data, bandit.max_pending)
-    query, mean, variance = _picked(bandit, domain, counts, sums, slots, failed, pending, first_key, ask_key)
+    query, mean, variance = _picked(
+        bandit, domain, counts, sums, slots, failed, pending, first_key, ask_key
+    )
     kept = np.asarray(query.mask)
     # in units of the values; variances come divided by the regularization
     mean = model.centre + model.scale * np.asarray(mean, float)[kept]
@@ -158,9 +167,15 @@ def _picked(
     first_key: PRNGKey,
     ask_key: PRNGKey,
 ) -> tuple[Query, Array, Array]:
-    """(batch, posterior mean [B], variance [B]): one program for all rounds of equal padded sizes."""
+    """(batch, posterior mean [B], variance [B]): one program for all rounds of equal padded
+    sizes."""
     state = bandit.init(
-        domain, first_key, pull_counts=counts, reward_sums=sums, dictionary=dictionary, failed=failed
+        domain,
+        first_key,
+        pull_counts=counts,
+        reward_sums=sums,
+        dictionary=dictionary,
+        failed=failed,
     )
     state = bandit.pend(state, pending)
     query = bandit.ask(state, ask_key)
@@ -170,13 +185,15 @@ def _picked(
 def _inducing_candidates(
     kernel: kernels.Gaussian, features: np.ndarray, counts: np.ndarray, ratio: float, key: PRNGKey
 ) -> tuple[int, np.ndarray]:
-    """(how many BLESS asks for, evaluated candidates [m]): by approximate leverage scores, thinned to at most
-    LARGEST_DICTIONARY."""
+    """(how many BLESS asks for, evaluated candidates [m]): by approximate leverage scores, thinned
+    to at most LARGEST_DICTIONARY."""
     observed = np.flatnonzero(counts > 0)
     if len(observed) == 0:
         return 0, observed
     sample_key, thin_key = jax.random.split(key)
-    sampled = observed[bless.bless(kernel, features[observed], counts[observed], ratio, sample_key).rows]
+    sampled = observed[
+        bless.bless(kernel, features[observed], counts[observed], ratio, sample_key).rows
+    ]
     if len(sampled) <= LARGEST_DICTIONARY:
         return len(sampled), sampled
     thinned = np.asarray(jax.random.permutation(thin_key, sampled))[:LARGEST_DICTIONARY]

@@ -106,12 +106,17 @@ def test_drive_keeps_a_batch_that_the_algorithm_was_not_told(monkeypatch):
         done = loops.drive(FIXED, objective, ARMS, KEY, horizon, state=driven)
         assert done.untold == 0 and len(calls) == (2 if horizon == 12 else 0)
     np.testing.assert_array_equal(done.arm, whole.arm)
-    with pytest.raises(ValueError, match="state is of another run: its last 4 evaluations are not those"):
+    with pytest.raises(
+        ValueError, match="state is of another run: its last 4 evaluations are not those"
+    ):
         loops.drive(FIXED.replace(batch=3), pytest.fail, ARMS, KEY, 12, state=driven)
 
 
 def test_what_a_wrong_objective_returned_is_kept():
-    for returned, words in [(np.zeros(3), "4 rewards for 4 arms"), (np.array([1, np.inf, 2, 3]), "infinite")]:
+    for returned, words in [
+        (np.zeros(3), "4 rewards for 4 arms"),
+        (np.array([1, np.inf, 2, 3]), "infinite"),
+    ]:
         with pytest.raises(ValueError, match=words) as caught:
             loops.drive(FIXED, lambda arms, returned=returned: returned, ARMS, KEY, 8)
         assert caught.value.returned is returned and caught.value.driven.t == 0
@@ -131,11 +136,14 @@ def test_drive_box_loses_nothing(error, named, tmp_path):
     going_on = options or dict(state=error.driven)
     done = loops.drive_box(optimizer, objective, BOX, KEY, 5, **going_on)
     assert done.t == 5 and len(calls) == 6  # only what failed was evaluated twice
-    np.testing.assert_array_equal(done.x, loops.drive_box(optimizer, lambda x: float(x[0]), BOX, KEY, 5).x)
+    np.testing.assert_array_equal(
+        done.x, loops.drive_box(optimizer, lambda x: float(x[0]), BOX, KEY, 5).x
+    )
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    """The evaluation that could not be written goes along with the error, and no half of a file is left."""
+    """The evaluation that could not be written goes along with the error, and no half of a file is
+    left."""
 
     def full(descriptor):
         raise OSError("no space left")
@@ -154,7 +162,9 @@ def test_one_writer_in_a_process(tmp_path):
     def objective(x):
         loops.drive_box(UniformBox(), lambda x: 0.0, BOX, KEY, 3, checkpoint=path)
 
-    with pytest.raises(ValueError, match=f"{path} is being written by another call in this process: wait"):
+    with pytest.raises(
+        ValueError, match=f"{path} is being written by another call in this process: wait"
+    ):
         loops.drive_box(UniformBox(), objective, BOX, KEY, 3, checkpoint=path)
     assert loops.drive_box(UniformBox(), lambda x: 0.0, BOX, KEY, 3, checkpoint=path).t == 3
     assert [file.name for file in tmp_path.iterdir()] == ["run"]  # no lock is left
@@ -163,7 +173,8 @@ def test_one_writer_in_a_process(tmp_path):
 HOLDER = """
 import importlib.util, sys
 from pathlib import Path
-spec = importlib.util.spec_from_file_location("lock", sys.argv[1])  # without the seconds that importing jax takes
+# without the seconds that importing jax takes
+spec = importlib.util.spec_from_file_location("lock", sys.argv[1])
 lock = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(lock)
 with lock.held(Path(sys.argv[2]), "run", "wait"):
@@ -187,12 +198,15 @@ def holder(file, *options):
 
 
 def test_one_writer_among_processes(tmp_path):
-    """`run`, of one seed and of several, and `drive_box` name the process that holds a file, and evaluate nothing. A killed
-    one blocks nobody, even where a worker of it lives on."""
+    """`run`, of one seed and of several, and `drive_box` name the process that holds a file, and
+    evaluate nothing. A killed one blocks nobody, even where a worker of it lives on."""
     process = holder(tmp_path / "run.1.lock", "and a worker")
     try:
         problem = problems.finite_arms(np.asarray(ARMS.features), np.arange(12.0), 0.1)
-        words = f"run.1 is being written by process {process.pid}: wait for it, or name another checkpoint"
+        words = (
+            f"run.1 is being written by process {process.pid}: wait for it, or name another"
+            " checkpoint"
+        )
         with pytest.raises(ValueError, match=words):
             loops.drive_box(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=tmp_path / "run.1")
         with pytest.raises(ValueError, match=words):
@@ -209,7 +223,9 @@ def test_one_writer_among_processes(tmp_path):
         process.kill()
         process.wait()
         assert (tmp_path / "run.1.lock").exists()  # what a killed one leaves
-        assert loops.run(Uniform(), problem, KEY, 3, checkpoint=tmp_path / "run.1").trace.arm.shape == (3,)
+        assert loops.run(
+            Uniform(), problem, KEY, 3, checkpoint=tmp_path / "run.1"
+        ).trace.arm.shape == (3,)
     finally:
         process.kill()
         process.wait()
@@ -237,7 +253,8 @@ def test_locks_that_no_disk_keeps_and_folders_that_nobody_can_write(tmp_path, mo
 
 
 def test_a_lock_that_its_holder_removed_meanwhile_is_not_held(tmp_path, monkeypatch):
-    """Another process opens the file, its holder removes it and a third makes a new one: the old file is nobody's."""
+    """Another process opens the file, its holder removes it and a third makes a new one: the old
+    file is nobody's."""
     path, locked, calls = tmp_path / "a", lock.fcntl.lockf, []
 
     def removed(descriptor, operation):

@@ -1,4 +1,5 @@
-"""Runs that cannot continue stop, and say so: no arm is left, a warm start did not fit, an algorithm asks for nothing."""
+"""Runs that cannot continue stop, and say so: no arm is left, a warm start did not fit, an
+algorithm asks for nothing."""
 
 import warnings
 
@@ -25,15 +26,21 @@ TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)
 
 
 def test_a_run_ends_where_no_arm_is_left():
-    """12 arms, horizon 13: `run` refuses it, `rollout` stops with a flag, under vmap too; at 12 all arms are evaluated."""
+    """12 arms, horizon 13: `run` refuses it, `rollout` stops with a flag, under vmap too; at 12 all
+    arms are evaluated."""
     with pytest.raises(
-        ValueError, match="horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12"
+        ValueError,
+        match="horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12",
     ):
         loops.run(FIXED, PROBLEM, KEY, 13)
     keys = jax.random.split(KEY, 2)
     stopped = jax.jit(jax.vmap(lambda key: loops.rollout(FIXED, PROBLEM, key, 13)))(keys)
     for seed in range(2):
-        assert int(stopped.t[seed]) == 12 and bool(stopped.exhausted[seed]) and bool(stopped.stopped[seed])
+        assert (
+            int(stopped.t[seed]) == 12
+            and bool(stopped.exhausted[seed])
+            and bool(stopped.stopped[seed])
+        )
         assert int(stopped.round[seed]) == 3
         assert sorted(np.asarray(stopped.trace.arm[seed][:12]).tolist()) == list(range(12))
 
@@ -67,7 +74,10 @@ def test_drive_returns_what_it_has_and_failures_are_not_asked_for_again():
         assert loops.drive(FIXED, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
     # a batch of failures only: the first arm is not the first of the next batch too
     nothing_known = TELL(
-        FIXED, FIXED.init(PROBLEM.arms, KEY), Query(jnp.arange(5), jnp.ones(5, bool)), jnp.full(5, jnp.nan)
+        FIXED,
+        FIXED.init(PROBLEM.arms, KEY),
+        Query(jnp.arange(5), jnp.ones(5, bool)),
+        jnp.full(5, jnp.nan),
     )[0]
     for first in range(5):
         state = nothing_known.replace(
@@ -77,7 +87,8 @@ def test_drive_returns_what_it_has_and_failures_are_not_asked_for_again():
 
 
 def test_a_failure_that_is_pending_elsewhere_is_tried():
-    """Observed in part: slots with a false mask stay pending, padding points at arm 0 and says nothing of it."""
+    """Observed in part: slots with a false mask stay pending, padding points at arm 0 and says
+    nothing of it."""
     state = FIXED.init(PROBLEM.arms, KEY)
     query = Query(jnp.asarray([7, 3, 0, 0, 0]), jnp.asarray([True, False, False, False, False]))
     state = TELL(FIXED, state, query, jnp.full(5, jnp.nan))[0]
@@ -166,7 +177,11 @@ def test_growing_ends_where_every_arm_has_room():
 
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
-WARM = {"bkb": BKB(**SMALL), "bbkb": BBKB(**SMALL, max_batch=4), "fixed": FixedBKB(**SMALL, batch=4)}
+WARM = {
+    "bkb": BKB(**SMALL),
+    "bbkb": BBKB(**SMALL, max_batch=4),
+    "fixed": FixedBKB(**SMALL, batch=4),
+}
 
 
 FAILING = {
@@ -195,8 +210,9 @@ def test_a_first_arm_that_fails_is_left(name):
 
 @pytest.mark.parametrize("name", WARM)
 def test_a_warm_start_without_room_is_flagged(name):
-    """Under vmap `init` cannot raise: 10 inducing points in 4 slots. `tell` then applies nothing and says overflow, a run, a
-    larger capacity and a rollout too; a warm start that fits is as before."""
+    """Under vmap `init` cannot raise: 10 inducing points in 4 slots. `tell` then applies nothing
+    and says overflow, a run, a larger capacity and a rollout too; a warm start that fits is as
+    before."""
     bandit, counts = WARM[name], jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
 
     def begin(counts):

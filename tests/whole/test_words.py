@@ -1,4 +1,5 @@
-"""The vocabulary of docstrings, comments and messages: the field's standard terms, one for one thing."""
+"""The vocabulary of docstrings, comments and messages: the field's standard terms, one for one
+thing."""
 
 import ast
 import io
@@ -28,12 +29,15 @@ ANY = re.compile("|".join(FORBIDDEN))
 
 
 def files():
-    found = sorted(path for room in ("jsketch", "experiments") for path in (ROOT / room).rglob("*.py"))
+    found = sorted(
+        path for room in ("jsketch", "experiments") for path in (ROOT / room).rglob("*.py")
+    )
     return [path for path in found if not path.relative_to(ROOT).as_posix().startswith(EXEMPT)]
 
 
 def prose(source):
-    """(line, text) of each comment block and each string of several words; names in backticks are left out."""
+    """(line, text) of each comment block and each string of several words; names in backticks are
+    left out."""
     comments = {}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -49,7 +53,11 @@ def prose(source):
     if block:
         yield block[0], " ".join(comments[i] for i in block)
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and " " in node.value.strip()
+        ):
             yield node.lineno, node.value
 
 

@@ -1,4 +1,5 @@
-"""The parametric function of GO-UCB's experiments: two linear layers with a sigmoid between them (section 6)."""
+"""The parametric function of GO-UCB's experiments: two linear layers with a sigmoid between them
+(section 6)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def uniform_fan_in(key: PRNGKey, shape: tuple[int, ...], dtype: DTypeLike, fan_i
 
 
 class Network(nn.Module):
-    """f_w(x) = w2 . sigmoid(W1 x + b1) + b2 for x [d]; d_w = hidden (d + 2) + 1, which is 551 at d = 20."""
+    """f_w(x) = w2 . sigmoid(W1 x + b1) + b2 for x [d]; d_w = hidden (d + 2) + 1, which is 551 at d
+    = 20."""
 
     hidden: int = 25
 

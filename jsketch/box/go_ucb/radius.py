@@ -1,4 +1,5 @@
-"""Squared radii beta_t of GO-UCB's confidence ball, and the regularization that goes with the printed one.
+"""Squared radii beta_t of GO-UCB's confidence ball, and the regularization that goes with the
+printed one.
 
 A schedule has squared_radius(step) -> []. Steps t = 1..T count evaluations of phase II.
 """
@@ -30,8 +31,8 @@ class Step(NamedTuple):
 
 @struct.dataclass
 class OFUL:
-    """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a linear model
-    (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; THEORY 8.2."""
+    """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a
+    linear model (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; THEORY 8.2."""
 
     norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
     noise_std: ArrayLike = 0.01  # sigma, in units of y
@@ -50,8 +51,8 @@ class OFUL:
 
 @struct.dataclass
 class Printed:
-    """beta_t = d_w^3 F^4 t / T of Appendix D.1, F >= |f| (not given there). At F = 1 the ball is so large that it binds
-    nothing (THEORY 8.2)."""
+    """beta_t = d_w^3 F^4 t / T of Appendix D.1, F >= |f| (not given there). At F = 1 the ball is so
+    large that it binds nothing (THEORY 8.2)."""
 
     range_bound: ArrayLike = 1.0  # F
 
@@ -74,7 +75,8 @@ class Own:
         value = jnp.asarray(self.function(jnp.ones((), jnp.int32)))
         if value.shape != ():
             raise ValueError(
-                f"the schedule's function must return one number beta_t for a step t; its shape is {value.shape}."
+                "the schedule's function must return one number beta_t for a step t; its shape is"
+                f" {value.shape}."
             )
         checks.nonnegative(beta_1=value)
 
@@ -91,7 +93,8 @@ class Table:
     def check(self) -> None:
         if jnp.ndim(self.values) != 1 or jnp.size(self.values) == 0:
             raise ValueError(
-                f"a schedule's values must be a vector [T] of at least one; their shape is {jnp.shape(self.values)}."
+                "a schedule's values must be a vector [T] of at least one; their shape is"
+                f" {jnp.shape(self.values)}."
             )
         checks.all_nonnegative(values=self.values)
 

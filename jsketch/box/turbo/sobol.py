@@ -1,4 +1,5 @@
-"""Sobol points of the unit cube, scrambled at random: evenly spread, uniform one by one, and traceable."""
+"""Sobol points of the unit cube, scrambled at random: evenly spread, uniform one by one, and
+traceable."""
 
 from __future__ import annotations
 
@@ -18,19 +19,22 @@ BITS = 30
 
 @lru_cache(maxsize=16)
 def _directions(bits: int, d: int) -> np.ndarray:
-    """Direction numbers [bits,d], the k-th that of bit k of an index, in units of 2^-BITS. On the host: a constant of the
-    program."""
-    points = (qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits) * 2**BITS).astype(np.uint32)
+    """Direction numbers [bits,d], the k-th that of bit k of an index, in units of 2^-BITS. On the
+    host: a constant of the program."""
+    points = (qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits) * 2**BITS).astype(
+        np.uint32
+    )
     # in the order of the Gray code, point 2^k differs from the one before by the k-th direction
     last = 2 ** np.arange(bits)
     return points[last] ^ points[last - 1]
 
 
 def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
-    """The first `count` points [count,d] in [0,1): digits times a random lower triangular matrix an input, and shifted.
+    """The first `count` points [count,d] in [0,1): digits times a random lower triangular matrix an
+    input, and shifted.
 
-    Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998. A shift alone leaves the lattice of the
-    first points as it is: the same differences in every draw.
+    Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998. A shift alone
+    leaves the lattice of the first points as it is: the same differences in every draw.
     """
     bits = max(1, (count - 1).bit_length())
     matrix_key, shift_key = jax.random.split(key)

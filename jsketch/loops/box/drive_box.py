@@ -1,4 +1,5 @@
-"""A box optimiser meets an objective that cannot be traced: a laboratory, a trained model. Resumable."""
+"""A box optimiser meets an objective that cannot be traced: a laboratory, a trained model.
+Resumable."""
 
 from __future__ import annotations
 
@@ -33,9 +34,8 @@ class DrivenBox:
     state: Any  # after `told` evaluations
     x: np.ndarray  # [t, d]
     y: np.ndarray  # [t], as observed; NaN or infinite for a failed evaluation
-    told: (
-        int  # evaluations that the optimiser has observed; the others belong to a query that is not finished
-    )
+    # evaluations that the optimiser has observed; the others belong to a query that is not finished
+    told: int
 
     @property
     def t(self) -> int:
@@ -92,7 +92,10 @@ def drive_box(
     roots = split_roots(key)
     nothing = np.zeros((0, box.lower.size)), np.zeros(0), 0
     start = DrivenBox(
-        np.asarray(jax.random.key_data(key)), box, optimizer.init(box, roots.init, horizon), *nothing
+        np.asarray(jax.random.key_data(key)),
+        box,
+        optimizer.init(box, roots.init, horizon),
+        *nothing,
     )
     file = _open(checkpoint, optimizer, start, key, horizon)
     with locked([] if file is None else [file.path]):
@@ -118,7 +121,8 @@ def _rounds(
             points = np.asarray(query.x)[np.asarray(query.mask)]
             if len(points) == 0:
                 raise ValueError(
-                    f"the run was planned for {driven.t} evaluations and has made them; start one with horizon {horizon}."
+                    f"the run was planned for {driven.t} evaluations and has made them; start one"
+                    f" with horizon {horizon}."
                 )
             # asking again gives the same query: what a killed run had evaluated of it is kept
             for x in points[driven.t - driven.told :]:
@@ -127,16 +131,22 @@ def _rounds(
                 if file is not None:
                     file.save(driven)
                     kept = driven.t
-            driven = _observed(optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told))
+            driven = _observed(
+                optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told)
+            )
             if file is not None:
                 file.save(driven)
     except BaseException as error:
-        keep_with(error, driven, "drive_box", file.path if file is not None and kept == driven.t else None)
+        keep_with(
+            error, driven, "drive_box", file.path if file is not None and kept == driven.t else None
+        )
         raise
     return driven
 
 
-def _observed(optimizer: BoxOptimizer, driven: DrivenBox, query: PointQuery, key: PRNGKey) -> DrivenBox:
+def _observed(
+    optimizer: BoxOptimizer, driven: DrivenBox, query: PointQuery, key: PRNGKey
+) -> DrivenBox:
     """The run after its optimiser observed the values of a whole query."""
     values = driven.y[driven.told :]
     y = np.full(query.mask.shape, np.nan)
@@ -148,12 +158,15 @@ def _observed(optimizer: BoxOptimizer, driven: DrivenBox, query: PointQuery, key
 def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: DTypeLike) -> float:
     y = np.asarray(objective(x))
     if y.shape != () or y.dtype.kind not in "biuf":
-        raise ValueError(f"the objective must return one number, NaN for a failure; {y!r} was returned.")
+        raise ValueError(
+            f"the objective must return one number, NaN for a failure; {y!r} was returned."
+        )
     with np.errstate(over="ignore"):
         rounded = float(y.astype(dtype))
     if np.isfinite(y) and not np.isfinite(rounded):
         raise ValueError(
-            f"the objective returned {float(y):g}, which is infinite in the box's {np.dtype(dtype).name}."
+            f"the objective returned {float(y):g}, which is infinite in the box's"
+            f" {np.dtype(dtype).name}."
         )
     return float(y)
 
@@ -170,21 +183,27 @@ class _File(NamedTuple):
         saved.write(self.path, saved.BOX_RUN, header, serialization.to_bytes(driven))
 
     def load(self, start: DrivenBox) -> DrivenBox | None:
-        """The run in the file, None when there is none. Raises ValueError for a file that does not fit."""
+        """The run in the file, None when there is none. Raises ValueError for a file that does not
+        fit."""
         if not self.path.exists():
             return None
         try:
             header, body = saved.read(self.path, saved.BOX_RUN)
         except ValueError as error:
             raise ValueError(
-                f"{error} Runs saved before files said what they belong to cannot be read. Name another file, or remove it."
+                f"{error} Runs saved before files said what they belong to cannot be read. Name"
+                " another file, or remove it."
             ) from error
         check_belongs(self.path, header["belongs"], self.belongs)
         return restored(self.path, start, body)
 
 
 def _open(
-    path: str | os.PathLike[str] | None, optimizer: BoxOptimizer, start: DrivenBox, key: PRNGKey, horizon: int
+    path: str | os.PathLike[str] | None,
+    optimizer: BoxOptimizer,
+    start: DrivenBox,
+    key: PRNGKey,
+    horizon: int,
 ) -> _File | None:
     """Raises ValueError, before anything is evaluated, for a folder that is not there."""
     if path is None:
@@ -197,8 +216,12 @@ def _open(
         horizon=horizon,
         dtype=str(start.box.lower.dtype),
         # shapes and dtypes, so that a state that the same optimiser no longer has is refused too
-        state=[f"{np.asarray(leaf).dtype}{list(np.shape(leaf))}" for leaf in jax.tree.leaves(start.state)],
-        # not jax's: weeks of laboratory work outlive it, and what comes after may differ by rounding only
+        state=[
+            f"{np.asarray(leaf).dtype}{list(np.shape(leaf))}"
+            for leaf in jax.tree.leaves(start.state)
+        ],
+        # not jax's: weeks of laboratory work outlive it, and what comes after may differ by
+        # rounding only
         version=versions()["jsketch"],
     )
     return _File(checked_path(path), describe(parts))
@@ -209,20 +232,25 @@ def _checked(state: DrivenBox | None, start: DrivenBox) -> DrivenBox | None:
     if state is None:
         return None
     if not isinstance(state, DrivenBox):
-        raise ValueError(f"state is what drive_box returned, a DrivenBox; {type(state).__name__} was given.")
+        raise ValueError(
+            f"state is what drive_box returned, a DrivenBox; {type(state).__name__} was given."
+        )
     changed = differences(
         describe(dict(key=state.key, box=state.box)), describe(dict(key=start.key, box=start.box))
     )
     if type(state.state) is not type(start.state):
         changed.append(
-            f"the optimiser's state was {type(state.state).__name__}, is {type(start.state).__name__}"
+            f"the optimiser's state was {type(state.state).__name__}, is"
+            f" {type(start.state).__name__}"
         )
     if changed:
         raise ValueError(f"state is of another run: {'; '.join(changed)}.")
     return state
 
 
-def _longer(state: DrivenBox | None, in_file: DrivenBox | None, file: _File | None) -> DrivenBox | None:
+def _longer(
+    state: DrivenBox | None, in_file: DrivenBox | None, file: _File | None
+) -> DrivenBox | None:
     """Raises ValueError unless one holds the first evaluations of the other."""
     if state is None or in_file is None or file is None:
         return state or in_file

@@ -3,7 +3,8 @@
     rollout_box    the pure run, for your own jit and vmap
     run_box        the same compiled, for one key or several
 
-Evaluation t has its keys folded in from separate roots of the optimiser and of the objective, as in `rollout`.
+Evaluation t has its keys folded in from separate roots of the optimiser and of the objective, as in
+`rollout`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from jsketch.types import Box, BoxOptimizer, PointQuery, PRNGKey, is_traced
 
 @struct.dataclass
 class BoxRun:
-    """What happened, evaluation by evaluation: [T], or [S, T] over seeds; and the state at the end."""
+    """What happened, evaluation by evaluation: [T], or [S, T] over seeds; and the state at the
+    end."""
 
     x: Array  # [T, d]
     y: Array  # [T], as observed; NaN or infinite for a failed evaluation
@@ -36,10 +38,13 @@ class BoxRun:
     best: Array  # [T], largest observed so far, -inf before the first
     info: Any  # of the round that the evaluation belongs to, each field [T, ...]
     state: Any
-    t: Array  # [] int32, evaluations made: fewer than T only where the optimiser asked for nothing more
+    # [] int32, evaluations made: fewer than T only where the optimiser asked for nothing more
+    t: Array
 
 
-def rollout_box(optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int) -> BoxRun:
+def rollout_box(
+    optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int
+) -> BoxRun:
     """The run of a box optimiser with an objective that can be traced; pure, for use inside jit and
     vmap.
 
@@ -56,7 +61,9 @@ def rollout_box(optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey,
     """
     box = checked_box(box)
     roots = split_roots(key)
-    check_objective(objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem)
+    check_objective(
+        objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem
+    )
     value = getattr(objective, "value", None)
 
     def evaluate(query: PointQuery, t: Array) -> tuple[Array, Array]:
@@ -118,24 +125,34 @@ _one = partial(jax.jit, static_argnames="horizon")(rollout_box)
 
 
 @partial(jax.jit, static_argnames="horizon")
-def _together(optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
+def _together(
+    optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int
+) -> BoxRun:
     return jax.vmap(lambda key: rollout_box(optimizer, objective, box, key, horizon))(keys)
 
 
-def _spread(optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
+def _spread(
+    optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int
+) -> BoxRun:
     """One program, a run at a time on each core."""
 
     def one(key: PRNGKey) -> BoxRun:
         return jax.block_until_ready(_one(optimizer, objective, box, key, horizon))
 
-    first = one(keys[0])  # compiles
+    # compiles
+    first = one(keys[0])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runs = [first, *pool.map(one, keys[1:])]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
 
 
 def run_box(
-    optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int, strategy: str | None = None
+    optimizer: BoxOptimizer,
+    objective: Any,
+    box: Box,
+    key: PRNGKey,
+    horizon: int,
+    strategy: str | None = None,
 ) -> BoxRun:
     """A compiled run, or, for keys [S], one for each.
 
@@ -161,15 +178,20 @@ def run_box(
     if several and len(key) == 0:
         raise ValueError("run_box takes at least one key; an empty vector of keys was given.")
     if not callable(objective):
-        raise ValueError(f"the objective must be a function of a point and a key; {objective!r} was given.")
-    if jax.tree_util.all_leaves([objective]):  # a plain function is no argument for jit: it goes in as static
+        raise ValueError(
+            f"the objective must be a function of a point and a key; {objective!r} was given."
+        )
+    # a plain function is no argument for jit: it goes in as static
+    if jax.tree_util.all_leaves([objective]):
         objective = jax.tree_util.Partial(objective)
-    optimizer.init(box, jax.random.key(0), horizon)  # static mistakes are said outside of jit
+    # static mistakes are said outside of jit
+    optimizer.init(box, jax.random.key(0), horizon)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     made = _one if not several else _together if vmapped else _spread
     run = made(optimizer, objective, box, key, horizon)
     if not is_traced(run.t) and int(jnp.min(run.t)) < horizon:
         raise RuntimeError(
-            f"the run stopped after {int(jnp.min(run.t))} of {horizon} evaluations: the optimiser asked for no point."
+            f"the run stopped after {int(jnp.min(run.t))} of {horizon} evaluations: the optimiser"
+            " asked for no point."
         )
     return run

@@ -25,13 +25,21 @@ def chunks(xs: Any, ys: Any, size: int = CHUNK) -> Iterator[tuple[Any, Any]]:
     A slice is read when its turn comes. Raises ValueError for shapes that do not fit, an empty
     stream or a size below 1.
     """
-    xs, ys = (np.asarray(a) if not hasattr(a, "shape") or hasattr(a, "iloc") else a for a in (xs, ys))
+    xs, ys = (
+        np.asarray(a) if not hasattr(a, "shape") or hasattr(a, "iloc") else a for a in (xs, ys)
+    )
     if len(xs.shape) != 2 or tuple(ys.shape) != tuple(xs.shape[:1]) or 0 in xs.shape:
         raise ValueError(
-            "a stream is a matrix [n, d] of examples and a vector [n] of labels, at least one; the shapes are"
-            f" {tuple(xs.shape)} and {tuple(ys.shape)}."
+            "a stream is a matrix [n, d] of examples and a vector [n] of labels, at least one; the"
+            f" shapes are {tuple(xs.shape)} and {tuple(ys.shape)}."
         )
     if not checks.is_integer(size, 1):
-        raise ValueError(f"size counts the examples of a chunk and must be at least 1; {size!r} was given.")
-    # an iterator and not a generator function, which would keep the errors above until its first chunk
-    return ((xs[begin : begin + size], ys[begin : begin + size]) for begin in range(0, xs.shape[0], size))
+        raise ValueError(
+            f"size counts the examples of a chunk and must be at least 1; {size!r} was given."
+        )
+    # an iterator and not a generator function, which would keep the errors above until its first
+    # chunk
+    return (
+        (xs[begin : begin + size], ys[begin : begin + size])
+        for begin in range(0, xs.shape[0], size)
+    )

@@ -1,9 +1,10 @@
 """A forecaster meets a stream: every prediction is made before its label is seen.
 
-    prequential        one stream, growing the capacity when the next example would not fit
-    prequential_chunks streams longer than memory: chunks from an iterator, state and trace carried along
+    prequential         one stream, growing the capacity when the next example would not fit
+    prequential_chunks  streams longer than memory: chunks from an iterator, with the state carried
 
-Keys are folded in by the number of the example, so a stream cut anywhere gives the same predictions.
+Keys are folded in by the number of the example, so a stream cut anywhere gives the same
+predictions.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ def prequential(
     had_diverged = getattr(state, "diverged", False)
     largest = _largest(xs)
     if state is None:
-        forecaster.init(largest, init_key)  # static mistakes are said outside of jit, and what rounding does
+        # static mistakes are said outside of jit, and what rounding does
+        forecaster.init(largest, init_key)
         state = _start(forecaster, xs[0], init_key)
     else:
         _check_state(forecaster, state, xs[0], init_key)
@@ -93,32 +95,35 @@ def prequential(
         run = _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
     if bool(run.nonfinite):
         raise FloatingPointError(
-            "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN for a missing label;"
-            " otherwise try float64 or a larger regularization."
+            "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
+            " for a missing label; otherwise try float64 or a larger regularization."
         )
     warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
     finite = np.isfinite(run.forecasts.prediction)
     if not finite.all():
         raise FloatingPointError(
-            f"the prediction of example {first + np.flatnonzero(~finite)[0]} is not finite: try float64 or a larger"
-            " regularization."
+            f"the prediction of example {first + np.flatnonzero(~finite)[0]} is not finite: try"
+            " float64 or a larger regularization."
         )
     return run.forecasts, run.state
 
 
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
-    """Raises ValueError for a state with other fields than those that the forecaster starts with for x [d]."""
+    """Raises ValueError for a state with other fields than those that the forecaster starts with
+    for x [d]."""
     wanted = jax.eval_shape(_start, forecaster, x, key)
     # in words: structures of two classes with as many fields may pass for equal
     if str(jax.tree.structure(state)) != str(jax.tree.structure(wanted)):
         raise ValueError(
-            f"state is of another forecaster: {type(forecaster).__name__} resumes from a {type(wanted).__name__}, such as"
-            f" this loop returned; {type(state).__name__} was given."
+            f"state is of another forecaster: {type(forecaster).__name__} resumes from a"
+            f" {type(wanted).__name__}, such as this loop returned; {type(state).__name__} was"
+            " given."
         )
 
 
 def _largest(xs: Array) -> Array:
-    """The longest example [d] of xs [n,d], on the host: where features grow with their inputs, rounding is worst there."""
+    """The longest example [d] of xs [n,d], on the host: where features grow with their inputs,
+    rounding is worst there."""
     values = np.asarray(xs)
     with np.errstate(over="ignore"):
         return xs[int(np.argmax(np.einsum("nd,nd->n", values, values)))]
@@ -128,13 +133,15 @@ def warn_of_diverged(experts: ArrayLike) -> None:
     """Warns of those experts [G] bool of a mixture that have just diverged."""
     if np.any(experts):
         warn(
-            f"experts {np.flatnonzero(experts).tolist()} of the mixture's {np.size(experts)} diverged (their numbers are no"
-            " longer finite): they have lost their weight for good, and the others continue.",
+            f"experts {np.flatnonzero(experts).tolist()} of the mixture's {np.size(experts)}"
+            " diverged (their numbers are no longer finite): they have lost their weight for good,"
+            " and the others continue.",
         )
 
 
 def _segments_that_pay(forecaster: Any, examples: int) -> int:
-    """One on an accelerator, where no core is idle, and where the forecaster cannot skip examples."""
+    """One on an accelerator, where no core is idle, and where the forecaster cannot skip
+    examples."""
     if jax.default_backend() != "cpu" or not hasattr(forecaster, "learn"):
         return 1
     return max(1, min(os.cpu_count() or 1, examples // LEAST_SEGMENT))
@@ -143,8 +150,8 @@ def _segments_that_pay(forecaster: Any, examples: int) -> int:
 def _in_segments(
     forecaster: Any, state: Any, xs: Array, ys: Array, key: PRNGKey, block: int, segments: int
 ) -> Pass:
-    """The pass in parts of one length, each from what `learn` makes of those before it. The last one is filled up with
-    examples that have no label, so that all run the same program."""
+    """The pass in parts of one length, each from what `learn` makes of those before it. The last
+    one is filled up with examples that have no label, so that all run the same program."""
     count = len(ys)
     length = -(-count // (segments * block)) * block
     parts = -(-count // length)
@@ -188,7 +195,8 @@ def prequential_chunks(
         inputs = inputs or shape[1:]
         if shape[1:] != inputs:
             raise ValueError(
-                f"the first chunk has examples of shape {inputs}; the one after {first} examples has {shape[1:]}."
+                f"the first chunk has examples of shape {inputs}; the one after {first} examples"
+                f" has {shape[1:]}."
             )
         forecasts, state = prequential(forecaster, xs, ys, key, state=state, first=first)
         first += np.shape(ys)[0]

@@ -1,4 +1,5 @@
-"""A forecaster passes over a stream: the pure loop, for your own jit and vmap (`prequential` is the host's side of it).
+"""A forecaster passes over a stream: the pure loop, for your own jit and vmap (`prequential` is the
+host's side of it).
 
 In blocks where the forecaster knows how to, with the predictions of single steps.
 """
@@ -33,14 +34,16 @@ class Forecasts:
 
     @property
     def average_loss(self) -> Array:
-        """Mean squared loss of those of the first t examples that have a label, [n]; NaN before the first one."""
+        """Mean squared loss of those of the first t examples that have a label, [n]; NaN before the
+        first one."""
         count = jnp.cumsum(self.labelled, axis=-1, dtype=jnp.int32).astype(self.loss.dtype)
         return jnp.cumsum(self.loss, axis=-1) / count
 
 
 @struct.dataclass
 class Pass:
-    """A pass up to example t. It stops early when a flag is raised, but for blocks in fixed features."""
+    """A pass up to example t. It stops early when a flag is raised, but for blocks in fixed
+    features."""
 
     state: Any
     forecasts: Forecasts  # valid up to t
@@ -53,7 +56,9 @@ class Pass:
 def _empty(state: Any, ys: Array) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
     trace = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
-    return Pass(state, trace, jnp.zeros((), jnp.int32), jnp.asarray(len(ys), jnp.int32), false, false)
+    return Pass(
+        state, trace, jnp.zeros((), jnp.int32), jnp.asarray(len(ys), jnp.int32), false, false
+    )
 
 
 def stream(
@@ -82,7 +87,9 @@ def stream(
     if way == "blocks":
         return _blocks(forecaster, state, xs, ys, block)
     if way == "growing blocks":
-        return _growing_blocks(forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty(state, ys))
+        return _growing_blocks(
+            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty(state, ys)
+        )
 
     def step(run: Pass) -> Pass:
         x, y, t = xs[run.t], ys[run.t], run.t
@@ -96,7 +103,9 @@ def stream(
             put(run.forecasts.dictionary_size, t, info.dictionary_size),
         )
         learned = (~info.overflow).astype(jnp.int32)
-        return Pass(new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite)
+        return Pass(
+            new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
+        )
 
     return lax.while_loop(_unfinished, step, resume or _empty(state, ys))
 
@@ -110,7 +119,8 @@ def _loss(prediction: Array, y: Array) -> Array:
 
 
 def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
-    """The pass in blocks; the last one is filled up with examples without a label, which teach nothing."""
+    """The pass in blocks; the last one is filled up with examples without a label, which teach
+    nothing."""
     count = ys.shape[0]
     size = min(block, count)
     blocks = -(-count // size)
@@ -144,9 +154,13 @@ def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: P
         new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), sizes)
         # entries after `done` will be written over
         trace = jax.tree.map(
-            lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0), run.forecasts, new
+            lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0),
+            run.forecasts,
+            new,
         )
-        return Pass(state, trace, run.t + done, run.count, info.overflow, run.nonfinite | info.nonfinite)
+        return Pass(
+            state, trace, run.t + done, run.count, info.overflow, run.nonfinite | info.nonfinite
+        )
 
     run = lax.while_loop(_unfinished, step, replace(resume, forecasts=trace))
     return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
