@@ -118,9 +118,8 @@ class QuadratureFourier:
         # row i and row -1-i are negatives of each other
         half = -(-len(grid) // 2)
         doubled = np.where(np.arange(half) == len(grid) - half, 1, 2) * products[:half]
-        frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype) / jnp.asarray(
-            kernel.lengthscale, dtype
-        )
+        frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype)
+        frequencies = frequencies / aligned(jnp.asarray(kernel.lengthscale, dtype), frequencies)
         return Fourier(frequencies, jnp.asarray(doubled / doubled.sum(), dtype))
 
 

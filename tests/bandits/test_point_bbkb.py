@@ -182,9 +182,9 @@ def test_partition_search_refines_where_it_pays():
     volume = jnp.prod(2 * cells.half[:used], 1).sum()
     assert float(volume) == pytest.approx(3.0, rel=1e-12)
     inside = np.random.default_rng(0).uniform([-1, 0], [2, 1], (200, 2))
-    holds = (np.abs(inside[:, None] - cells.centre[:used]) <= cells.half[:used] * (1 + 1e-9)).all(2)
+    holds = (np.abs(inside[:, None] - np.asarray(cells.centre)[:used]) <= np.asarray(cells.half)[:used] * (1 + 1e-9)).all(2)
     assert (holds.sum(1) == 1).all()
-    cell = np.argmax((np.abs(np.asarray(xs[-1]) - cells.centre[:used]) < 1e-12).all(1))
+    cell = np.argmax((np.abs(np.asarray(xs[-1]) - np.asarray(cells.centre)[:used]) < 1e-12).all(1))
     change = partition.variation(bandit.kernel, 2.0, cells.centre[cell][None], cells.half[cell][None])[0]
     assert float(spread[-1]) > float(change)
     assert float((1 - ys[-10:]).mean()) < float((1 - ys[:10]).mean()) / 3

@@ -391,7 +391,7 @@ def test_a_state_and_a_file(tmp_path):
     assert run(state=done, checkpoint=path).y.tolist() == done.y.tolist()
     partial = done.replace(x=done.x[:0], y=done.y[:0], told=0)
     assert run(state=partial, checkpoint=path).y.tolist() == [1, 2, 8, 9, 10]
-    with pytest.raises(ValueError, match="holds 5 evaluations that are not those of the state"):
+    with pytest.raises(ValueError, match="holds 5 evaluations that are not the 5 of the state"):
         run(state=done, checkpoint=path)
     with pytest.raises(ValueError, match="state is what drive_box returned, a DrivenBox; dict"):
         run(state={})

@@ -15,6 +15,7 @@ from jsketch.box.go_ucb import ellipsoid, forms, optimism
 from jsketch.box.go_ucb.go_ucb import GOUCB
 from jsketch.box.go_ucb.network import Network
 from jsketch.loops import drive_box
+from jsketch.loops.box import run_box
 from jsketch.problems import boxes
 from jsketch.search.over_pairs import maximise_over_pairs
 from jsketch.sketch.tangent import Parametric, flatten
@@ -77,7 +78,7 @@ def test_gradient_features_are_finite_differences():
     assert features.shape == (2, model.size) and model.size == 4 * (3 + 2) + 1
     step = 1e-6 * np.eye(model.size)
     for value, g, point in zip(values, features, x, strict=True):
-        up, down = (jax.vmap(model.value, (0, None))(w + s, point) for s in (step, -step))
+        up, down = (jax.vmap(model.value, (0, None))(w[None, :] + s, point) for s in (step, -step))
         np.testing.assert_allclose(g, (up - down) / 2e-6, atol=1e-8)
         assert float(value) == pytest.approx(float(model.value(w, point)), rel=1e-14)
 
@@ -101,7 +102,7 @@ class Vector(nn.Module):
     ("model", "words"),
     [
         (Vector(), r"one number for one point.*\(2,\)"),
-        (Parametric(lambda key, x: x, lambda w, x: w[None] * x), "one number for one point"),
+        (Parametric(lambda key, x: x, lambda w, x: w[None] * x[None]), "one number for one point"),
         (
             Parametric(lambda key, x: jnp.ones(2, jnp.int32), lambda w, x: x.sum()),
             "floating point arrays",
@@ -555,7 +556,7 @@ def test_other_numbers_compile_nothing():
             **SMALL | dict(reach=reach), regularization=lam, schedule=radius.OFUL(norm_bound=b)
         )
         loops.run_box(optimizer, PROBLEM, PROBLEM.box, KEY, HORIZON)
-        return loops._one._cache_size()
+        return run_box._one._cache_size()
 
     assert run(0.1, 0.1, 1.0) == run(0.2, 0.3, 0.1)
 

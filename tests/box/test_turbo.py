@@ -93,7 +93,7 @@ def test_two_regions_of_which_one_has_failed():
     state = state.replace(history=past, owner=owner, regions=regions)
     u = jax.jit(lambda state: turbo._thompson(state, KEY)[0])(state)
     for region in (0, 1):  # all values are equal, so that the first point is the centre of both
-        centre = history.to_unit(state.box, state.initial[region])
+        centre = np.asarray(history.to_unit(state.box, state.initial[region]))
         assert (np.abs(u[region] - centre) <= 0.05 + 1e-12).all()
 
 

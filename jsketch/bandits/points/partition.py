@@ -41,8 +41,8 @@ def whole(box: Box, cells: int) -> Partition:
     checks.room(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)
     rows = jnp.ones((cells, 1), box.lower.dtype)
     return Partition(
-        centre=rows * (box.lower + box.upper) / 2,
-        half=rows * (box.upper - box.lower) / 2,
+        centre=rows * (box.lower + box.upper)[None, :] / 2,
+        half=rows * (box.upper - box.lower)[None, :] / 2,
         used=jnp.ones((), jnp.int32),
         full=jnp.zeros((), bool),
     )

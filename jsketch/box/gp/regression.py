@@ -126,7 +126,7 @@ def joint(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) of f at u [q,d]."""
     numbers = posterior.numbers
     mean, half = _with_data(posterior, u)
-    scaled = u / numbers.lengthscale
+    scaled = u / aligned(numbers.lengthscale, u)
     return mean, numbers.outputscale * posterior.kernel.gram(scaled, scaled) - matmul(half.T, half)
 
 
