@@ -1,7 +1,8 @@
 """What a claim of a paper is, and how it reads the numbers that decide it.
 
-A claim is plain data: the paper's statement, a rule in words, and a small function from a folder of results to (our
-numbers as text, does the rule hold). No number of ours is written here: all are read from summary.json or the tables.
+A claim is plain data: the paper's statement, a rule in words, and a small function from a folder of
+results to (our numbers as text, does the rule hold). No number of ours is written here: all are
+read from summary.json or the tables.
 """
 
 from __future__ import annotations
@@ -99,14 +100,18 @@ def judge(claim: Claim, folder: Path) -> Outcome:
     except Missing as error:
         words = str(error)
         return Outcome(claim, NOT_RUN, f"{words[0].upper()}{words[1:]}.")
-    except Exception as error:  # whatever a broken file leads to belongs on the page, beside its claim
+    except Exception as error:
+        # whatever a broken file leads to belongs on the page, beside its claim
         words = str(error).replace(str(folder), folder.name)
-        return Outcome(claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {words}")
+        return Outcome(
+            claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {words}"
+        )
     return Outcome(claim, CONFIRMED if holds else DIFFERS, number)
 
 
 def entry(source: Source, *keys: str) -> Any:
-    """What summary.json holds under the keys. Raises Missing, naming the first key that is not there."""
+    """What summary.json holds under the keys. Raises Missing, naming the first key that is not
+    there."""
     found: Any = source.summary
     for depth, key in enumerate(keys):
         if not isinstance(found, dict) or found.get(key) is None:
@@ -116,7 +121,8 @@ def entry(source: Source, *keys: str) -> Any:
 
 
 def number(source: Source, *keys: str) -> float:
-    """A finite number of summary.json. Raises Missing where there is none, and ValueError for anything else."""
+    """A finite number of summary.json. Raises Missing where there is none, and ValueError for
+    anything else."""
     found = entry(source, *keys)
     if isinstance(found, bool) or not isinstance(found, int | float) or not np.isfinite(found):
         raise ValueError(f"{' / '.join(keys)} in summary.json is {found!r}, not a finite number")
@@ -140,7 +146,8 @@ def shown(source: Source, *keys: str, digits: int = 4) -> str:
 
 
 def lines(source: Source, metric: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{algorithm: (t [P], values [S,P])} of a metric of curves.parquet. Raises Missing where there is none."""
+    """{algorithm: (t [P], values [S,P])} of a metric of curves.parquet. Raises Missing where there
+    is none."""
     if not (source.folder / tidy.CURVES).exists():
         raise Missing(f"there is no {tidy.CURVES} in {source.folder.name}")
     found = tidy.lines(tidy.load(source.folder).curves, metric)

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from experiments.results import files
 
-GRACE = 3.0  # seconds that compiled code and threads, which no exception reaches, have to end after Ctrl-C
+# seconds that compiled code and threads, which no exception reaches, have to end after Ctrl-C
+GRACE = 3.0
 INTERRUPTED = 128 + signal.SIGINT  # what a shell expects
 TRACEBACK = "JSKETCH_TRACEBACK"
 _said = threading.Event()
@@ -32,7 +33,8 @@ def parser(description: str | None, prog: str | None = None) -> argparse.Argumen
 
 
 def count(text: str) -> int:
-    """A whole number of at least 1, as the `type` of an option; argparse says which option it was that is not."""
+    """A whole number of at least 1, as the `type` of an option; argparse says which option it was
+    that is not."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1; {number} was given")
@@ -43,9 +45,13 @@ def add_out_folder(parser: argparse.ArgumentParser) -> None:
     """--out, --overwrite and --keep of an experiment (`results.outputs`)."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     finished = parser.add_mutually_exclusive_group()
-    finished.add_argument("--overwrite", action="store_true", help="replace other results in that folder")
     finished.add_argument(
-        "--keep", action="store_true", help="go on with runs of another commit, where nothing else differs"
+        "--overwrite", action="store_true", help="replace other results in that folder"
+    )
+    finished.add_argument(
+        "--keep",
+        action="store_true",
+        help="resume with runs of another commit, where nothing else differs",
     )
 
 
@@ -56,8 +62,9 @@ def add_out_file(parser: argparse.ArgumentParser) -> None:
 
 
 def set_up_jax(cached: bool = True) -> None:
-    """Float64, in which all experiments run, and compiled programs that are kept on disk between processes, in a per-user
-    folder: a second run compiles nothing. cached: False where compilation is timed."""
+    """Float64 for all experiments, and compiled programs that are kept on disk between processes,
+    in a per-user folder: a second run compiles nothing. cached: False where compilation is timed.
+    """
     # command lines that compute nothing start without it
     import jax
 
@@ -73,9 +80,10 @@ def set_up_jax(cached: bool = True) -> None:
 def line(main: Callable[[], None]) -> Callable[[], None]:
     """Decorates the `main` of a command line.
 
-    What users can mend (ValueError, OSError, FloatingPointError of a run that diverges, MemoryError) becomes
-    SystemExit("error: ..."), status 1; Ctrl-C becomes SystemExit(130). JSKETCH_TRACEBACK=1 in the environment shows where
-    an error came from. Any other exception is a fault of the program and keeps its traceback.
+    What users can mend (ValueError, OSError, FloatingPointError of a run that diverges,
+    MemoryError) becomes SystemExit("error: ..."), status 1; Ctrl-C becomes SystemExit(130).
+    JSKETCH_TRACEBACK=1 in the environment shows where an error came from. Any other exception is a
+    fault of the program and keeps its traceback.
     """
 
     @functools.wraps(main)
@@ -84,7 +92,8 @@ def line(main: Callable[[], None]) -> Callable[[], None]:
             _watch_for_interrupts()
         try:
             main()
-            sys.stdout.flush()  # a full disk under a redirected output shows here
+            # a full disk under a redirected output shows here
+            sys.stdout.flush()
         except KeyboardInterrupt:
             _say_interrupted()
             raise SystemExit(INTERRUPTED) from None
@@ -120,13 +129,16 @@ def interrupts_ignored() -> Iterator[None]:
 
 
 def _watch_for_interrupts() -> None:
-    """Ctrl-C raises KeyboardInterrupt in the main thread, and ends the process after GRACE seconds if that does not: a
-    compiled program, or a pool that waits for its threads, would go on for minutes."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # while packages were loaded
+    """Ctrl-C raises KeyboardInterrupt in the main thread, and ends the process after GRACE seconds
+    if that does not: a compiled program, or a pool that waits for its threads, would run on for
+    minutes."""
+    # while packages were loaded
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # the number of each signal, at once
+    # the number of each signal, at once
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_end_after_interrupt, args=(reader,), daemon=True).start()
 
 
@@ -151,7 +163,8 @@ def _say_interrupted() -> None:
 
 
 def _drop_unwritten_output() -> None:
-    """Whatever cannot be written to the standard output would be tried again, and reported, while Python ends."""
+    """Whatever cannot be written to the standard output would be tried again, and reported, while
+    Python ends."""
     try:
         sys.stdout.flush()
     except OSError:

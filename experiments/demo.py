@@ -1,4 +1,5 @@
-"""A batched, sketched GP bandit against a uniform policy, with a regret plot at the end; no download.
+"""A batched, sketched GP bandit against a uniform policy, with a regret plot at the end; no
+download.
 
 scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]
 """
@@ -45,8 +46,12 @@ def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--arms", type=cli.count, default=2000, help="generated candidates (default 2000)")
-    parser.add_argument("--horizon", type=cli.count, default=1000, help="evaluations a run (default 1000)")
+    parser.add_argument(
+        "--arms", type=cli.count, default=2000, help="generated candidates (default 2000)"
+    )
+    parser.add_argument(
+        "--horizon", type=cli.count, default=1000, help="evaluations a run (default 1000)"
+    )
     parser.add_argument("--seeds", type=cli.count, default=4)
     parser.add_argument("--dataset", choices=["generated", "abalone"], default="generated")
     parser.add_argument("--data-dir", help="folder of the data sets, for --dataset abalone")
@@ -62,7 +67,8 @@ def main() -> None:
     else:
         features, reward = generate(options.arms)
         print(
-            f"Data: GENERATED, {len(reward)} candidates with 4 features, a smooth reward in [0, 1], noise {NOISE_STD}."
+            f"Data: GENERATED, {len(reward)} candidates with 4 features, a smooth reward in [0, 1],"
+            f" noise {NOISE_STD}."
         )
     print("(--dataset abalone runs on real data.)\n" if options.dataset == "generated" else "")
 
@@ -71,26 +77,31 @@ def main() -> None:
     t = np.arange(1, options.horizon + 1)
     curves = {}
     print(
-        f"{'policy':14s} {'regret ratio':>16s} {'batches':>8s} {'inducing points':>16s} {'compile s':>10s} {'run s':>7s}"
+        f"{'policy':14s} {'regret ratio':>16s} {'batches':>8s} {'inducing points':>16s}"
+        f" {'compile s':>10s} {'run s':>7s}"
     )
-    for name, bandit in algorithms(options.horizon, 3.0 if options.dataset == "generated" else 5.0).items():
+    for name, bandit in algorithms(
+        options.horizon, 3.0 if options.dataset == "generated" else 5.0
+    ).items():
         result = loops.run_seeds(bandit, problem, keys, options.horizon)
         ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
         curves[name] = (t, ratios)
         interval = f"+- {summaries.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""
         print(
-            f"{plots.METHOD_STYLES[name][0]:14s} {ratios[:, -1].mean():7.3f} {interval:>8s} "
-            f"{float(result.trace.round[:, -1].mean()) + 1:8.1f} "
-            f"{float(result.trace.dictionary_size[:, -1].mean()):16.1f} "
-            f"{result.compile_seconds:10.2f} {result.run_seconds:7.2f}"
+            f"{plots.METHOD_STYLES[name][0]:14s} {ratios[:, -1].mean():7.3f} {interval:>8s}"
+            f" {float(result.trace.round[:, -1].mean()) + 1:8.1f}"
+            f" {float(result.trace.dictionary_size[:, -1].mean()):16.1f}"
+            f" {result.compile_seconds:10.2f} {result.run_seconds:7.2f}"
         )
     picture = options.out / "regret.png"
     plots.regret_ratio(
         picture, curves, f"{options.dataset} data, {options.seeds} seeds, mean and 95% interval"
     )
     print(
-        f"\nRegret ratio: cumulative regret over the uniform policy's expected one, after {options.horizon} evaluations."
-        f"\nThe picture is {picture}. Next: python -m experiments.bbkb_2020.regret --dataset abalone --out out/abalone"
+        "\nRegret ratio: cumulative regret over the uniform policy's expected one, after"
+        f" {options.horizon} evaluations."
+        f"\nThe picture is {picture}. Next: python -m experiments.bbkb_2020.regret --dataset"
+        " abalone --out out/abalone"
     )
 
 

@@ -1,6 +1,7 @@
 """Draws the figures of finished results again, from their tables: nothing is run.
 
-python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019     (folders of results, or folders of those)
+python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019     (folders of results,
+or folders of those)
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def draw_boxes(folder: Path) -> None:
     runs, uniform = {}, {}
     for function, part in curves.groupby("problem", observed=True, sort=False):
         lines = tidy.lines(part, "regret")
-        runs[str(function)] = {n: [dict(regret=row) for row in values] for n, (_, values) in lines.items()}
+        runs[str(function)] = {
+            n: [dict(regret=row) for row in values] for n, (_, values) in lines.items()
+        }
         uniform[str(function)] = provenance["functions"][function]["uniform_regret"]
     synthetic.draw(folder, runs, uniform, curves["seed"].nunique())
 
@@ -76,7 +79,10 @@ def main() -> None:
         if not found:
             raise ValueError(f"there are no results in {root}: no {tidy.CURVES}.")
         for folder in found:
-            print(f"{folder}: {'drawn' if redraw(folder) else 'its experiment has no figure of the tables'}")
+            print(
+                f"{folder}:"
+                f" {'drawn' if redraw(folder) else 'its experiment has no figure of the tables'}"
+            )
 
 
 if __name__ == "__main__":

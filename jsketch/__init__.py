@@ -2,23 +2,35 @@
 
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
-A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates it. Reading
-order is import order: `types, warn, precision, memory, devices, linalg, factor, checks/, kernels/, sketch/, posterior/,
-search/, bandits/, box/, online/, problems/, loops/, planning/, suggest/, adapters/`.
-A folder's `__init__` says what its files hold.
+A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates
+it. Reading order is import order: `types, warn, precision, memory, devices, linalg, factor,
+checks/, kernels/, sketch/, posterior/, search/, bandits/, box/, online/, problems/, loops/,
+planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
 
 Dimension legend, used in every shape comment of the package:
-    A arms (candidates)            d inputs per arm                M sketch capacity (static)
-    m sketch size, m <= M          B batch capacity (static)       N capacity for distinct observed arms (static)
-    T horizon, in evaluations      S seeds
+    A arms (candidates)          d inputs per arm             M sketch capacity (static)
+    m sketch size, m <= M        B batch capacity (static)    N capacity for observed arms (static)
+    T horizon, in evaluations    S seeds
 
-Scales. Variances follow the papers' "leverage units": sigma^2 is divided by the regularization lambda everywhere, so
-the prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posterior.bayes_std(variance, lambda)`.
+Scales. Variances follow the papers' "leverage units": sigma^2 is divided by the regularization
+lambda everywhere, so the prior variance is k(x,x)/lambda. The Bayesian standard deviation is
+`posterior.bayes_std(variance, lambda)`.
 
 The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
 """
 
-from jsketch import bandits, box, kernels, loops, online, planning, posterior, problems, sketch, suggest
+from jsketch import (
+    bandits,
+    box,
+    kernels,
+    loops,
+    online,
+    planning,
+    posterior,
+    problems,
+    sketch,
+    suggest,
+)
 from jsketch.loops import drive, rollout, run, run_seeds
 from jsketch.planning import plan
 from jsketch.types import Arms, Box, Info, Query

@@ -1,6 +1,8 @@
-"""Where programs will run, asked while they are traced: an accelerator wants fewer and larger steps than a CPU.
+"""Where programs will run, asked while they are traced: an accelerator wants fewer and larger steps
+than a CPU.
 
-Both ways compute the same numbers up to rounding; on a CPU nothing depends on what an accelerator would do.
+Both ways compute the same numbers up to rounding; on a CPU nothing depends on what an accelerator
+would do.
 """
 
 import jax

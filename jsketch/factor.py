@@ -1,4 +1,5 @@
-"""Factorizations in static shapes, out of products: pivoted inverse roots and Cholesky inverses. No GP words here."""
+"""Factorizations in static shapes, out of products: pivoted inverse roots and Cholesky inverses. No
+GP words here."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from jsketch import devices
 from jsketch.linalg import compact, matmul, pad_identity, put, running_count
 
 BLOCK = 32  # columns factored one by one; the rest is products
-# times the rank cut: while all pivots are above, an unpivoted factor is as accurate as a pivoted one
+# times the rank cut: while all pivots are above, an unpivoted factor is as accurate as a pivoted
+# one
 MARGIN = 100.0
 
 
@@ -24,10 +26,11 @@ class Factor(NamedTuple):
 
 
 def _factor_block(block: Array, active: Array | None = None) -> Factor:
-    """`cholesky_inverse` of a block of at most BLOCK columns: the identity is eliminated along with it, which leaves L^-1.
-    A column that is not `active` takes nothing out of the rows below it.
+    """`cholesky_inverse` of a block of at most BLOCK columns: the identity is eliminated along with
+    it, which leaves L^-1. A column that is not `active` takes nothing out of the rows below it.
 
-    One array and one expression a column: what XLA fuses into one loop takes 0.3 microseconds, in pieces twice that.
+    One array and one expression a column: what XLA fuses into one loop takes 0.3 microseconds, in
+    pieces twice that.
     """
     size = block.shape[0]
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
@@ -47,11 +50,12 @@ def _factor_block(block: Array, active: Array | None = None) -> Factor:
 def cholesky_inverse(matrix: Array, active: Array | None = None) -> Factor:
     """L^-1 and the logdet of a well-conditioned positive definite matrix [M,M] = L L^T, by halves.
 
-    With `active` [M], only those columns eliminate: row t takes out of t what the active ones before it explain.
+    With `active` [M], only those columns eliminate: row t takes out of t what the active ones
+    before it explain.
 
-    Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that follows a LAPACK call
-    in a compiled program loses a core, which costs more than the call saves. On an accelerator, where each column would be a
-    launch, it is the library's.
+    Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that
+    follows a LAPACK call in a compiled program loses a core, which costs more than the call saves.
+    On an accelerator, where each column would be a launch, it is the library's.
     """
     if active is None and devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
@@ -92,7 +96,8 @@ def _active_inverse(matrix: Array, active: Array) -> Array:
 
 
 def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
-    """`cholesky_inverse` of a matrix given by its first block [h,h] and all of its rows [M-h,M] below."""
+    """`cholesky_inverse` of a matrix given by its first block [h,h] and all of its rows [M-h,M]
+    below."""
     half = top.shape[0]
     first, second = (None, None) if active is None else (active[:half], active[half:])
     upper = cholesky_inverse(top, first)
@@ -106,13 +111,14 @@ def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
 
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
-    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made indefinite, s [] the first of
-    shift, 10 shift, 100 shift ... with which it is positive definite; infinite, and L NaN, for a matrix that is not finite.
-    shift must be above 0.
+    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made
+    indefinite, s [] the first of shift, 10 shift, 100 shift ... that makes it positive definite;
+    infinite, and L NaN, for a matrix that is not finite. shift must be above 0.
     """
     size = matrix.shape[0]
     identity = jnp.eye(size, dtype=matrix.dtype)
-    enough = size * jnp.abs(matrix).max()  # by Gershgorin's circles
+    # by Gershgorin's circles
+    enough = size * jnp.abs(matrix).max()
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         shift = 10 * carry[1]
@@ -123,17 +129,19 @@ def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
         return ~jnp.isfinite(jnp.diagonal(lower)).all() & (shift <= enough)
 
     shift = jnp.asarray(shift, matrix.dtype)
-    lower, shift = lax.while_loop(failed, attempt, (lax.linalg.cholesky(matrix + shift * identity), shift))
+    lower, shift = lax.while_loop(
+        failed, attempt, (lax.linalg.cholesky(matrix + shift * identity), shift)
+    )
     return lower, jnp.where(jnp.isfinite(jnp.diagonal(lower)).all(), shift, jnp.inf)
 
 
 class _Pivoted(NamedTuple):
-    """A pivoted Cholesky factorization under way. Row k of `lower` is the column l_k of the factor, points in their own
-    order; pivots are chosen in the order `order`."""
+    """An unfinished pivoted Cholesky factorization. Row k of `lower` is the column l_k of the
+    factor, points in their own order; pivots are chosen in the order `order`."""
 
     schur: Array  # [M, M], after the panels that are finished
     diagonal: Array  # [M], of the current Schur complement; -inf where a point is spent
-    panel: Array  # [BLOCK, M], rows of the panel under way
+    panel: Array  # [BLOCK, M], rows of the current panel
     lower: Array  # [M, M]
     order: Array  # [M] int32
     rank: Array  # [] int32
@@ -143,7 +151,8 @@ _Pivots = tuple[Array, Array, Array, Array, Array]  # diagonal, next pivot, pane
 
 
 def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
-    """Up to BLOCK pivots, each the largest diagonal entry that is left, down to the cut; then one Schur update."""
+    """Up to BLOCK pivots, each the largest diagonal entry that is left, down to the cut; then one
+    Schur update."""
     block = state.panel.shape[0]
 
     def pivot(carry: _Pivots) -> _Pivots:
@@ -160,14 +169,23 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
         return (j < block) & (diagonal[best] > cut)
 
     first = jnp.argmax(state.diagonal).astype(jnp.int32)
-    start = (state.diagonal, first, jnp.zeros_like(state.panel), state.order, jnp.zeros((), jnp.int32))
+    start = (
+        state.diagonal,
+        first,
+        jnp.zeros_like(state.panel),
+        state.order,
+        jnp.zeros((), jnp.int32),
+    )
     diagonal, _, panel, order, count = lax.while_loop(more, pivot, start)
     lower = lax.dynamic_update_slice(state.lower, panel, (state.rank, jnp.zeros((), jnp.int32)))
-    return _Pivoted(state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count)
+    return _Pivoted(
+        state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count
+    )
 
 
 def triangular_inverse(lower: Array) -> Array:
-    """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in products, by halves."""
+    """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in
+    products, by halves."""
     size = lower.shape[0]
     if devices.on_accelerator():
         identity = jnp.eye(size, dtype=lower.dtype)
@@ -202,19 +220,21 @@ def _small_triangular_inverse(lower: Array) -> Array:
 
 
 def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
-    """(order [M], R [M,M] upper triangular) with R R^T = the pseudo-inverse of the Gram matrix of the points in `order`.
+    """(order [M], R [M,M] upper triangular) with R R^T = the pseudo-inverse of the Gram matrix of
+    the points in `order`.
 
-    gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank cut of m eps
-    max(diagonal). Without pivoting the factor of a numerically singular matrix is garbage (variances off by a factor 10 on
-    clustered points, tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because
-    residuals are divided by the regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and
-    `order` points at slot 0 there.
+    gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank
+    cut of m eps max(diagonal). Without pivoting the factor of a numerically singular matrix is
+    garbage (variances off by a factor 10 on clustered points, tests/posterior/test_linalg.py), and
+    a jitter of 1e-10 already costs 10% of a variance, because residuals are divided by the
+    regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and `order`
+    points at slot 0 there.
 
-    On an accelerator, where each pivot is a dozen launches, that is only done when an unpivoted factor has a pivot within
-    MARGIN of the cut.
+    On an accelerator, where each pivot is a dozen launches, that is only done when an unpivoted
+    factor has a pivot within MARGIN of the cut.
     """
     size, dtype = gram.shape[0], gram.dtype
-    gram = jnp.where(mask[:, None] & mask, gram, 0)
+    gram = jnp.where(mask[:, None] & mask[None, :], gram, 0)
     count = jnp.maximum(mask.sum(dtype=dtype), 1)
     cut = count * jnp.finfo(dtype).eps * jnp.max(jnp.diagonal(gram))
     block = min(BLOCK, size)

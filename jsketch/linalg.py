@@ -8,26 +8,37 @@ from typing import TypeVar
 
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 Pytree = TypeVar("Pytree")
 
 UPPER_FROM = 256  # M from which the zeros of a triangular matrix are worth skipping
-UPPER_BLOCKS = 6  # column blocks of a product with a triangular matrix: 7/12 of the flops of a full one
+# column blocks of a product with a triangular matrix: 7/12 of the flops of a full one
+UPPER_BLOCKS = 6
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """a @ b at full precision. Accelerators otherwise round float32 products until Gram matrices lose positivity."""
+    """a @ b at full precision. Accelerators otherwise round float32 products until Gram matrices
+    lose positivity."""
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
+def aligned(vector: ArrayLike, x: Array) -> Array:
+    """A vector [d] as [1, ..., 1, d], of the rank of x [..., d], for sums and products with x; a
+    number as it is."""
+    vector = jnp.asarray(vector)
+    return vector if vector.ndim == 0 else lax.expand_dims(vector, range(x.ndim - vector.ndim))
+
+
 def put(array: Array, index: Array, value: Array) -> Array:
-    """array with array[index] = value for one index in range; `.at[].set` is a scatter, slow to compile and to run."""
+    """array with array[index] = value for one index in range; `.at[].set` is a scatter, slow to
+    compile and to run."""
     return lax.dynamic_update_index_in_dim(array, jnp.asarray(value, array.dtype), index, 0)
 
 
 def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
-    """change(old) if needed [], else old, of the same shapes. Under vmap the change is paid for only when some run needs
-    it, where `lax.cond` pays in every round."""
+    """change(old) if needed [], else old, of the same shapes. Under vmap the change is paid for
+    only when some run needs it, where `lax.cond` pays in every round."""
     start = (needed, old)
     return lax.while_loop(
         lambda both: both[0], lambda both: (jnp.zeros_like(both[0]), change(both[1])), start
@@ -35,7 +46,8 @@ def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> P
 
 
 def matmul_upper(a: Array, upper: Array) -> Array:
-    """a [n,M] @ upper [M,M], upper triangular: in column blocks that skip the zeros, when M is large enough to pay."""
+    """a [n,M] @ upper [M,M], upper triangular: in column blocks that skip the zeros, when M is
+    large enough to pay."""
     size = upper.shape[0]
     if size < UPPER_FROM:
         return matmul(a, upper)
@@ -45,7 +57,8 @@ def matmul_upper(a: Array, upper: Array) -> Array:
 
 
 def chunked(size: int, target: int) -> tuple[int, int]:
-    """(number of chunks, chunk length) that cover `size` rows in nearly equal pieces of at most `target`."""
+    """(number of chunks, chunk length) that cover `size` rows in nearly equal pieces of at most
+    `target`."""
     count = -(-size // target)
     return count, -(-size // count)
 
@@ -53,20 +66,22 @@ def chunked(size: int, target: int) -> tuple[int, int]:
 def pad_identity(matrix: Array, size: int) -> Array:
     """A square matrix [M,M] as the first block of one of the given size, the identity below it."""
     slots = jnp.arange(size, dtype=jnp.int32)
-    free = (slots >= matrix.shape[0]) & (slots[:, None] == slots)
+    free = (slots >= matrix.shape[0])[None, :] & (slots[:, None] == slots[None, :])
     return jnp.where(free, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
 
 
 def running_count(mask: Array) -> Array:
-    """Number of true entries up to and including each position of mask [A], [A] int32; what `compact` searches."""
+    """Number of true entries up to and including each position of mask [A], [A] int32; what
+    `compact` searches."""
     return jnp.cumsum(mask, dtype=jnp.int32)
 
 
 def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
-    """`size` positions of true entries from the start-th on, in order: (index [size], valid [size]).
+    """`size` positions of true entries from the start-th on, in order: (index [size], valid
+    [size]).
 
-    running [A] is the mask's `running_count`. Slots past the last true entry are invalid and hold index 0. A binary
-    search, because the scatter that `jnp.nonzero` needs is slow on a CPU.
+    running [A] is the mask's `running_count`. Slots after the last true entry are invalid and hold
+    index 0. A binary search, because the scatter that `jnp.nonzero` needs is slow on a CPU.
     """
     rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
     valid = rank <= running[-1]

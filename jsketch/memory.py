@@ -1,4 +1,5 @@
-"""Will it fit? Estimates of memory are compared with what the device has before anything is compiled."""
+"""Will it fit? Estimates of memory are compared with what the device has before anything is
+compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import jax
 
 
 def available() -> int | None:
-    """Bytes of the default device, or of this machine for a CPU; None where nobody can say."""
+    """Bytes of the default device, or of this machine for a CPU; None where the system does not
+    say."""
     stats = jax.devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"])
@@ -23,5 +25,6 @@ def check(needed: int, what: str, advice: str) -> None:
     there = available()
     if there is not None and needed > there:
         raise ValueError(
-            f"{what} need about {needed / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB: {advice}."
+            f"{what} need about {needed / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB:"
+            f" {advice}."
         )

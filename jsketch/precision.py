@@ -1,7 +1,8 @@
-"""One floating dtype in a computation: that of the arms, of the box or of the first example, which the state then keeps.
+"""One floating dtype in a computation: that of the arms, of the box or of the first example, which
+the state then keeps.
 
-Numbers that have a dtype of their own (`np.float64(0.01)`, a vector of lengthscales) follow it, and so does what is told.
-Python's numbers have none and stay as they are.
+Numbers that have a dtype of their own (`np.float64(0.01)`, a vector of lengthscales) follow it, and
+so do observations. Python's numbers have none and stay as they are.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Any, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 Class = TypeVar("Class", bound=type)
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def dtype_of(value: Any) -> Any:
-    """The floating dtype of the first leaf that has one, as JAX would hold it; JAX's own when there is none."""
+    """The floating dtype of the first leaf that has one, as JAX would hold it; JAX's own when there
+    is none."""
     for leaf in jax.tree.leaves(value):
         dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
         if jnp.issubdtype(dtype, jnp.floating):
@@ -28,8 +31,9 @@ def dtype_of(value: Any) -> Any:
     return jnp.result_type(float)
 
 
-def in_dtype(tree: Any, dtype: Any) -> Any:
-    """The same pytree with its floating arrays and NumPy numbers in that dtype; itself when there is nothing to change."""
+def in_dtype(tree: Any, dtype: DTypeLike) -> Any:
+    """The same pytree with its floating arrays and NumPy numbers in that dtype; itself when there
+    is nothing to change."""
 
     def follow(leaf: Any) -> Any:
         if not isinstance(leaf, np.generic | np.ndarray | jax.Array):
@@ -47,8 +51,9 @@ def in_dtype(tree: Any, dtype: Any) -> Any:
 
 
 def one_dtype(algorithm: Class) -> Class:
-    """For a class of numbers, before it is made a dataclass: every public method with arguments computes in the dtype of its
-    first one (arms, box, state or example), to which its own numbers and the other arguments are brought."""
+    """For a class of numbers, before it is made a dataclass: every public method with arguments
+    computes in the dtype of its first one (arms, box, state or example); its own numbers and the
+    other arguments are brought to it."""
     for name, method in list(vars(algorithm).items()):
         if (
             inspect.isfunction(method)

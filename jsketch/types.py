@@ -1,20 +1,22 @@
 """What the rooms of the package say to each other: domains, queries, infos and the protocols.
 
-Nobody inherits from anything here. An algorithm is a frozen pytree of hyperparameters (numbers are leaves, capacities
-and choices are static) with three pure methods:
+Nobody inherits from anything here. An algorithm is a frozen pytree of hyperparameters (numbers are
+leaves, capacities and choices are static) with three pure methods:
 
     init(domain, key)                 -> state
     ask(state, key, limit=None)       -> Query          asking twice gives the same query
     tell(state, query, y, key)        -> (state, Info)
 
-`limit` is the number of evaluations that can be made now (a traced integer is fine); a batch that would be longer is
-cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed". A reward of an arm that is not
-there is a ValueError; where the arms are traced it is not applied, and flagged `nonfinite` as an infinite one is.
+`limit` is the number of evaluations that can be made now (a traced integer is fine); a batch that
+would be longer is cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not
+observed". A reward of an arm that is not there is a ValueError; where the arms are traced it is not
+applied, and flagged `nonfinite` as an infinite one is.
 
-Arms whose scores are equal go by the lowest index, but equal features do not make scores equal to the last bit: another
-program (vmap or threads, another capacity, another device) rounds differently, may pick another of several identical arms,
-and then goes on as another run of the same law. Every promise of equal picks holds up to that. A set of distinct arms is
-free of it; `init` warns of repeated ones.
+Arms whose scores are equal go by the lowest index, but equal features do not make scores equal to
+the last bit: another program (vmap or threads, another capacity, another device) rounds
+differently, may pick another of several identical arms, and then continues as another run of the
+same law. Every promise of equal picks holds up to that. A set of distinct arms is free of it;
+`init` warns of repeated ones.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ PRNGKey = Array
 
 @struct.dataclass
 class Arms:
-    """A finite domain: A candidates with d features each, an array or anything that NumPy makes one of (a DataFrame of
-    floating point numbers). For a `Precomputed` kernel, features are arm indices [A, 1]."""
+    """A finite domain: A candidates with d features each, an array or anything that NumPy makes one
+    of (a DataFrame of floating point numbers). For a `Precomputed` kernel, features are arm indices
+    [A, 1]."""
 
     features: Array  # [A, d]
 
@@ -57,7 +60,8 @@ class Query:
 
     index: Array  # [B] int32, arm of each evaluation
     mask: Array  # [B] bool, true for a slot that is to be evaluated
-    # [] bool, the batch was ended by its capacity B and not by its rule; None where no rule ends a batch
+    # [] bool, the batch was ended by its capacity B and not by its rule; None where no rule ends a
+    # batch
     truncated: Array | None = None
 
     @property
@@ -68,19 +72,22 @@ class Query:
 
 @struct.dataclass
 class Info:
-    """What a researcher wants logged about one round. Flags are values here; the loops raise them on the host."""
+    """What a researcher wants logged about one round. Flags are values here; the loops raise them
+    on the host."""
 
-    batch_size: Array  # [] int32, evaluations told in this round
+    batch_size: Array  # [] int32, evaluations observed or failed in this round
     observed: Array  # [] int32, those with a usable reward
     # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
     dictionary_size: Array
-    width: Array  # [] confidence width with which the round was chosen
-    overflow: Array  # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
+    width: Array  # [] confidence width that chose the round
+    # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
+    overflow: Array
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
-    # [] bool, a reward was infinite or of an arm that is not there (and ignored), or the posterior is not finite
+    # [] bool, a reward was infinite or of an arm that is not there (and ignored), or the posterior
+    # is not finite
     nonfinite: Array
-    # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in the dictionary, float32);
-    # only BKB and its kin know
+    # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in
+    # the dictionary, float32); only BKB and its kin know
     imprecise: Array | bool = False
 
 
@@ -95,8 +102,8 @@ class Kernel(Protocol):
 
 
 class State(Protocol):
-    """What every state over arms is: a dataclass with the arms in it. One with a `capacity` belongs to an algorithm that is
-    `Growing`."""
+    """What every state over arms is: a dataclass with the arms in it. One with a `capacity` belongs
+    to an algorithm that is `Growing`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -108,13 +115,16 @@ SomeState = TypeVar("SomeState", bound=State)
 
 
 class Bandit(Protocol[SomeState]):
-    """The protocol that every algorithm over arms obeys (structural: without inheritance), each with a state of its own."""
+    """The protocol that every algorithm over arms obeys (structural: without inheritance), each
+    with a state of its own."""
 
     def init(self, domain: Arms, key: PRNGKey) -> SomeState: ...
 
     def ask(self, state: SomeState, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
 
-    def tell(self, state: SomeState, query: Query, y: Array, key: PRNGKey) -> tuple[SomeState, Info]: ...
+    def tell(
+        self, state: SomeState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[SomeState, Info]: ...
 
 
 class Growing(Protocol[SomeState]):
@@ -125,7 +135,8 @@ class Growing(Protocol[SomeState]):
 
 
 class ArmProblem(Protocol):
-    """What a bandit meets (`jsketch.problems`): arms, what they are worth, and noisy evaluations of them."""
+    """What a bandit meets (`jsketch.problems`): arms, what they are worth, and noisy evaluations of
+    them."""
 
     @property
     def arms(self) -> Arms: ...
@@ -139,7 +150,8 @@ class ArmProblem(Protocol):
 
 
 def detach(state: SomeState) -> SomeState:
-    """The state of a bandit without its domain: a loop that carries the arms copies them, under vmap for every seed."""
+    """The state of a bandit without its domain: a loop that carries the arms copies them, under
+    vmap for every seed."""
     return replace(state, domain=None)
 
 
@@ -170,13 +182,14 @@ class BoxQuery:
 class BoxInfo:
     """What every box optimiser logs about a round; one may log an own class with more fields."""
 
-    observed: Array  # [] int32, evaluations told with a finite value
-    failed: Array  # [] int32, evaluations told without one
+    observed: Array  # [] int32, evaluations observed with a finite value
+    failed: Array  # [] int32, evaluations observed without one
     best: Array  # [] largest value so far, -inf before the first
 
 
 class PointQuery(Protocol):
-    """What loops and histories need of a box optimiser's query: `BoxQuery`, or an own class with more fields."""
+    """What loops and histories need of a box optimiser's query: `BoxQuery`, or an own class with
+    more fields."""
 
     @property
     def x(self) -> Array: ...
@@ -189,19 +202,20 @@ class PointQuery(Protocol):
 
 
 class BoxOptimizer(Protocol):
-    """The protocol of maximisation over a box (structural: nobody inherits).
+    """The protocol of maximisation over a box (structural: without inheritance).
 
-    `horizon` (static) is the number N of evaluations for which the state has room and which the schedules plan for. The
-    first query holds all the `initial` uniform random points, the same for all optimisers under the same key
-    (`jsketch.box.history`); a query is never empty before N evaluations and is cut there. Asking twice gives the same query.
-    A value in `y` that is not finite is a failed evaluation: it is counted, never learned from, never the best.
+    `horizon` (static) is the number N of evaluations: the state has room for them, and the
+    schedules plan for them. The first query holds all the `initial` uniform random points, the same
+    for all optimisers under the same key (`jsketch.box.history`); a query is never empty before N
+    evaluations and is cut there. Asking twice gives the same query. A value in `y` that is not
+    finite is a failed evaluation: it is counted, never learned from, never the best.
     """
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> Any: ...
 
-    def ask(self, state: Any, key: PRNGKey) -> BoxQuery: ...
+    def ask(self, state: Any, key: PRNGKey) -> PointQuery: ...
 
-    def tell(self, state: Any, query: BoxQuery, y: Array, key: PRNGKey) -> tuple[Any, Any]: ...
+    def tell(self, state: Any, query: Any, y: Array, key: PRNGKey) -> tuple[Any, Any]: ...
 
 
 @struct.dataclass
@@ -214,16 +228,21 @@ class ForecastInfo:
 
 
 class Forecaster(Protocol):
-    """The protocol of online regression. `predict` is pure and does not see the label; a label that is not finite is not
-    learned. The attribute `takes` declares how the loops drive it. Without one, or with "examples": one by one. Otherwise:
+    """The protocol of online regression. `predict` is pure and does not see the label; a label that
+    is not finite is not learned. The attribute `takes` declares how the loops drive it. Without
+    one, or with "examples": one by one. Otherwise:
 
-    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block, exactly as one by one
-    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much of it as goes at once
+    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block,
+                      exactly as one by one
+    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much
+                      of it as goes at once
 
     Where it has them, the loops also use
 
-    step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing their work
-    learn(state, x [n,d], y [n]) -> state                               many examples at once, without predictions
+    step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing
+                                                                        their work
+    learn(state, x [n,d], y [n]) -> state                               many examples at once,
+                                                                        without predictions
     grow(state) -> state                                               more room, after an overflow
     """
 

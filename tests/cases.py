@@ -1,5 +1,5 @@
-"""The one table of algorithms under test, each with the same tiny problem. A new algorithm adds a row, and inherits every
-property of test_properties.py."""
+"""The one table of algorithms under test, each with the same tiny problem. A new algorithm adds a
+row, and inherits every property of test_properties.py."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,9 @@ BATCH = dict(SKETCH, ratio=2.0, max_batch=16)
 
 CASES = {
     "uniform": Uniform(),
-    "evolution": RegularizedEvolution((np.arange(60)[:, None] + [1, 7, 59]) % 60, population=8, sample=3),
+    "evolution": RegularizedEvolution(
+        (np.arange(60)[:, None] + [1, 7, 59]) % 60, population=8, sample=3
+    ),
     "uniform_4": Uniform(batch=4),
     "eps_greedy": EpsGreedy(**MODEL, epsilon=0.2, capacity=40),
     "gp_ucb": GPUCB(**ASSUMED, capacity=40),
@@ -57,7 +59,9 @@ CASES = {
     "bbkb_global_sweep": BBKB(**BATCH, lazy=False),
     "bbkb_global_paper": BBKB(**BATCH, width=widths.bbkb_paper),
     "bbkb_global_local": BBKB(**BATCH, rule="global_local"),
-    "bbkb_global_local_guaranteed": BBKB(**BATCH, rule="global_local", local_statistic="guaranteed"),
+    "bbkb_global_local_guaranteed": BBKB(
+        **BATCH, rule="global_local", local_statistic="guaranteed"
+    ),
     "bbkb_global_local_authors": BBKB(**BATCH, rule="global_local", strict=False),
 }
 

@@ -1,4 +1,5 @@
-"""Strict where it helps: 64-bit floats (JAX_ENABLE_X64=0 gives the float32 pass) and no implicit dtype promotion."""
+"""Strict where it helps: 64-bit floats (JAX_ENABLE_X64=0 gives the float32 pass) and no implicit
+promotion of dtypes or ranks."""
 
 import os
 import time
@@ -13,16 +14,20 @@ import pytest
 
 jax.config.update("jax_enable_x64", os.environ.get("JAX_ENABLE_X64", "1") != "0")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-# the lines of Python that every operation comes from: to write them down takes a twentieth of all the time
+jax.config.update("jax_numpy_rank_promotion", "raise")
+# the lines of Python that every operation comes from: to write them down takes a twentieth of all
+# the time
 jax.config.update("jax_traceback_in_locations_limit", 0)
-# the next run of the tests finds its programs compiled; a folder for each worker, so that none reads what another writes
+# the next run of the tests finds its programs compiled; a folder for each worker, so that none
+# reads what another writes
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", os.environ.get("JSKETCH_SESSION", "alone"))
 FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "compiled" / WORKER
 jax.config.update("jax_compilation_cache_dir", str(FOLDER))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
-# Every compiled program holds memory maps, of which Linux allows a process 65,530 and aborts it beyond
+# Every compiled program holds memory maps, of which Linux allows a process 65,530 and aborts it
+# beyond
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 40_000
 
@@ -48,7 +53,8 @@ def pytest_configure(config):
 
 
 class Compilations:
-    """Where the time goes: for each file its tests, its CPU seconds, the programs it compiled and the seconds that took."""
+    """Where the time goes: for each file its tests, its CPU seconds, the programs it compiled and
+    the seconds that took."""
 
     def __init__(self):
         self.compiled = [0, 0.0]
@@ -65,7 +71,11 @@ class Compilations:
         began, before = time.process_time(), list(self.compiled)
         result = yield
         row = self.files[item.nodeid.split("::")[0]]
-        spent = (1, time.process_time() - began, *(a - b for a, b in zip(self.compiled, before, strict=True)))
+        spent = (
+            1,
+            time.process_time() - began,
+            *(a - b for a, b in zip(self.compiled, before, strict=True)),
+        )
         row[:] = [a + b for a, b in zip(row, spent, strict=True)]
         return result
 

@@ -1,4 +1,5 @@
-"""Puts the faults of mutations.toml into a copy of the tree, one at a time, and runs the tests that should notice.
+"""Puts the faults of mutations.toml into a copy of the tree, one at a time, and runs the tests that
+should notice.
 
     scripts/mutate                     all of them, 10 to 20 minutes on one core
     scripts/mutate --only sketch       those whose room, file or description holds the word
@@ -19,7 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MUTATIONS = Path(__file__).with_name("mutations.toml")
 COPIED = ("jsketch", "experiments", "tests", "scripts", "pyproject.toml", "README.md")
-MINUTES = 10  # a mutation may make a loop endless: tests that take longer are ended, and have noticed it
+# a mutation may make a loop endless: tests that take longer are ended, and have noticed it
+MINUTES = 10
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -28,7 +30,9 @@ def copied(folder):
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
+            shutil.copytree(
+                source, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache")
+            )
         else:
             shutil.copy(source, folder / name)
 
@@ -37,21 +41,39 @@ def run_tests(folder, tests):
     """(whether a test failed, seconds). Raises RuntimeError when no test ran."""
     environment = dict(os.environ, PYTHONPATH=str(folder), JAX_ENABLE_X64="1", JSKETCH_AS_USERS="0")
     environment.setdefault("XLA_FLAGS", QUICK)
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "--no-header", *tests.split()]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:xdist",
+        "--no-header",
+        *tests.split(),
+    ]
     began = time.perf_counter()
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60 * MINUTES
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60 * MINUTES,
         )
     except subprocess.TimeoutExpired:
         return True, time.perf_counter() - began
     if done.returncode not in (0, 1):
-        raise RuntimeError(f"pytest could not run {tests}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise RuntimeError(
+            f"pytest could not run {tests}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
     return done.returncode == 1, time.perf_counter() - began
 
 
 def outcome(folder, mutation):
-    """("killed", "equivalent" or "SURVIVED", seconds) of one mutation; the copy is as before afterwards."""
+    """("killed", "equivalent" or "SURVIVED", seconds) of one mutation; the copy is as before
+    afterwards."""
     path = folder / mutation["file"]
     text = path.read_text()
     if text.count(mutation["old"]) != 1:
@@ -72,7 +94,9 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="a word of a mutation's room, file or description")
+    parser.add_argument(
+        "--only", default="", help="a word of a mutation's room, file or description"
+    )
     word = parser.parse_args().only
     chosen = [
         m
@@ -91,7 +115,10 @@ def main():
             counts[found] += 1
             tests = m["tests"].replace("tests/", "")
             reason = f": {m['survives']}" if found == "equivalent" else ""
-            print(f"| {m['room']} | {m['what']} | {tests} | {found}{reason} | {seconds:.0f} |", flush=True)
+            print(
+                f"| {m['room']} | {m['what']} | {tests} | {found}{reason} | {seconds:.0f} |",
+                flush=True,
+            )
     print("; ".join(f"{count} {found}" for found, count in counts.items()))
     sys.exit(counts["SURVIVED"] > 0)
 

@@ -1,4 +1,5 @@
-"""Slow, plain NumPy versions of what the library computes fast; the equations are those of the papers."""
+"""Slow, plain NumPy versions of what the library computes fast; the equations are those of the
+papers."""
 
 import numpy as np
 
@@ -8,7 +9,8 @@ def gaussian(x, y, lengthscale):
 
 
 def exact(gram, counts, sums, lam):
-    """(mean, covariance / lam, logdet(K_T/lam + I)) of a GP from the ungrouped history: a T x T matrix, no counts."""
+    """(mean, covariance / lam, logdet(K_T/lam + I)) of a GP from the ungrouped history: a T x T
+    matrix, no counts."""
     arms = np.repeat(np.arange(len(counts)), counts.astype(int))
     y = (sums / np.maximum(counts, 1))[arms]
     inner = np.linalg.inv(gram[np.ix_(arms, arms)] + lam * np.eye(len(arms)))
@@ -26,7 +28,8 @@ def features(gram, dictionary):
 
 
 def sketched(gram, dictionary, counts, sums, lam):
-    """(mean, full covariance k~, embedded covariance e, residual, logdet(V/lam)) of the DTC posterior (BBKB 1 to 3)."""
+    """(mean, full covariance k~, embedded covariance e, residual, logdet(V/lam)) of the DTC
+    posterior (BBKB 1 to 3)."""
     z = features(gram, dictionary)
     v = lam * np.eye(z.shape[1]) + z.T @ (counts[:, None] * z)
     inverse = np.linalg.inv(v)
@@ -38,9 +41,12 @@ def sketched(gram, dictionary, counts, sums, lam):
 
 
 def embedded_after(gram, dictionary, counts, pulls, lam):
-    """Full sketched variance after `pulls` more pulls, dictionary frozen, recomputed from scratch."""
+    """Full sketched variance after `pulls` more pulls, dictionary frozen, recomputed from
+    scratch."""
     return np.diag(
-        sketched(gram, dictionary, counts + np.bincount(pulls, minlength=len(counts)), counts * 0, lam)[1]
+        sketched(
+            gram, dictionary, counts + np.bincount(pulls, minlength=len(counts)), counts * 0, lam
+        )[1]
     )
 
 

@@ -32,7 +32,8 @@ def coordinates(x, points):
 
 
 def solve(matrix, vector):
-    """matrix^-1 vector for a positive definite matrix, in long double (NumPy has no solver for it)."""
+    """matrix^-1 vector for a positive definite matrix, in long double (NumPy has no solver for
+    it)."""
     lower = matrix.copy()
     for j in range(len(matrix)):
         lower[j:, j] = lower[j:, j] - lower[j:, :j] @ lower[j, :j]
@@ -46,12 +47,16 @@ def solve(matrix, vector):
 
 
 def forecasts(name, x, y, joined, lam):
-    """Predictions [n] of "awv" (PKAWV Alg. 2) or "pros" (Pros-N-KONS with C = 1), the points in `joined` arriving there."""
+    """Predictions [n] of "awv" (PKAWV Alg. 2) or "pros" (Pros-N-KONS with C = 1), the points in
+    `joined` arriving there."""
     predictions = np.zeros(len(x), LONG)
     for t in range(len(x)):
         if t in joined:
             z = coordinates(x, x[[i for i in joined if i <= t]])
-            weights, inverse = np.zeros(z.shape[1], LONG), np.eye(z.shape[1], dtype=LONG) / LONG(lam)
+            weights, inverse = (
+                np.zeros(z.shape[1], LONG),
+                np.eye(z.shape[1], dtype=LONG) / LONG(lam),
+            )
         if not joined or t < joined[0]:
             continue
         now = z[t]
@@ -64,6 +69,8 @@ def forecasts(name, x, y, joined, lam):
         closest = weights - (output - predictions[t]) * direction / (now @ direction)
         slope = 2 * (predictions[t] - LONG(y[t]))
         weight = slope**2 / 16
-        inverse = inverse - np.outer(direction, direction) * weight / (1 + weight * (now @ direction))
+        inverse = inverse - np.outer(direction, direction) * weight / (
+            1 + weight * (now @ direction)
+        )
         weights = closest - inverse @ (slope * now)
     return predictions

@@ -1,4 +1,5 @@
-"""Small random problems on which the theory's deterministic statements are tested, and programs compiled once for all."""
+"""Small random problems on which the theory's deterministic statements are tested, and programs
+compiled once for all."""
 
 import jax
 import jax.numpy as jnp
@@ -44,9 +45,15 @@ class Problem:
 
     def dense(self):
         return DENSE(
-            self.kernel, jnp.asarray(self.x), jnp.asarray(self.counts), jnp.asarray(self.sums), self.lam
+            self.kernel,
+            jnp.asarray(self.x),
+            jnp.asarray(self.counts),
+            jnp.asarray(self.sums),
+            self.lam,
         )
 
 
 def near(actual, desired, tolerance=1e-7):
-    np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=tolerance * np.max(np.abs(desired)))
+    np.testing.assert_allclose(
+        actual, desired, rtol=tolerance, atol=tolerance * np.max(np.abs(desired))
+    )

@@ -1,9 +1,11 @@
-"""BBKB beside the authors' NumPy implementation on Abalone: the same problem, the same hyperparameters, ten seeds each.
+"""BBKB beside the authors' NumPy implementation on Abalone: the same problem, the same
+hyperparameters, ten seeds each.
 
     python -m experiments.bbkb_2020.against_authors --reference DIR [--out FILE.json]
 
-DIR is a checkout of luigicarratino/batch-bkb. For each lengthscale and rule: mean regret ratio R_T / R_T^unif of both with
-95% intervals, Welch's t statistic of the difference, dictionary sizes, batches.
+DIR is a checkout of luigicarratino/batch-bkb. For each lengthscale and rule: mean regret ratio R_T
+/ R_T^unif of both with 95% intervals, Welch's t statistic of the difference, dictionary sizes,
+batches.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def ours(
         rule=rule,
         strict=strict,
     )
-    trace = loops.run_seeds(bandit, problem, jax.random.split(jax.random.key(0), seeds), horizon).trace
+    trace = loops.run_seeds(
+        bandit, problem, jax.random.split(jax.random.key(0), seeds), horizon
+    ).trace
     return dict(
         regret_ratio=np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward)[:, -1]),
         dictionary_size=np.asarray(trace.dictionary_size[:, -1]),
@@ -84,9 +88,9 @@ def compare(
     )
     note = "" if strict else " (checked as theirs)"
     print(
-        f"{rule + note:32s} lengthscale {lengthscale:5.1f}  ours {ours_mean:.4f} +- {ours_ci:.4f}  authors "
-        f"{theirs_mean:.4f} +- {theirs_ci:.4f}  t = {row['welch_t']:+.2f}  m {row['dictionary_size']}  "
-        f"batches {row['batches']}",
+        f"{rule + note:32s} lengthscale {lengthscale:5.1f}  ours {ours_mean:.4f} +- {ours_ci:.4f} "
+        f" authors {theirs_mean:.4f} +- {theirs_ci:.4f}  t = {row['welch_t']:+.2f}  m"
+        f" {row['dictionary_size']}  batches {row['batches']}",
         flush=True,
     )
     return row
@@ -95,7 +99,9 @@ def compare(
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--reference", type=Path, required=True, help="checkout of the authors' code")
+    parser.add_argument(
+        "--reference", type=Path, required=True, help="checkout of the authors' code"
+    )
     parser.add_argument("--lengthscales", type=float, nargs="+", default=[5.0, 10.0, 17.5])
     parser.add_argument("--horizon", type=cli.count, default=2_000)
     parser.add_argument("--seeds", type=cli.count, default=10)
@@ -110,7 +116,9 @@ def main() -> None:
     rows = []
     for rule in ("global", "global_local"):
         for lengthscale in options.lengthscales:
-            b = authors(options.reference, problem, rule, lengthscale, options.horizon, options.seeds)
+            b = authors(
+                options.reference, problem, rule, lengthscale, options.horizon, options.seeds
+            )
             for strict in (True, False) if rule == "global_local" else (True,):
                 a = ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
                 rows.append(compare(rule, strict, lengthscale, a, b))

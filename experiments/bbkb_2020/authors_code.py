@@ -1,7 +1,7 @@
 """Runs a checkout of the BBKB authors' NumPy implementation (luigicarratino/batch-bkb) beside ours.
 
-Nothing of it is part of this project: give `scripts/bench --reference DIR` or the comparison a folder that holds its
-`bkb_lib.py`.
+Nothing of it is part of this project: give `scripts/bench --reference DIR` or the comparison a
+folder that holds its `bkb_lib.py`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ class ReferenceRun(NamedTuple):
 
 
 def load(folder: Path) -> tuple[Any, Any]:
-    """The authors' modules (bkb_lib, utils) from a checkout. Raises FileNotFoundError when it holds no bkb_lib.py."""
+    """The authors' modules (bkb_lib, utils) from a checkout. Raises FileNotFoundError when it holds
+    no bkb_lib.py."""
     if not (folder / "bkb_lib.py").exists():
         raise FileNotFoundError(
-            f"{folder} holds no bkb_lib.py: --reference takes a checkout of luigicarratino/batch-bkb, the authors' code."
+            f"{folder} holds no bkb_lib.py: --reference takes a checkout of"
+            " luigicarratino/batch-bkb, the authors' code."
         )
     sys.path.insert(0, str(folder.resolve()))
     return importlib.import_module("bkb_lib"), importlib.import_module("utils")
@@ -50,23 +52,30 @@ def run(
     qbar: float = 2.0,
     ratio: float = 2.0,
 ) -> ReferenceRun:
-    """One run on arms [A,d] with mean rewards [A], started at two uniform arms: their code cannot start from one.
+    """One run on arms [A,d] with mean rewards [A], started at two uniform arms: their code cannot
+    start from one.
 
-    lam = noise_std^2 unless given, F = 1, delta = 1/T. The kernel is the fast one of their utilities.
+    lam = noise_std^2 unless given, F = 1, delta = 1/T. The kernel is the fast one of their
+    utilities.
     """
     try:
+        # their code's kernels; only needed here
         from sklearn.gaussian_process.kernels import (
             RBF,
             PairwiseKernel,
-        )  # their code's kernels; only needed here
+        )
     except ImportError as error:
-        raise SystemExit("error: the authors' code needs scikit-learn: pip install scikit-learn") from error
+        raise SystemExit(
+            "error: the authors' code needs scikit-learn: pip install scikit-learn"
+        ) from error
 
     library, utilities = load(folder)
     random = np.random.RandomState(seed)
     kernel = utilities.FastMixinKernel(
         RBF(lengthscale),
-        PairwiseKernel(gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}),
+        PairwiseKernel(
+            gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}
+        ),
     )
     options = dict(
         lam=noise_std**2 if regularization is None else regularization,
@@ -97,4 +106,6 @@ def run(
         batches += 1
     seconds = time.perf_counter() - began
     arms = np.concatenate(picks)
-    return ReferenceRun(mean_reward.max() - mean_reward[arms], int(bandit.dict_size_unique), batches, seconds)
+    return ReferenceRun(
+        mean_reward.max() - mean_reward[arms], int(bandit.dict_size_unique), batches, seconds
+    )

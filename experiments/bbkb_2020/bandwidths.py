@@ -1,8 +1,9 @@
-"""Figures 5 and 6 of the BBKB paper: regret ratio of all algorithms for one lengthscale shared by all, six of them.
+"""Figures 5 and 6 of the BBKB paper: regret ratio of all algorithms for one lengthscale shared by
+all, six of them.
 
     python -m experiments.bbkb_2020.bandwidths --dataset abalone --out out/bandwidths_abalone
 
-Everything else is as in `regret`. A run that was interrupted goes on with the seeds that are missing.
+Everything else is as in `regret`. An interrupted run resumes with the missing seeds.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def main() -> None:
         title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
         opened.finish(summary, table, title)
         draw(options.out)
-    print(f"\nsummary.json, the tables (curves, summary .parquet) and regret_ratio.png are in {options.out}")
+    print(
+        "\nsummary.json, the tables (curves, summary .parquet) and regret_ratio.png are in"
+        f" {options.out}"
+    )
 
 
 def draw(out: Path) -> None:

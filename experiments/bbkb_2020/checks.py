@@ -44,10 +44,13 @@ def least_regret(source: Source) -> Found:
 
 def fraction_of_time(baseline: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
-        seconds = {name: number(source, "algorithms", name, "run_seconds") for name in (*RULES, baseline)}
+        seconds = {
+            name: number(source, "algorithms", name, "run_seconds") for name in (*RULES, baseline)
+        }
         ratio = min(seconds[rule] for rule in RULES) / seconds[baseline]
         return Found(
-            f"Seconds a run: {listed(list(seconds), list(seconds.values()), 2)}; the faster rule takes {ratio:.2f} of it.",
+            f"Seconds a run: {listed(list(seconds), list(seconds.values()), 2)}; the faster rule"
+            f" takes {ratio:.2f} of it.",
             ratio <= FRACTION,
         )
 
@@ -68,19 +71,19 @@ def hardly_converges(source: Source) -> Found:
 
 
 def _growth(source: Source, rule: str) -> float:
-    """Slope of log batch size on log t (initial evaluations included) where batches begin, over two decades; the last batch
-    of a run is cut by the horizon and left out."""
+    """Slope of log batch size on log t (initial evaluations included) where batches start, over two
+    decades; the last batch of a run is cut by the horizon and left out."""
     found = lines(source, "batch_size")
     if rule not in found:
         raise Missing(f"the curves hold no {rule}")
     t, sizes = found[rule]
-    begun, size = [], []
+    starts, size = [], []
     for row in sizes:
         first = np.flatnonzero(np.diff(row, prepend=0))[:-1]
-        begun.append(t[first])
+        starts.append(t[first])
         size.append(row[first])
     initial = entry(source, "config", rule).get("initial", 0)
-    return log_slope(np.concatenate(begun) + initial, np.concatenate(size), decades=2)
+    return log_slope(np.concatenate(starts) + initial, np.concatenate(size), decades=2)
 
 
 def batches_grow(source: Source) -> Found:
@@ -91,7 +94,9 @@ def batches_grow(source: Source) -> Found:
 
 def fewer_batches(source: Source) -> Found:
     counts = [mean(source, "algorithms", rule, "batches") for rule in RULES]
-    return Found(f"Batches in T evaluations: {listed(RULES, counts, 1)}.", counts[1] <= FEWER * counts[0])
+    return Found(
+        f"Batches in T evaluations: {listed(RULES, counts, 1)}.", counts[1] <= FEWER * counts[0]
+    )
 
 
 def local_is_slower(source: Source) -> Found:
@@ -117,7 +122,9 @@ def with_training(source: Source) -> Found:
 
 def _simple(source: Source) -> tuple[list[tuple[str, ...]], str]:
     """Where the simple regrets of both rules and of evolution are, and those as text."""
-    keys: list[tuple[str, ...]] = [("algorithms", name, "simple_regret") for name in (*RULES, "evolution")]
+    keys: list[tuple[str, ...]] = [
+        ("algorithms", name, "simple_regret") for name in (*RULES, "evolution")
+    ]
     text = written({key[1]: shown(source, *key, digits=5) for key in keys})
     return keys, f"Simple regret at T: {text}."
 
@@ -126,7 +133,9 @@ def less_regret_than_evolution(source: Source) -> Found:
     *ours, theirs = [("algorithms", name, "regret_ratio") for name in (*RULES, "evolution")]
     best = min(ours, key=lambda key: mean(source, *key))
     text = written({key[1]: shown(source, *key, digits=3) for key in (*ours, theirs)})
-    below = mean(source, *best) + half(source, *best) < mean(source, *theirs) - half(source, *theirs)
+    below = mean(source, *best) + half(source, *best) < mean(source, *theirs) - half(
+        source, *theirs
+    )
     return Found(f"R_T / R_T^unif: {text}.", below)
 
 
@@ -144,7 +153,9 @@ def beats_evolution(source: Source) -> Found:
 def faster_than_all(source: Source) -> Found:
     names = [*RULES, *_baselines(source)]
     seconds = {name: number(source, "algorithms", name, "run_seconds") for name in names}
-    holds = max(seconds[rule] for rule in RULES) < min(seconds[name] for name in names if name not in RULES)
+    holds = max(seconds[rule] for rule in RULES) < min(
+        seconds[name] for name in names if name not in RULES
+    )
     return Found(f"Seconds a run: {listed(names, list(seconds.values()), 2)}.", holds)
 
 
@@ -158,7 +169,8 @@ def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
     ]
     return {
         name: {
-            key: mean(source, "lengthscales", key, "algorithms", name, "regret_ratio") for key in lengthscales
+            key: mean(source, "lengthscales", key, "algorithms", name, "regret_ratio")
+            for key in lengthscales
         }
         for name in names
     }
@@ -167,11 +179,14 @@ def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
 def widest_range(source: Source) -> Found:
     table = _by_lengthscale(source)
     least = min(min(row.values()) for row in table.values())
-    good = {name: sum(ratio <= WITHIN * least for ratio in row.values()) for name, row in table.items()}
+    good = {
+        name: sum(ratio <= WITHIN * least for ratio in row.values()) for name, row in table.items()
+    }
     ours = max(good[rule] for rule in RULES if rule in good)
     holds = all(ours > count for name, count in good.items() if name not in RULES)
     return Found(
-        f"Lengthscales within {WITHIN} times {least:.3f}: {listed(list(good), list(good.values()), 0)}.",
+        f"Lengthscales within {WITHIN} times {least:.3f}:"
+        f" {listed(list(good), list(good.values()), 0)}.",
         holds,
     )
 
@@ -182,7 +197,8 @@ def best_lengthscales(published: dict[str, float]) -> Callable[[Source], Found]:
         if not table:
             raise Missing("none of the algorithms of Table 1 was run at several lengthscales")
         best = {
-            name: float(min((ratio, key) for key, ratio in row.items())[1]) for name, row in table.items()
+            name: float(min((ratio, key) for key, ratio in row.items())[1])
+            for name, row in table.items()
         }
         holds = all(best[name] == published[name] for name in best)
         return Found(f"Least regret at: {listed(list(best), list(best.values()), 1)}.", holds)

@@ -9,8 +9,8 @@ _RUN = "python -m experiments.bbkb_2020"
 _BATCHES = Claim(
     "Figure 3",
     "Batch sizes grow linearly with t under both rules.",
-    "The slope of log batch size on log t, where batches begin, over the last two decades of t, is between"
-    f" {checks.LINEAR[0]} and {checks.LINEAR[1]} for both.",
+    "The slope of log batch size on log t, where batches start, over the last two decades of t, is"
+    f" between {checks.LINEAR[0]} and {checks.LINEAR[1]} for both.",
     checks.batches_grow,
 )
 _LARGER = Claim(
@@ -72,18 +72,22 @@ def _regression(name: str, title: str, note: str) -> Experiment:
     )
 
 
-def _bandwidths(name: str, title: str, item: str, options: str, table: dict[str, float]) -> Experiment:
+def _bandwidths(
+    name: str, title: str, item: str, options: str, table: dict[str, float]
+) -> Experiment:
     return Experiment(
         f"bbkb_2020/bandwidths_{name}",
         f"{item} and Table 1: one lengthscale for all, {title}",
         f"{_RUN}.bandwidths --dataset {name} {options}--out results/bbkb_2020/bandwidths_{name}",
-        "A shorter horizon than the paper's 10,000 evaluations; Thompson sampling on the sketch in place of the exact one.",
+        "A shorter horizon than the paper's 10,000 evaluations; Thompson sampling on the sketch in"
+        " place of the exact one.",
         (_curve("regret_ratio", "Regret ratio at six lengthscales, a panel each,", title),),
         (
             Claim(
                 item,
                 "BBKB is robust over a wider range of bandwidths than the others.",
-                f"Its regret ratio is within {checks.WITHIN} times the least of all at more lengthscales than any other's.",
+                f"Its regret ratio is within {checks.WITHIN} times the least of all at more"
+                " lengthscales than any other's.",
                 checks.widest_range,
             ),
             Claim(
@@ -96,7 +100,10 @@ def _bandwidths(name: str, title: str, item: str, options: str, table: dict[str,
     )
 
 
-_CELLS = "NAS-Bench-Macro's 6,561 architectures stand in for NAS-Bench-101 unless its table is at hand; see data below."
+_CELLS = (
+    "NAS-Bench-Macro's 6,561 architectures stand in for NAS-Bench-101 unless its table is at hand;"
+    " see data below."
+)
 
 
 def _search(name: str, title: str, initial: int, *claims: Claim) -> Experiment:
@@ -111,7 +118,9 @@ def _search(name: str, title: str, initial: int, *claims: Claim) -> Experiment:
             _curve("simple_regret", "Simple regret against evaluations", on),
             _curve("batch_size", "Batch size against evaluations on log axes", on),
             _curve("time", "Run time without evaluations against evaluations on log axes", on),
-            _curve("time_with_training", "Run time with training against evaluations on log axes", on),
+            _curve(
+                "time_with_training", "Run time with training against evaluations on log axes", on
+            ),
         ),
         claims,
     )
@@ -138,13 +147,18 @@ _FASTER = Claim(
 
 PAPER = Paper(
     "BBKB",
-    "Near-linear time Gaussian process optimization with adaptive batching and resparsification (ICML 2020)",
+    "Near-linear time Gaussian process optimization with adaptive batching and resparsification"
+    " (ICML 2020)",
     (
         _regression(
-            "abalone", "Abalone", "The lengthscales of the paper's Table 1; lambda, C and scaling are chosen."
+            "abalone",
+            "Abalone",
+            "The lengthscales of the paper's Table 1; lambda, C and scaling are chosen.",
         ),
         _regression(
-            "cadata", "Cadata", "The lengthscales of the paper's Table 1; lambda, C and scaling are chosen."
+            "cadata",
+            "Cadata",
+            "The lengthscales of the paper's Table 1; lambda, C and scaling are chosen.",
         ),
         _bandwidths(
             "abalone",
@@ -157,8 +171,8 @@ PAPER = Paper(
             "cadata",
             "Cadata",
             "Figure 6",
-            "--horizon 1000 --seeds 4"
-            " --algorithms uniform eps_greedy gp_ucb gp_bucb sketched_ts bbkb_global bbkb_global_local ",
+            "--horizon 1000 --seeds 4 --algorithms uniform eps_greedy gp_ucb gp_bucb sketched_ts"
+            " bbkb_global bbkb_global_local ",
             dict(bbkb_global=12.5, bbkb_global_local=12.5, bkb=12.5, gp_ucb=12.5, gp_bucb=12.5),
         ),
         _search(
@@ -184,7 +198,8 @@ PAPER = Paper(
             0,
             Claim(
                 "Figure 4",
-                "Without initial evaluations BBKB has less simple regret than regularized evolution.",
+                "Without initial evaluations BBKB has less simple regret than regularized"
+                " evolution.",
                 "The mean of one of its rules is below evolution's.",
                 checks.beats_evolution,
             ),

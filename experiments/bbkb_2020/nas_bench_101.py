@@ -1,13 +1,15 @@
-"""Figures 3, 4 and 7 of the BBKB paper: architecture search with and without 2,000 random initial evaluations.
+"""Figures 3, 4 and 7 of the BBKB paper: architecture search with and without 2,000 random initial
+evaluations.
 
     python -m experiments.bbkb_2020.nas_bench_101 --initial 0 --out out/nas
     python -m experiments.bbkb_2020.nas_bench_101 --initial 2000 --out out/nas_warm
 
-Runs on the real NAS-Bench-101 table when it is present and says loudly what it used otherwise (`data.architectures`): the
-saved results, results/bbkb_2020/nas and nas_warm, are those of NAS-Bench-Macro, 6,561 other architectures.
-Lengthscales 100 and 125, F = 1, delta = 1/T, q_bar = 2 as in Appendix D.2. Initial evaluations are the same for all
-algorithms under a seed; they count in the simple regret, not in the regret ratio. A run that was interrupted goes on with
-the seeds that are missing.
+Runs on the real NAS-Bench-101 table when it is present and says loudly what it used otherwise
+(`data.architectures`): the saved results, results/bbkb_2020/nas and nas_warm, are those of
+NAS-Bench-Macro, 6,561 other architectures. Lengthscales 100 and 125, F = 1, delta = 1/T, q_bar = 2
+as in Appendix D.2. Initial evaluations are the same for all algorithms under a seed; they count in
+the simple regret, not in the regret ratio. An interrupted run resumes with the seeds that are
+missing.
 """
 
 from __future__ import annotations
@@ -29,12 +31,13 @@ from experiments.runs.bandit_runs import Config, print_table, run_algorithm, sum
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, EpsGreedy, RegularizedEvolution, SketchedTS, Uniform, history
 
+# those that can start from earlier evaluations
 WARM = (
     "uniform",
     "evolution",
     "bbkb_global",
     "bbkb_global_local",
-)  # those that can start from past evaluations
+)
 COLD = (*WARM, "sketched_ts", "eps_greedy")
 CHOSEN = ["dataset", "horizon", "noise_std", "regularization", "ratio", "epsilon"]
 
@@ -58,7 +61,8 @@ def make(name: str, c: Config, space: architectures.Space) -> Any:
 
 
 def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, Any, Any]:
-    """(arms [initial], rewards [initial], key of the state) of one seed, the same for all algorithms."""
+    """(arms [initial], rewards [initial], key of the state) of one seed, the same for all
+    algorithms."""
     key = jax.random.fold_in(jax.random.key(config["root_seed"]), 1_000_000 + seed)
     arm_key, reward_key, init_key = jax.random.split(key, 3)
     arms = jax.random.randint(arm_key, (config["initial"],), 0, problem.arms.count)
@@ -67,7 +71,8 @@ def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, A
 
 
 def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Config) -> None:
-    """Simple regrets become those of the best arm evaluated so far, the initial evaluations included."""
+    """Simple regrets become those of the best arm evaluated so far, the initial evaluations
+    included."""
     regrets = np.asarray(problem.mean_reward.max() - problem.mean_reward)
     for seed, run in enumerate(runs):
         arms, _, _ = initial_evaluations(problem, config, seed)
@@ -75,11 +80,14 @@ def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Con
 
 
 def started(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
-    """The state after the initial evaluations of one seed: BLESS for BBKB, the last ones as the population of evolution."""
+    """The state after the initial evaluations of one seed: BLESS for BBKB, the last ones as the
+    population of evolution."""
     arms, rewards, init_key = initial_evaluations(problem, config, seed)
     if name.startswith("bbkb"):
         counts, sums = history.of_evaluations(problem.arms, np.asarray(arms), np.asarray(rewards))
-        return bandit.init(problem.arms, init_key, pull_counts=counts, reward_sums=sums, dictionary="bless")
+        return bandit.init(
+            problem.arms, init_key, pull_counts=counts, reward_sums=sums, dictionary="bless"
+        )
     state = bandit.init(problem.arms, init_key)
     if name == "evolution":
         state = state.replace(
@@ -109,7 +117,8 @@ def configure(name: str, options: argparse.Namespace, source: str) -> Config:
 
 
 def draw(folder: Path) -> None:
-    """The figures of bandit runs, simple_regret.png, and time_with_training.png where training times were recorded."""
+    """The figures of bandit runs, simple_regret.png, and time_with_training.png where training
+    times were recorded."""
     bandit_runs.draw(folder)
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
@@ -118,31 +127,40 @@ def draw(folder: Path) -> None:
         seconds, rounds = tidy.lines(curves, "seconds"), tidy.lines(curves, "rounds")
         training = float(summary["training_seconds"].iloc[0])
         # the architectures of a batch are trained side by side, each for the mean training time
-        times = {name: (t, values + rounds[name][1] * training) for name, (t, values) in seconds.items()}
+        times = {
+            name: (t, values + rounds[name][1] * training) for name, (t, values) in seconds.items()
+        }
         plots.run_time(folder / "time_with_training.png", times, title, 1)
 
 
 def parse() -> argparse.Namespace:
     parser = cli.parser(__doc__)
     parser.add_argument("--dataset", choices=["auto", *architectures.CHOICES], default="auto")
-    parser.add_argument("--initial", type=int, choices=[0, 2000], default=0, help="random evaluations before")
+    parser.add_argument(
+        "--initial", type=int, choices=[0, 2000], default=0, help="random evaluations before"
+    )
     parser.add_argument(
         "--horizon", type=cli.count, default=2_000, help="evaluations a run (chosen; default 2000)"
     )
     parser.add_argument("--seeds", type=cli.count, default=10)
-    parser.add_argument("--algorithms", nargs="+", choices=COLD, help="default: all that fit --initial")
+    parser.add_argument(
+        "--algorithms", nargs="+", choices=COLD, help="default: all that fit --initial"
+    )
     parser.add_argument(
         "--workers", type=cli.count, default=environment.usable_cores(), help="seeds side by side"
     )
     cli.add_out_folder(parser)
     parser.add_argument("--data-dir", help="folder of the data sets")
     options = parser.parse_args()
-    if options.horizon < 2:  # delta = 1/T must be below 1
+    # delta = 1/T must be below 1
+    if options.horizon < 2:
         parser.error("--horizon must be at least 2; 1 was given")
     options.algorithms = options.algorithms or list(WARM if options.initial else COLD)
     unable = set(options.algorithms) - set(WARM)
     if options.initial and unable:
-        parser.error(f"{', '.join(sorted(unable))} cannot start from past evaluations; use --initial 0")
+        parser.error(
+            f"{', '.join(sorted(unable))} cannot start from earlier evaluations; use --initial 0"
+        )
     return options
 
 
@@ -164,14 +182,18 @@ def main() -> None:
                 if options.initial
                 else None
             )
-            runs[name] = run_algorithm(name, bandit, problem, config, options.out, options.seeds, states)
+            runs[name] = run_algorithm(
+                name, bandit, problem, config, options.out, options.seeds, states
+            )
             if options.initial:
                 include_initial(runs[name], problem, config)
             if space.training_seconds is not None:
                 for run in runs[name]:
                     run["training_seconds"] = space.training_seconds.mean()
             final = [float(run["simple_regret"][-1]) for run in runs[name]]
-            summary[name] = summarise(runs[name]) | dict(simple_regret=summaries.describe(final, ci=True))
+            summary[name] = summarise(runs[name]) | dict(
+                simple_regret=summaries.describe(final, ci=True)
+            )
         whole = dict(
             config=configs,
             seeds=options.seeds,
@@ -179,13 +201,17 @@ def main() -> None:
             **environment.describe(),
             algorithms=summary,
         )
-        title = f"{space.name}, {options.initial} initial evaluations, {options.seeds} seeds, mean and 95% interval"
+        title = (
+            f"{space.name}, {options.initial} initial evaluations, {options.seeds} seeds, mean and"
+            " 95% interval"
+        )
         table = bandit_runs.tidy_runs(space.name, configs, runs)
         opened.finish(whole, table, title)
         draw(options.out)
     print_table(summary)
     print(
-        f"\nDATA: {space.source}\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}"
+        f"\nDATA: {space.source}\nsummary.json, the tables (curves, summary .parquet) and the"
+        f" figures are in {options.out}"
     )
 
 

@@ -1,10 +1,12 @@
-"""Figures 1 and 2 of the BBKB paper: regret ratio and run time on Abalone or Cadata, and batch sizes.
+"""Figures 1 and 2 of the BBKB paper: regret ratio and run time on Abalone or Cadata, and batch
+sizes.
 
     python -m experiments.bbkb_2020.regret --dataset abalone --seeds 10 --out out/abalone
 
-Preprocessing and hyperparameters of Section 5 and Appendix D.1: features z-scored, rewards scaled to [0, 1], noise 0.01,
-F = 1, delta = 1/T, q_bar = 2, the lengthscales of Table 1. What the paper does not state is listed under "chosen" in the
-saved configuration. A run that was interrupted goes on with the seeds that are missing.
+Preprocessing and hyperparameters of Section 5 and Appendix D.1: features z-scored, rewards scaled
+to [0, 1], noise 0.01, F = 1, delta = 1/T, q_bar = 2, the lengthscales of Table 1. What the paper
+does not state is listed under "chosen" in the saved configuration. An interrupted run resumes with
+the missing seeds.
 """
 
 from __future__ import annotations
@@ -17,11 +19,19 @@ from typing import Any
 from experiments import cli
 from experiments.data import datasets
 from experiments.results import environment, outputs
-from experiments.runs.bandit_runs import Config, draw, print_table, run_algorithm, summarise, tidy_runs
+from experiments.runs.bandit_runs import (
+    Config,
+    draw,
+    print_table,
+    run_algorithm,
+    summarise,
+    tidy_runs,
+)
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform
 
-# Table 1 of the paper; eps_greedy and sketched_ts are not in it and take GP-UCB's and async-TS's (chosen)
+# Table 1 of the paper; eps_greedy and sketched_ts are not in it and take GP-UCB's and async-TS's
+# (chosen)
 LENGTHSCALES = {
     "abalone": dict(
         eps_greedy=5.0,
@@ -50,7 +60,8 @@ CHOSEN = [
     "lengthscale of eps_greedy and sketched_ts",
     "features z-scored",
 ]
-# the curves of the paper's Figures 1 and 2, without exact Thompson sampling (an A x A root a batch): ask for it by name
+# the curves of the paper's Figures 1 and 2, without exact Thompson sampling (an A x A root a
+# batch): ask for it by name
 DEFAULT = [
     "uniform",
     "gp_ucb",
@@ -73,14 +84,20 @@ def _optimistic(c: Config) -> dict[str, Any]:
 
 def _batched(c: Config, rule: str) -> BBKB:
     return BBKB(
-        **_optimistic(c), qbar=c["qbar"], ratio=c["ratio"], rule=rule, max_batch=max(10_000, c["horizon"])
+        **_optimistic(c),
+        qbar=c["qbar"],
+        ratio=c["ratio"],
+        rule=rule,
+        max_batch=max(10_000, c["horizon"]),
     )
 
 
 ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "uniform": lambda c: Uniform(),
     "gp_ucb": lambda c: GPUCB(**_optimistic(c)),
-    "gp_bucb": lambda c: GPBUCB(**_optimistic(c), ratio=c["ratio"], max_batch=max(10_000, c["horizon"])),
+    "gp_bucb": lambda c: GPBUCB(
+        **_optimistic(c), ratio=c["ratio"], max_batch=max(10_000, c["horizon"])
+    ),
     "ts": lambda c: TS(**_optimistic(c)),
     "sketched_ts": lambda c: SketchedTS(**_optimistic(c), qbar=c["qbar"]),
     "bkb": lambda c: BKB(**_optimistic(c), qbar=c["qbar"]),
@@ -127,7 +144,9 @@ def run_all(
     runs = {}
     for name in options.algorithms:
         config = configure(name, options, lengthscale)
-        runs[name] = run_algorithm(name, ALGORITHMS[name](config), problem, config, out, options.seeds)
+        runs[name] = run_algorithm(
+            name, ALGORITHMS[name](config), problem, config, out, options.seeds
+        )
     return runs
 
 
@@ -185,7 +204,10 @@ def main() -> None:
         opened.finish(summary, tidy_runs(options.dataset, configs, runs), title)
         draw(options.out)
     print_table(summary["algorithms"])
-    print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
+    print(
+        "\nsummary.json, the tables (curves, summary .parquet) and the figures are in"
+        f" {options.out}"
+    )
 
 
 if __name__ == "__main__":

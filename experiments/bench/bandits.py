@@ -1,9 +1,12 @@
-"""How long the compiled bandits take on this machine: medians of several runs, compilation apart and added in.
+"""How long the compiled bandits take on this machine: medians of several runs, compilation apart
+and added in.
 
 scripts/bench                                  every benchmark
 scripts/bench --only abalone compile           some of them
-scripts/bench --reference DIR                  also runs the authors' NumPy code, a checkout of batch-bkb, beside ours
-scripts/bench --accelerator                    only what an accelerator is for (bench_accelerator.py)
+scripts/bench --reference DIR                  also runs the authors' NumPy code, a checkout of
+                                               batch-bkb, beside ours
+scripts/bench --accelerator                    only what an accelerator is for
+                                               (bench_accelerator.py)
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import jsketch
 from experiments import cli
 from experiments.bbkb_2020 import authors_code
 from experiments.bench.accelerator import main as accelerator
-from experiments.bench.scale import million, plate
+from experiments.bench.scale import fixed_batch, million
 from experiments.data import datasets
 from experiments.results import environment, files, store
 from jsketch import kernels, loops, problems
@@ -43,16 +46,20 @@ class Task(NamedTuple):
     target: str  # what the project asks for
 
 
-# "whitened": A = 4177, d = 8, lengthscale 5. With noise 0.025 the sketch settles near m = 350, as the target's problem;
-# noise 0.1 explores on: m = 410 at T = 2,000 and 540 at T = 10,000.
+# "whitened": A = 4177, d = 8, lengthscale 5. With noise 0.025 the sketch settles near m = 350, as
+# the target's problem; noise 0.1 explores on: m = 410 at T = 2,000 and 540 at T = 10,000.
 TASKS = {
     "hard_2000": Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, 2_000, 1, "run < 7 s"),
     "hard_10000": Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, 10_000, 1, "run < 12 s"),
     "harder_2000": Task("bbkb_global", "whitened", 5.0, 0.1, 0.01, 2_000, 1, "no target"),
     "harder_10000": Task("bbkb_global", "whitened", 5.0, 0.1, 0.01, 10_000, 1, "no target"),
     "abalone": Task("bbkb_global", "abalone", 5.0, 0.01, 1e-4, 10_000, 1, "run < 1.2 s"),
-    "abalone_seeds": Task("bbkb_global", "abalone", 5.0, 0.01, 1e-4, 10_000, 10, "with compilation < 15 s"),
-    "small_seeds": Task("bbkb_global", "abalone", 17.5, 0.01, 1e-4, 10_000, 10, "with compilation < 8 s"),
+    "abalone_seeds": Task(
+        "bbkb_global", "abalone", 5.0, 0.01, 1e-4, 10_000, 10, "with compilation < 15 s"
+    ),
+    "small_seeds": Task(
+        "bbkb_global", "abalone", 17.5, 0.01, 1e-4, 10_000, 10, "with compilation < 8 s"
+    ),
     "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000, 1, "no target"),
     "bkb": Task("bkb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 8 s"),
     "gp_ucb": Task("gp_ucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
@@ -63,7 +70,8 @@ OTHERS = ("compile", "slope", "rounds", "million", "plate")
 
 
 def load_problem(dataset: str, noise_std: float, data_dir: str | None) -> Any:
-    """The finite-arm problem of a benchmark: z-scored features, decorrelated for "whitened"; rewards in [0, 1]."""
+    """The finite-arm problem of a benchmark: z-scored features, decorrelated for "whitened";
+    rewards in [0, 1]."""
     features, mean_reward = datasets.preprocess(datasets.load("abalone", data_dir))
     if dataset == "whitened":
         left, _, _ = np.linalg.svd(features, full_matrices=False)
@@ -92,7 +100,8 @@ def make_bandit(task: Task, **options: Any) -> Any:
 
 
 def gemm_flops_per_second() -> float:
-    """Float64 peak of matrix products as XLA reaches it here, from the best of several 1024 x 1024 products."""
+    """Float64 peak of matrix products as XLA reaches it here, from the best of several 1024 x 1024
+    products."""
     matrix = jnp.ones((1024, 1024))
     product = jax.jit(lambda a: a @ a)
     product(matrix).block_until_ready()
@@ -105,14 +114,19 @@ def gemm_flops_per_second() -> float:
 
 
 def needed_flops(trace: loops.Trace, arms: int) -> float:
-    """Flops that the refreshes of the runs cannot avoid, for the triangular factors that they multiply with.
+    """Flops that the refreshes of the runs cannot avoid, for the triangular factors that they
+    multiply with.
 
-    A round at sketch size m with n distinct pulled arms: embedding and whitening of A arms (A m^2 each), embedding of n arms
-    (n m^2), their Gram matrix (n m^2), two factorizations with inverse (2 m^3 / 3 each).
+    A round at sketch size m with n distinct pulled arms: embedding and whitening of A arms (A m^2
+    each), embedding of n arms (n m^2), their Gram matrix (n m^2), two factorizations with inverse
+    (2 m^3 / 3 each).
     """
     total = 0.0
     traces = zip(
-        np.asarray(trace.arm), np.asarray(trace.round), np.asarray(trace.dictionary_size), strict=True
+        np.asarray(trace.arm),
+        np.asarray(trace.round),
+        np.asarray(trace.dictionary_size),
+        strict=True,
     )
     for arm, rounds, size in traces:
         last = np.append(np.flatnonzero(np.diff(rounds)), len(rounds) - 1)
@@ -149,10 +163,11 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
         regret_ratio=float(ratio.mean()),
     )
     print(
-        f"{name:14s} run {run_seconds:7.2f} s (plan {planned / run_seconds:.2f} of that)"
-        f"  compile {first.compile_seconds:6.2f} s  first run with compilation {row['with_compilation']:7.2f} s"
-        f"  GEMM floor {floor:6.2f} s ({row['fraction_of_floor']:.0%})  m {row['dictionary_size']:.0f}"
-        f"  batches {row['batches']:.0f}  regret ratio {ratio.mean():.3f}   [{task.target}]",
+        f"{name:14s} run {run_seconds:7.2f} s (plan {planned / run_seconds:.2f} of that)  compile"
+        f" {first.compile_seconds:6.2f} s  first run with compilation"
+        f" {row['with_compilation']:7.2f} s  GEMM floor {floor:6.2f} s"
+        f" ({row['fraction_of_floor']:.0%})  m {row['dictionary_size']:.0f}  batches"
+        f" {row['batches']:.0f}  regret ratio {ratio.mean():.3f}   [{task.target}]",
         flush=True,
     )
     if options.reference is not None and task.algorithm not in EXACT:
@@ -161,7 +176,8 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
 
 
 def _run_reference(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, float]:
-    """The authors' code on the same problem; of several seeds one is timed and the time multiplied, and that is said."""
+    """The authors' code on the same problem; of several seeds one is timed and the time multiplied,
+    and that is said."""
     run = authors_code.run(
         options.reference,
         task.algorithm,
@@ -175,14 +191,18 @@ def _run_reference(task: Task, problem: Any, options: argparse.Namespace) -> dic
     )
     note = f" ({task.seeds} x one seed)" if task.seeds > 1 else ""
     print(
-        f"{'':14s} authors {run.seconds * task.seeds:7.2f} s{note}  m {run.dictionary_size}  batches {run.batches}",
+        f"{'':14s} authors {run.seconds * task.seeds:7.2f} s{note}  m {run.dictionary_size} "
+        f" batches {run.batches}",
         flush=True,
     )
-    return dict(seconds=run.seconds * task.seeds, dictionary_size=run.dictionary_size, batches=run.batches)
+    return dict(
+        seconds=run.seconds * task.seeds, dictionary_size=run.dictionary_size, batches=run.batches
+    )
 
 
 def compile_times(options: argparse.Namespace) -> dict[str, float]:
-    """Seconds to trace and compile one program of each algorithm, from cleared caches; target: under 4 s each."""
+    """Seconds to trace and compile one program of each algorithm, from cleared caches; target:
+    under 4 s each."""
     rows = {}
     for name in ("bkb", "bbkb_global", "bbkb_global_local"):
         task = TASKS["abalone"]._replace(algorithm=name, horizon=10_000)
@@ -195,7 +215,8 @@ def compile_times(options: argparse.Namespace) -> dict[str, float]:
         loops.run(make_bandit(other, capacity=160), problem, jax.random.key(1), 10)
         again = loops.compiled_programs() - before
         print(
-            f"compile {name:18s} {rows[name]:5.2f} s   new programs for other numbers and seed: {again}   [< 4 s, 0]",
+            f"compile {name:18s} {rows[name]:5.2f} s   new programs for other numbers and seed:"
+            f" {again}   [< 4 s, 0]",
             flush=True,
         )
     return rows
@@ -208,7 +229,10 @@ def slope(options: argparse.Namespace) -> dict[str, Any]:
         task = TASKS["abalone"]._replace(horizon=horizon)
         problem = load_problem(task.dataset, task.noise_std, options.data_dir)
         bandit = make_bandit(task, max_batch=20_000)
-        runs = [loops.run(bandit, problem, jax.random.key(0), horizon) for _ in range(options.repeats + 1)]
+        runs = [
+            loops.run(bandit, problem, jax.random.key(0), horizon)
+            for _ in range(options.repeats + 1)
+        ]
         seconds.append(statistics.median(r.run_seconds for r in runs[1:]))
     exponent = float(np.polyfit(np.log(horizons), np.log(seconds), 1)[0])
     listed = "  ".join(f"T={t}: {s:.2f} s" for t, s in zip(horizons, seconds, strict=True))
@@ -217,14 +241,16 @@ def slope(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def rounds(options: argparse.Namespace) -> dict[str, float]:
-    """Seconds a round of sketched Thompson sampling (batches of 30) and of BBKB at the same capacity; target: at most 2x."""
+    """Seconds a round of sketched Thompson sampling (batches of 30) and of BBKB at the same
+    capacity; target: at most 2x."""
     per_round = {}
     for name in ("bbkb_global", "sketched_ts"):
         task = TASKS["abalone"]._replace(algorithm=name, horizon=2_000)
         problem = load_problem(task.dataset, task.noise_std, options.data_dir)
         bandit = make_bandit(task, capacity=160)
         runs = [
-            loops.run(bandit, problem, jax.random.key(0), task.horizon) for _ in range(options.repeats + 1)
+            loops.run(bandit, problem, jax.random.key(0), task.horizon)
+            for _ in range(options.repeats + 1)
         ]
         count = int(runs[0].trace.round[-1]) + 1
         per_round[name] = statistics.median(r.run_seconds for r in runs[1:]) / count
@@ -241,7 +267,11 @@ def rounds(options: argparse.Namespace) -> dict[str, float]:
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument(
-        "--only", nargs="+", choices=[*TASKS, *OTHERS], default=[*TASKS, *OTHERS], help="benchmarks to run"
+        "--only",
+        nargs="+",
+        choices=[*TASKS, *OTHERS],
+        default=[*TASKS, *OTHERS],
+        help="benchmarks to run",
     )
     parser.add_argument(
         "--reference", type=Path, help="checkout of the authors' code, run on the same problems"
@@ -257,17 +287,22 @@ def main() -> None:
         return
     cli.set_up_jax(cached=False)
     peak = gemm_flops_per_second()
-    print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")
+    print(
+        f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f}"
+        " GFLOP/s"
+    )
     rows: dict[str, Any] = {"environment": environment.describe(), "gemm_gflops": peak / 1e9}
     steps = {
         "compile": compile_times,
         "slope": slope,
         "rounds": rounds,
         "million": million,
-        "plate": plate,
+        "plate": fixed_batch,
     }
     for name in options.only:
-        rows[name] = steps[name](options) if name in steps else run_task(name, TASKS[name], options, peak)
+        rows[name] = (
+            steps[name](options) if name in steps else run_task(name, TASKS[name], options, peak)
+        )
     if options.out is not None:
         store.write_json(options.out, rows)
 

@@ -1,4 +1,5 @@
-"""How long the optimisers over a box take on this machine, and how often they end where they should.
+"""How long the optimisers over a box take on this machine, and how often they end where they
+should.
 
 scripts/bench-box                           every benchmark
 scripts/bench-box --only go_ucb gp_ei       some of them
@@ -29,8 +30,9 @@ from jsketch.types import BoxQuery
 NOISE_STD = 0.01
 SEEDS = 10
 TURBO_SEEDS = 20
-# The published bounds put the noise at 5e-4 to 0.2 of the variance and the least side at 2^-7 of the box: the likeliest GP
-# takes Ackley's ripples for noise, and a region of that side is 0.1 below the maximum.
+# The published bounds put the noise at 5e-4 to 0.2 of the variance and the least side at 2^-7 of
+# the box: the likeliest GP takes Ackley's ripples for noise, and a region of that side is 0.1 below
+# the maximum.
 NOISELESS = Turbo(initial=20, least_length=2.0**-9, bounds=Bounds(noise=(1e-6, 1e-5)))
 
 
@@ -51,20 +53,25 @@ def go_ucb(repeats: int) -> dict[str, Any]:
     keys = jax.random.split(jax.random.key(0), SEEDS)
     one, compiling = seconds(lambda: run_box(optimizer, problem, problem.box, keys[0], 72), repeats)
     row: dict[str, Any] = dict(run_seconds=one, compile_seconds=compiling)
-    print(f"go_ucb, f2, 72 evaluations     {one:6.2f} s, compile {compiling:.1f} s   [< 20 s]", flush=True)
+    print(
+        f"go_ucb, f2, 72 evaluations     {one:6.2f} s, compile {compiling:.1f} s   [< 20 s]",
+        flush=True,
+    )
     for strategy in ("vmap", "threads"):
         together = partial(run_box, optimizer, problem, problem.box, keys, 72, strategy=strategy)
         many, compiling = seconds(together, repeats)
         row[strategy] = dict(run_seconds=many, compile_seconds=compiling, times_one_seed=many / one)
         print(
-            f"  {SEEDS} seeds, {strategy:7s}             {many:6.2f} s, {many / one:.1f} times one   [< 8]",
+            f"  {SEEDS} seeds, {strategy:7s}             {many:6.2f} s, {many / one:.1f} times one "
+            "  [< 8]",
             flush=True,
         )
     return row
 
 
 def gp_ei(repeats: int) -> dict[str, Any]:
-    """An evaluation of GP-EI, fit and ask, after 200 observations in 20 dimensions (capacity 256)."""
+    """An evaluation of GP-EI, fit and ask, after 200 observations in 20 dimensions (capacity
+    256)."""
     problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GPBandit(initial=200)
     state = optimizer.init(problem.box, jax.random.key(0), 256)
     ys = jax.vmap(problem.value)(state.initial)
@@ -82,15 +89,19 @@ def gp_ei(repeats: int) -> dict[str, Any]:
 
     median, compiling = seconds(step, max(repeats, 10))
     print(
-        f"gp_ei, 200 observations, d 20  {median:6.3f} s a fit and an ask, compile {compiling:.1f} s   [< 0.3 s]",
+        f"gp_ei, 200 observations, d 20  {median:6.3f} s a fit and an ask, compile {compiling:.1f}"
+        " s   [< 0.3 s]",
         flush=True,
     )
     return dict(fit_and_ask_seconds=median, compile_seconds=compiling)
 
 
 def turbo(repeats: int) -> dict[str, Any]:
-    """TuRBO-1 on Ackley's function of 10 inputs, 400 evaluations, 20 seeds: with NOISELESS and as published."""
-    return dict(noiseless=_turbo(NOISELESS, "bounds of no noise"), published=_turbo(Turbo(), "published"))
+    """TuRBO-1 on Ackley's function of 10 inputs, 400 evaluations, 20 seeds: with NOISELESS and as
+    published."""
+    return dict(
+        noiseless=_turbo(NOISELESS, "bounds of no noise"), published=_turbo(Turbo(), "published")
+    )
 
 
 def _turbo(optimizer: Turbo, name: str) -> dict[str, Any]:
@@ -102,11 +113,13 @@ def _turbo(optimizer: Turbo, name: str) -> dict[str, Any]:
     gaps = np.asarray(problem.maximum - run.best[:, -1])
     reached = int((gaps <= 0.1).sum())
     print(
-        f"turbo, {name:18s}     {reached} of {TURBO_SEEDS} seeds within 0.1 of the maximum (gaps {gaps.min():.3f} to"
-        f" {gaps.max():.3f}), {total / TURBO_SEEDS:.1f} s a seed   [>= 18]",
+        f"turbo, {name:18s}     {reached} of {TURBO_SEEDS} seeds within 0.1 of the maximum (gaps"
+        f" {gaps.min():.3f} to {gaps.max():.3f}), {total / TURBO_SEEDS:.1f} s a seed   [>= 18]",
         flush=True,
     )
-    return dict(gaps=gaps.tolist(), reached=reached, seconds_a_seed_with_compilation=total / TURBO_SEEDS)
+    return dict(
+        gaps=gaps.tolist(), reached=reached, seconds_a_seed_with_compilation=total / TURBO_SEEDS
+    )
 
 
 BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
@@ -116,7 +129,9 @@ BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
-    parser.add_argument("--repeats", type=cli.count, default=5, help="timed runs, of which the median counts")
+    parser.add_argument(
+        "--repeats", type=cli.count, default=5, help="timed runs; the median counts"
+    )
     cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)

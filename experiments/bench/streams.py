@@ -1,9 +1,11 @@
-"""How long forecasters take on this machine, an example and a stream: medians of several runs, compilation apart.
+"""How long forecasters take on this machine, an example and a stream: medians of several runs,
+compilation apart.
 
 scripts/bench-online                           every benchmark
 scripts/bench-online --only susy casp_fogd     some of them
-scripts/bench-online --reference DIR           also runs the first PKAWV author's NumPy code (a checkout of
-                                               Remjez/kernel-online-learning) on the first examples of the same stream
+scripts/bench-online --reference DIR           also runs the first PKAWV author's NumPy code (a
+                                               checkout of Remjez/kernel-online-learning) on the
+                                               first examples of the same stream
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from jsketch.sketch.taylor import Taylor
 
 
 class Task(NamedTuple):
-    """A forecaster on a stream of n examples; lam = 1, mu = 1, beta = 1, eps = 0.5 as in the paper."""
+    """A forecaster on a stream of n examples; lam = 1, mu = 1, beta = 1, eps = 0.5 as in the
+    paper."""
 
     stream: str  # a data set, or "generated": uniform inputs, so many that no file has them
     inputs: int
@@ -56,8 +59,8 @@ TASKS = {
 
 
 def make_forecaster(task: Task) -> Any:
-    """Kernel ridge regression's prediction where the first author's code has it: "nystrom" samples as that code does,
-    "nystrom_theory" as the theorem (THEORY 7.5)."""
+    """Kernel ridge regression's prediction where the first author's code has it: "nystrom" samples
+    as that code does, "nystrom_theory" as the theorem (THEORY 7.5)."""
     kernel = kernels.Gaussian(task.lengthscale)
     sampling = Sampling(weights="theory" if task.method.endswith("theory") else "code")
     if task.method == "taylor":
@@ -82,7 +85,8 @@ def load(task: Task, data_dir: str | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def needed_flops(sizes: np.ndarray) -> float:
-    """Flops an exact forecaster cannot avoid at r features: A^-1 z and half of a symmetric update of A^-1, 3 r^2."""
+    """Flops an exact forecaster cannot avoid at r features: A^-1 z and half of a symmetric update
+    of A^-1, 3 r^2."""
     return float(3 * np.square(sizes, dtype=float).sum())
 
 
@@ -112,13 +116,16 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
         average_loss=float(forecasts.average_loss[-1]),
     )
     print(
-        f"{name:23s} run {seconds:7.2f} s  {row['microseconds_an_example']:6.2f} us an example  compile "
-        f"{row['compile_seconds']:5.1f} s  GEMM floor {floor:5.2f} s ({floor / seconds:.0%})  m {size[-1]}  average loss "
-        f"{row['average_loss']:.4f}   [{task.target}]",
+        f"{name:23s} run {seconds:7.2f} s  {row['microseconds_an_example']:6.2f} us an example "
+        f" compile {row['compile_seconds']:5.1f} s  GEMM floor {floor:5.2f} s"
+        f" ({floor / seconds:.0%})  m {size[-1]}  average loss {row['average_loss']:.4f}  "
+        f" [{task.target}]",
         flush=True,
     )
     if options.reference is not None and authors_code.can_run(task.method):
-        row["reference"] = _run_reference(task, xs, ys, row, np.asarray(forecasts.prediction), options)
+        row["reference"] = _run_reference(
+            task, xs, ys, row, np.asarray(forecasts.prediction), options
+        )
     return row
 
 
@@ -132,21 +139,28 @@ def _run_reference(
 ) -> dict[str, float]:
     """The author's code on as many first examples as fit into the time given."""
     run = authors_code.run(
-        options.reference, task.method, task.degree, task.lengthscale, xs, ys, options.reference_seconds
+        options.reference,
+        task.method,
+        task.degree,
+        task.lengthscale,
+        xs,
+        ys,
+        options.reference_seconds,
     )
     seen = len(run.prediction)
     factor = 1e6 * run.seconds / seen / row["microseconds_an_example"]
-    told = dict(seconds=run.seconds, examples=seen, factor=factor)
+    measured = dict(seconds=run.seconds, examples=seen, factor=factor)
     note = ""
-    if task.method == "taylor":  # nothing random in it
-        told["difference"] = float(np.abs(run.prediction - ours[:seen]).max())
-        note = f"  largest difference of the predictions {told['difference']:.1e}"
+    # nothing random in it
+    if task.method == "taylor":
+        measured["difference"] = float(np.abs(run.prediction - ours[:seen]).max())
+        note = f"  largest difference of the predictions {measured['difference']:.1e}"
     print(
-        f"{'':23s} author, first {seen} examples: {1e6 * run.seconds / seen:.1f} us an example, {factor:.0f} times ours"
-        f"{note}",
+        f"{'':23s} author, first {seen} examples: {1e6 * run.seconds / seen:.1f} us an example,"
+        f" {factor:.0f} times ours{note}",
         flush=True,
     )
-    return told
+    return measured
 
 
 def growth(options: argparse.Namespace) -> dict[str, float]:
@@ -155,7 +169,8 @@ def growth(options: argparse.Namespace) -> dict[str, float]:
     xs, ys = load(task, options.data_dir)
     forecaster, quarter = make_forecaster(task), task.length // 4
     state, times = None, []
-    for first in (0, 0, quarter, 2 * quarter, 3 * quarter):  # the first one compiles
+    # the first one compiles
+    for first in (0, 0, quarter, 2 * quarter, 3 * quarter):
         state = None if first == 0 else state
         part = slice(first, first + quarter)
         began = time.perf_counter()
@@ -166,8 +181,8 @@ def growth(options: argparse.Namespace) -> dict[str, float]:
         times.append(1e6 * (time.perf_counter() - began) / quarter)
     ratio = times[-1] / times[1]
     print(
-        f"growth                  {times[1]:.2f} us an example in the first quarter of a million, {times[-1]:.2f} in the"
-        f" last: {ratio:.2f} times   [1]",
+        f"growth                  {times[1]:.2f} us an example in the first quarter of a million,"
+        f" {times[-1]:.2f} in the last: {ratio:.2f} times   [1]",
         flush=True,
     )
     return dict(first_quarter=times[1], last_quarter=times[-1], ratio=ratio)
@@ -181,7 +196,9 @@ def main() -> None:
     parser.add_argument(
         "--reference", type=Path, help="checkout of the author's code, run on the same streams"
     )
-    parser.add_argument("--reference-seconds", type=float, default=20.0, help="how long it may run on each")
+    parser.add_argument(
+        "--reference-seconds", type=float, default=20.0, help="how long it may run on each"
+    )
     parser.add_argument("--repeats", type=cli.count, default=3, help="timed runs after the first")
     parser.add_argument("--data-dir", help="folder of the data sets")
     cli.add_out_file(parser)
@@ -189,10 +206,15 @@ def main() -> None:
     files.check_new(options.out, options.overwrite)
     cli.set_up_jax(cached=False)
     peak = gemm_flops_per_second()
-    print(f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f} GFLOP/s")
+    print(
+        f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f}"
+        " GFLOP/s"
+    )
     rows: dict[str, Any] = {"environment": environment.describe(), "gemm_gflops": peak / 1e9}
     for name in options.only:
-        rows[name] = growth(options) if name == "growth" else run_task(name, TASKS[name], options, peak)
+        rows[name] = (
+            growth(options) if name == "growth" else run_task(name, TASKS[name], options, peak)
+        )
     if options.out is not None:
         store.write_json(options.out, rows)
 

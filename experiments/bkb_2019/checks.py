@@ -28,7 +28,8 @@ def keeps_prior(method: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
         ratio = _over_t(source, method, "smallest_ratio_to_exact_unseen")
         return Found(
-            f"Smallest sd over the exact GP's, mean of the draws: {_at(ratio)}.", min(ratio.values()) >= 0.95
+            f"Smallest sd over the exact GP's, mean of the draws: {_at(ratio)}.",
+            min(ratio.values()) >= 0.95,
         )
 
     return check
@@ -48,7 +49,8 @@ def starves(method: str) -> Callable[[Source], Found]:
         share = _over_t(source, method, "share_of_f_outside_3_std_unseen")
         exact = _over_t(source, "exact", "share_of_f_outside_3_std_unseen")
         return Found(
-            f"Share of the unseen half where f is outside: {_at(share)}; with the exact GP {_at(exact)}.",
+            f"Share of the unseen half where f is outside: {_at(share)}; with the exact GP"
+            f" {_at(exact)}.",
             all(share[t] >= STARVED * exact[t] for t in share),
         )
 
@@ -57,7 +59,9 @@ def starves(method: str) -> Callable[[Source], Found]:
 
 def linear_regret(method: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
-        exponents = {name: mean(source, "algorithms", name, "regret_exponent") for name in (method, "bkb")}
+        exponents = {
+            name: mean(source, "algorithms", name, "regret_exponent") for name in (method, "bkb")
+        }
         return Found(
             f"Exponents: {listed(list(exponents), list(exponents.values()), 2)}.",
             exponents[method] >= LINEAR_EXPONENT and exponents["bkb"] < LINEAR_EXPONENT,
@@ -86,5 +90,6 @@ def finds_size(source: Source) -> Found:
 def as_unsketched(source: Source) -> Found:
     ratios = [mean(source, "algorithms", name, "regret_ratio") for name in ("soful", "gp_ucb")]
     return Found(
-        f"R_T / R_T^unif: {listed(['SOFUL', 'GP-UCB'], ratios, 4)}.", abs(ratios[0] / ratios[1] - 1) <= 0.01
+        f"R_T / R_T^unif: {listed(['SOFUL', 'GP-UCB'], ratios, 4)}.",
+        abs(ratios[0] / ratios[1] - 1) <= 0.01,
     )

@@ -7,22 +7,30 @@ from experiments.claims import Claim, Experiment, Figure, Paper
 
 _RUN = "python -m experiments.bkb_2019"
 _LINEAR_NOTE = (
-    "The paper argues this and runs nothing. Here: 500 generated arms in 40 dimensions, sketch size 10."
+    "The paper argues this and runs nothing. Here: 500 generated arms in 40 dimensions, sketch size"
+    " 10."
 )
-_LINEAR_RULE = f"Exponent of the regret between T/2 and T at least {checks.LINEAR_EXPONENT} (1 is linear), and BKB's below."
+_LINEAR_RULE = (
+    f"Exponent of the regret between T/2 and T at least {checks.LINEAR_EXPONENT} (1 is linear), and"
+    " BKB's below."
+)
 _BELOW = Claim(
     "Section 5", "BKB has less regret than SOFUL.", "Its mean is below SOFUL's.", checks.below_soful
 )
 _SOFUL_LINEAR = Claim(
     "Section 1",
-    "A sketch of fixed size (SOFUL) suffers linear regret where the spectrum is too long for it; BKB does not.",
+    "A sketch of fixed size (SOFUL) suffers linear regret where the spectrum is too long for it;"
+    " BKB does not.",
     _LINEAR_RULE,
     checks.linear_regret("soful"),
 )
 
 
 def _linear(name: str, title: str, arguments: str, *claims: Claim) -> Experiment:
-    alt = f"Curves of the regret ratio against evaluations for linear bandits, {title}, one line for each algorithm"
+    alt = (
+        f"Curves of the regret ratio against evaluations for linear bandits, {title}, one line for"
+        " each algorithm"
+    )
     return Experiment(
         f"bkb_2019/{name}",
         f"Linear bandits, {title}",
@@ -37,12 +45,14 @@ STARVATION = Experiment(
     "bkb_2019/variance_starvation",
     "Figure 2: variance starvation",
     f"{_RUN}.variance_starvation --out results/bkb_2019/variance_starvation",
-    "Generated GP draws on [0, 1], evaluated on [0, 0.5] only. The bandwidth is read as 1 / lengthscale squared.",
+    "Generated GP draws on [0, 1], evaluated on [0, 0.5] only. The bandwidth is read as 1 /"
+    " lengthscale squared.",
     (
         Figure(
             "variance_starvation.png",
-            "Posteriors of four methods after 6, 63 and 215 evaluations: the bars of the exact GP and of BKB open where"
-            " nothing was seen, those of the subset of regressors close, those of random Fourier features are too narrow",
+            "Posteriors of four methods after 6, 63 and 215 evaluations: the bars of the exact GP"
+            " and of BKB open where nothing was seen, those of the subset of regressors close,"
+            " those of random Fourier features are too narrow",
         ),
     ),
     (
@@ -61,18 +71,21 @@ STARVATION = Experiment(
         Claim(
             "Figure 2",
             "The subset of regressors starves: its error bars miss f where nothing was observed.",
-            f"f lies outside mean ± 3 sd at least {checks.STARVED} times as often as with the exact GP, at every t.",
+            f"f lies outside mean ± 3 sd at least {checks.STARVED} times as often as with the exact"
+            " GP, at every t.",
             checks.starves("sor"),
         ),
         Claim(
             "Figure 2",
             "Random Fourier features starve as well.",
-            f"f lies outside mean ± 3 sd at least {checks.STARVED} times as often as with the exact GP, at every t.",
+            f"f lies outside mean ± 3 sd at least {checks.STARVED} times as often as with the exact"
+            " GP, at every t.",
             checks.starves("rff"),
         ),
         Claim(
             "Section 5",
-            "Quadrature Fourier features do not starve when there are enough nodes (one dimension).",
+            "Quadrature Fourier features do not starve when there are enough nodes (one"
+            " dimension).",
             "Smallest sd over the exact GP's at least 0.95, mean of the draws, at every t.",
             checks.keeps_prior("qff"),
         ),
@@ -99,7 +112,8 @@ PAPER = Paper(
             Claim(
                 "Section 1",
                 "BKB finds the size of its dictionary by itself.",
-                "At least twice as many inducing points with the slow spectrum as with either short one.",
+                "At least twice as many inducing points with the slow spectrum as with either short"
+                " one.",
                 checks.finds_size,
             ),
         ),
@@ -110,7 +124,8 @@ PAPER = Paper(
             "--spectrum low_rank",
             Claim(
                 "Section 5",
-                "SOFUL is as good as its unsketched form when the arms span no more dimensions than its sketch.",
+                "SOFUL is as good as its unsketched form when the arms span no more dimensions than"
+                " its sketch.",
                 "Regret within 1% of GP-UCB's.",
                 checks.as_unsketched,
             ),

@@ -1,11 +1,13 @@
-"""BKB with a linear kernel against SOFUL, CBRAP and exact GP-UCB, on linear rewards (BKB, Sections 1 and 5).
+"""BKB with a linear kernel against SOFUL, CBRAP and exact GP-UCB, on linear rewards (BKB, Sections
+1 and 5).
 
-    python -m experiments.bkb_2019.linear --spectrum slow --out out/linear_slow       # or fast, low_rank
+    python -m experiments.bkb_2019.linear --spectrum slow --out out/linear_slow  # or fast, low_rank
 
-The data are generated: Gaussian arms whose covariance has, in a random basis, the eigenvalues k^-1/4 ("slow"), 0.4^k
-("fast") or 1 for k <= 8 and 0 beyond ("low_rank"), the largest arm scaled to norm 1, rewards x.theta with theta uniform on
-the unit sphere. The paper has no such experiment; everything here is chosen. A flat curve of the regret ratio is linear
-regret. A run that was interrupted goes on with the seeds that are missing.
+The data are generated: Gaussian arms whose covariance has, in a random basis, the eigenvalues
+k^-1/4 ("slow"), 0.4^k ("fast") or 1 for k <= 8 and 0 beyond ("low_rank"), the largest arm scaled to
+norm 1, rewards x.theta with theta uniform on the unit sphere. The paper has no such experiment;
+everything here is chosen. A flat curve of the regret ratio is linear regret. An interrupted run
+resumes with the missing seeds.
 """
 
 from __future__ import annotations
@@ -96,12 +98,15 @@ def run_all(problem: Any, options: argparse.Namespace) -> Runs:
     for name in options.algorithms:
         config = configure(name, options)
         bandit = ALGORITHMS[name](config)
-        runs[name] = bandit_runs.run_algorithm(name, bandit, problem, config, options.out, options.seeds)
+        runs[name] = bandit_runs.run_algorithm(
+            name, bandit, problem, config, options.out, options.seeds
+        )
     return runs
 
 
 def exponents(runs: list[dict[str, np.ndarray]]) -> list[float]:
-    """log2 of R_T / R_{T/2}, the slope of log regret at the end of every run: 1 is linear regret, 1/2 that of the theory."""
+    """log2 of R_T / R_{T/2}, the slope of log regret at the end of every run: 1 is linear regret,
+    1/2 that of the theory."""
     found = []
     for run in runs:
         total = run["regret_ratio"] * run["t"]
@@ -112,25 +117,38 @@ def exponents(runs: list[dict[str, np.ndarray]]) -> list[float]:
 
 def summarise(rows: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """What summary.json says of one algorithm."""
-    return bandit_runs.summarise(rows) | dict(regret_exponent=summaries.describe(exponents(rows), ci=True))
+    return bandit_runs.summarise(rows) | dict(
+        regret_exponent=summaries.describe(exponents(rows), ci=True)
+    )
 
 
 def draw(folder: Path) -> None:
     """regret_ratio.png from the tables in the folder."""
     curves = tidy.load(folder).curves
-    plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), curves.attrs["title"])
+    plots.regret_ratio(
+        folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), curves.attrs["title"]
+    )
 
 
 def parse() -> argparse.Namespace:
     parser = cli.parser(__doc__)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
-    parser.add_argument("--size", type=cli.count, default=10, help="m, the fixed sketch of SOFUL and CBRAP")
     parser.add_argument(
-        "--regularization", type=float, default=0.1, help="default 0.1; a smaller one is harder on SOFUL"
+        "--size", type=cli.count, default=10, help="m, the fixed sketch of SOFUL and CBRAP"
     )
-    parser.add_argument("--horizon", type=cli.count, default=5_000, help="evaluations a run (default 5000)")
+    parser.add_argument(
+        "--regularization",
+        type=float,
+        default=0.1,
+        help="default 0.1; a smaller one is harder on SOFUL",
+    )
+    parser.add_argument(
+        "--horizon", type=cli.count, default=5_000, help="evaluations a run (default 5000)"
+    )
     parser.add_argument("--seeds", type=cli.count, default=10)
-    parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
+    parser.add_argument(
+        "--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS)
+    )
     parser.add_argument(
         "--workers", type=cli.count, default=environment.usable_cores(), help="seeds side by side"
     )
@@ -156,14 +174,15 @@ def main() -> None:
             data="generated",
             uniform_regret="expectation t (f* - mean f)",
             regret_exponent="log2(R_T / R_{T/2}); 1 is linear regret",
-            run_seconds=f"wall time of a run without compilation, {min(options.workers, options.seeds)} seeds side by side",
+            run_seconds="wall time of a run without compilation,"
+            f" {min(options.workers, options.seeds)} seeds side by side",
             compile_seconds="sum over the calls; a warm persistent cache makes it small",
             **environment.describe(),
             algorithms={name: summarise(rows) for name, rows in runs.items()},
         )
         title = (
-            f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {options.size},"
-            f" {options.seeds} seeds"
+            f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m ="
+            f" {options.size}, {options.seeds} seeds"
         )
         table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
         opened.finish(summary, table, title)
@@ -172,7 +191,10 @@ def main() -> None:
     print("\nexponent of the regret between T/2 and T")
     for name, row in summary["algorithms"].items():
         print(f"{name:18s} {row['regret_exponent']['mean']:.3f}")
-    print(f"\nsummary.json, the tables (curves, summary .parquet) and regret_ratio.png are in {options.out}")
+    print(
+        "\nsummary.json, the tables (curves, summary .parquet) and regret_ratio.png are in"
+        f" {options.out}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The posteriors of Figure 2 of the BKB paper: of a GP draw on [0,1] that was evaluated on [0, EDGE] only."""
+"""The posteriors of Figure 2 of the BKB paper: of a GP draw on [0,1] that was evaluated on [0,
+EDGE] only."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ class Outcome(NamedTuple):
 
 
 def generate(key: PRNGKey, evaluations: int) -> Setting:
-    """A GP draw, and `evaluations` noisy values at uniform points of [0, EDGE]; more of them continue the same list."""
+    """A GP draw, and `evaluations` noisy values at uniform points of [0, EDGE]; more of them
+    continue the same list."""
     f_key, arm_key, noise_key = jax.random.split(key, 3)
     x = jnp.linspace(0, 1, GRID)[:, None]
     f = problems.gp_draw(f_key, KERNEL, x, NOISE_STD).mean_reward
@@ -62,7 +64,8 @@ def generate(key: PRNGKey, evaluations: int) -> Setting:
 
 
 def bkb_state(setting: Setting, key: PRNGKey, capacity: int) -> tuple[SketchState, Array]:
-    """BKB after the evaluations, told one by one: every step resamples its dictionary. And whether it ever overflowed."""
+    """BKB after the evaluations, observed one by one: every step resamples its dictionary. And
+    whether it ever overflowed."""
     bandit = BKB(KERNEL, regularization=LAM, noise_std=NOISE_STD, qbar=QBAR, capacity=capacity)
     state = bandit.init(problems.finite_arms(setting.x, setting.f, NOISE_STD).arms, key)
 
@@ -93,7 +96,9 @@ def sketched(
     """(setting, posteriors of all methods but RFF, dictionary, overflow) of one seed."""
     data_key, bkb_key = jax.random.split(key)
     setting = generate(data_key, evaluations)
-    counts, sums = (jnp.zeros(GRID).at[setting.arms].add(v) for v in (jnp.ones(evaluations), setting.y))
+    counts, sums = (
+        jnp.zeros(GRID).at[setting.arms].add(v) for v in (jnp.ones(evaluations), setting.y)
+    )
     dense = exact.dense(KERNEL, setting.x, counts, sums, LAM)
     state, overflow = bkb_state(setting, bkb_key, capacity)
     without = jnp.maximum(state.variance - state.residual / LAM, 0)
@@ -115,7 +120,7 @@ def random_features(key: PRNGKey, setting: Setting, count: int) -> Posterior:
 
 
 def one(seed: int, evaluations: int) -> Outcome:
-    """What is known under one seed."""
+    """What is observed under one seed."""
     key, capacity = jax.random.fold_in(jax.random.key(0), seed), 48
     while True:
         setting, posteriors, dictionary, overflow = sketched(key, evaluations, capacity)

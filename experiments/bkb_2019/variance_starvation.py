@@ -2,12 +2,14 @@
 
     python -m experiments.bkb_2019.variance_starvation --out out/variance_starvation
 
-The data are generated: f is a GP draw on a grid, t in {6, 63, 215} evaluations lie uniformly in [0, 0.5]. Four posteriors
-are compared: the exact GP, BKB's (DTC), the subset of regressors (SoR: BKB's without its residual, same dictionary) and
-random Fourier features (as many as BKB has inducing points). Quadrature Fourier features are in the numbers only.
+The data are generated: f is a GP draw on a grid, t in {6, 63, 215} evaluations lie uniformly in [0,
+0.5]. Four posteriors are compared: the exact GP, BKB's (DTC), the subset of regressors (SoR: BKB's
+without its residual, same dictionary) and random Fourier features (as many as BKB has inducing
+points). Quadrature Fourier features are in the numbers only.
 
-The paper's "bandwidth sigma^2 = 100" makes a constant on [0,1] when read as a squared lengthscale; it is read as its
-inverse, k = exp(-100 d^2 / 2), lengthscale 0.1. What the paper does not state is listed under "chosen" in summary.json.
+The paper's "bandwidth sigma^2 = 100" makes a constant on [0,1] when read as a squared lengthscale;
+it is read as its inverse, k = exp(-100 d^2 / 2), lengthscale 0.1. What the paper does not state is
+listed under "chosen" in summary.json.
 """
 
 from __future__ import annotations
@@ -38,7 +40,15 @@ from experiments.bkb_2019.posteriors import (
 from experiments.figures import drawing
 from experiments.results import environment, files, outputs, summaries, tidy
 
-CHOSEN = ["lengthscale", "noise_std", "regularization", "qbar", "width", "number of features", "grid"]
+CHOSEN = [
+    "lengthscale",
+    "noise_std",
+    "regularization",
+    "qbar",
+    "width",
+    "number of features",
+    "grid",
+]
 METHODS = {  # label and colour
     "exact": ("exact GP", "#56B4E9"),
     "bkb": ("BKB (DTC)", "#009E73"),
@@ -64,7 +74,9 @@ def measure(setting: Setting, posteriors: dict[str, Posterior]) -> dict[str, dic
             largest_ratio_to_exact_unseen=float(ratio[unseen].max()),
             smallest_ratio_to_exact_seen=float(ratio[~unseen].min()),
             largest_ratio_to_exact_seen=float(ratio[~unseen].max()),
-            share_of_f_outside_3_std_unseen=float((np.abs(mean - setting.f) > 3 * std + 1e-9)[unseen].mean()),
+            share_of_f_outside_3_std_unseen=float(
+                (np.abs(mean - setting.f) > 3 * std + 1e-9)[unseen].mean()
+            ),
         )
     return found
 
@@ -73,7 +85,8 @@ def summarise(rows: list[dict[str, dict[str, float]]], sizes: list[int]) -> dict
     """Mean, 95% interval and values over seeds of every number."""
     methods = {
         name: {
-            field: summaries.describe([row[name][field] for row in rows], ci=True) for field in rows[0][name]
+            field: summaries.describe([row[name][field] for row in rows], ci=True)
+            for field in rows[0][name]
         }
         for name in METHODS
     }
@@ -88,7 +101,9 @@ def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> li
             name,
             seed,
             {
-                field: np.array([part["methods"][name][field]["values"][seed] for part in numbers.values()])
+                field: np.array(
+                    [part["methods"][name][field]["values"][seed] for part in numbers.values()]
+                )
                 for field in first[name]
             },
         )
@@ -108,7 +123,8 @@ def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> li
 
 
 def table_of(columns: dict[int, Outcome]) -> pd.DataFrame:
-    """What the figure shows: (t, series, x, value, sd) of f, the evaluations, the inducing points and the posteriors."""
+    """What the figure shows: (t, series, x, value, sd) of f, the evaluations, the inducing points
+    and the posteriors."""
     parts = []
     for t, (setting, posteriors, inducing) in columns.items():
         x = np.asarray(setting.x[:, 0])
@@ -120,20 +136,25 @@ def table_of(columns: dict[int, Outcome]) -> pd.DataFrame:
         series |= {name: (x, posteriors[name].mean, posteriors[name].std) for name in DRAWN}
         for name, (at, value, sd) in series.items():
             parts.append(
-                pd.DataFrame(dict(t=t, series=name, x=at, value=np.asarray(value), sd=np.asarray(sd)))
+                pd.DataFrame(
+                    dict(t=t, series=name, x=at, value=np.asarray(value), sd=np.asarray(sd))
+                )
             )
     return pd.concat(parts, ignore_index=True).astype({"series": "category"})
 
 
 def draw(folder: Path) -> None:
-    """variance_starvation.png from the table in the folder: a column for each t, a row for each method."""
+    """variance_starvation.png from the table in the folder: a column for each t, a row for each
+    method."""
     table = tidy.read_table(folder / DRAWN_TABLE)
     times = table["t"].unique()
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}):
         figure, grid = plt.subplots(len(DRAWN), len(times), sharex=True, sharey=True, squeeze=False)
         grid[0, 0].set_ylim(-4.2, 4.2)
         for column, t in enumerate(times):
-            part = {name: rows for name, rows in table[table["t"] == t].groupby("series", observed=True)}
+            part = {
+                name: rows for name, rows in table[table["t"] == t].groupby("series", observed=True)
+            }
             grid[0, column].set_title(
                 f"$t = {t}$, {len(part['inducing_points'])} inducing points", loc="left"
             )
@@ -144,14 +165,16 @@ def draw(folder: Path) -> None:
         for axes in grid[-1]:
             axes.set_xlabel("$x$")
         figure.suptitle(
-            "GP draw (black), evaluations (dots), posterior mean ± 3 sd; dashed: prior; grey: unseen; triangles: dictionary",
+            "GP draw (black), evaluations (dots), posterior mean ± 3 sd; dashed: prior; grey:"
+            " unseen; triangles: dictionary",
             fontsize=8,
         )
         drawing.save(figure, folder / "variance_starvation.png")
 
 
 def _panel(axes: Axes, part: dict[Any, pd.DataFrame], name: str) -> None:
-    """One posterior with f, the evaluations, and BKB's inducing points where the method has them."""
+    """One posterior with f, the evaluations, and BKB's inducing points where the method has
+    them."""
     axes.axvspan(EDGE, 1, color="0.96", linewidth=0)
     for edge in (-3, 3):
         axes.axhline(edge, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
@@ -165,7 +188,10 @@ def _panel(axes: Axes, part: dict[Any, pd.DataFrame], name: str) -> None:
 
 
 def print_table(numbers: dict[str, Any]) -> None:
-    print(f"{'t':>4s} {'method':28s} {'min sd (0.5,1]':>15s} {'min ratio':>10s} {'f outside 3 sd':>15s}")
+    print(
+        f"{'t':>4s} {'method':28s} {'min sd (0.5,1]':>15s} {'min ratio':>10s}"
+        f" {'f outside 3 sd':>15s}"
+    )
     for t, row in numbers.items():
         for name, fields in row["methods"].items():
             values = [
@@ -184,7 +210,10 @@ def print_table(numbers: dict[str, Any]) -> None:
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument(
-        "--seeds", type=cli.count, default=20, help="GP draws of the numbers; the figure shows seed 0"
+        "--seeds",
+        type=cli.count,
+        default=20,
+        help="GP draws of the numbers; the figure shows seed 0",
     )
     cli.add_out_folder(parser)
     options = parser.parse_args()
@@ -222,11 +251,14 @@ def main() -> None:
         )
         title = "GP draws evaluated on [0, 0.5]"
         opened.finish(summary, tidy_runs(config, numbers, options.seeds), title)
-        files.write(options.out / DRAWN_TABLE, table_of(columns).to_parquet(index=False, compression="zstd"))
+        files.write(
+            options.out / DRAWN_TABLE, table_of(columns).to_parquet(index=False, compression="zstd")
+        )
         draw(options.out)
     print_table(numbers)
     print(
-        f"\nsummary.json, the tables (curves, summary .parquet) and variance_starvation.png are in {options.out}"
+        "\nsummary.json, the tables (curves, summary .parquet) and variance_starvation.png are in"
+        f" {options.out}"
     )
 
 

@@ -1,1 +1,2 @@
-"""Where experiments get their problems: data sets, streams, architectures, classifiers, and evaluations made once."""
+"""Where experiments get their problems: data sets, streams, architectures, classifiers, and
+evaluations made once."""

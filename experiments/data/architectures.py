@@ -1,9 +1,12 @@
-"""Architecture search spaces with what was recorded of them, and what stands in where the record is missing.
+"""Architecture search spaces with what was recorded of them, and what stands in where the record is
+missing.
 
-BBKB's experiment uses the 12,416 NAS-Bench-101 cells with 4 inner nodes, each 3x3 convolution or max-pooling. Their
-accuracies are in a 499 MB file that cannot be assumed present. The choices, and every use says which it was:
+BBKB's experiment uses the 12,416 NAS-Bench-101 cells with 4 inner nodes, each 3x3 convolution or
+max-pooling. Their accuracies are in a 499 MB file that cannot be assumed present. The choices, and
+every use says which it was:
     nasbench101  the real table: candidates joined with `nasbench101_results.npz` in the data folder
-    macro        NAS-Bench-Macro: 6,561 other architectures, 3 real trainings each; a recorded stand-in
+    macro        NAS-Bench-Macro: 6,561 other architectures, 3 real trainings each; a recorded
+                 stand-in
     generated    a generated reward over the real 12,416 candidates
 """
 
@@ -26,9 +29,8 @@ from jsketch.bandits import evolution
 
 CANDIDATES = "nasbench101_v6_conv3x3_maxpool3x3_candidates.npz"
 CANDIDATES_SHA256 = "5e895841790b1fb4f173a2575f2a1e0b37815d6bd171fc4cfe21a5f4e5d63f49"
-RESULTS = (
-    "nasbench101_results.npz"  # module_hash [n] S32, test_accuracy [n, 3] in [0, 1], training_seconds [n, 3]
-)
+# module_hash [n] S32, test_accuracy [n, 3] in [0, 1], training_seconds [n, 3]
+RESULTS = "nasbench101_results.npz"
 RECORDED = ("module_hash", "test_accuracy", "training_seconds")
 MACRO = "nas-bench-macro_cifar10.json"
 MACRO_SHA256 = "686dee8363cc21cca8c1f321ad5749454f2d9b9ca5972682e137e539bc522297"
@@ -48,16 +50,22 @@ class Space(NamedTuple):
 
 
 def load(choice: str, data_dir: str | Path | None = None) -> Space:
-    """The space of that name; "auto" is the real table when it is there, else the recorded stand-in.
+    """The space of that name; "auto" is the real table when it is there, else the recorded
+    stand-in.
 
-    Raises ValueError (unknown name, wrong checksum) or OSError (a file that is missing and cannot be downloaded).
+    Raises ValueError (unknown name, wrong checksum) or OSError (a file that is missing and cannot
+    be downloaded).
     """
     folder = find_folder(data_dir)
     if choice == "auto":
         choice = "nasbench101" if (folder / RESULTS).exists() else "macro"
     if choice not in CHOICES:
-        raise ValueError(f"There is no space called '{choice}'; choose one of: auto, {', '.join(CHOICES)}.")
-    return {"nasbench101": _recorded_cells, "macro": _macro, "generated": _generated_cells}[choice](folder)
+        raise ValueError(
+            f"There is no space called '{choice}'; choose one of: auto, {', '.join(CHOICES)}."
+        )
+    return {"nasbench101": _recorded_cells, "macro": _macro, "generated": _generated_cells}[choice](
+        folder
+    )
 
 
 def _read(path: Path, sha256: str, remedy: str) -> bytes:
@@ -82,27 +90,39 @@ def _macro(folder: Path) -> Space:
     onehot = (codes[:, :, None] == np.arange(3)).reshape(len(codes), -1) / np.sqrt(codes.shape[1])
     evaluations = np.array([entry["test_acc"] for entry in table.values()])
     source = (
-        f"REAL accuracies of NAS-Bench-Macro ({MACRO}), a stand-in: not the NAS-Bench-101 cells of the paper"
+        f"REAL accuracies of NAS-Bench-Macro ({MACRO}), a stand-in: not the NAS-Bench-101 cells of"
+        " the paper"
     )
     return Space(
-        "NAS-Bench-Macro", onehot, scale(evaluations), evolution.one_change_apart(codes), None, source
+        "NAS-Bench-Macro",
+        onehot,
+        scale(evaluations),
+        evolution.one_change_apart(codes),
+        None,
+        source,
     )
 
 
 def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(features [12416, 17], codes [12416, 17], hashes): halves divided by their largest norm (BBKB D.2, THEORY 10.1)."""
+    """(features [12416, 17], codes [12416, 17], hashes): halves divided by their largest norm (BBKB
+    D.2, THEORY 10.1)."""
     remedy = (
-        "It is enumerated, not downloaded; `--dataset macro` needs another file, which can be downloaded."
+        "It is enumerated, not downloaded; `--dataset macro` needs another file, which can be"
+        " downloaded."
     )
     with np.load(io.BytesIO(_read(folder / CANDIDATES, CANDIDATES_SHA256, remedy))) as table:
-        edges, ops = table["adjacency_upper"][:, 1:-1].astype(float), table["is_conv3x3"].astype(float)
+        edges, ops = (
+            table["adjacency_upper"][:, 1:-1].astype(float),
+            table["is_conv3x3"].astype(float),
+        )
         hashes = table["module_hash"]
     halves = [half / np.linalg.norm(half, axis=1).max() for half in (edges, ops)]
     return np.concatenate(halves, 1), np.concatenate([edges, ops], 1).astype(int), hashes
 
 
 def _neighbours(codes: np.ndarray) -> np.ndarray:
-    """One change apart; the few cells that have no such neighbour mutate into a cell at the least distance."""
+    """One change apart; the few cells that have no such neighbour mutate into a cell at the least
+    distance."""
     table = evolution.one_change_apart(codes)
     for arm in np.flatnonzero((table < 0).all(1)):
         distance = (codes != codes[arm]).sum(1)
@@ -112,7 +132,8 @@ def _neighbours(codes: np.ndarray) -> np.ndarray:
 
 
 def _generated_cells(folder: Path) -> Space:
-    """Reward: a fixed draw of norm 1 from the RKHS of a Gaussian kernel of lengthscale 1, and noise of 0.01."""
+    """Reward: a fixed draw of norm 1 from the RKHS of a Gaussian kernel of lengthscale 1, and noise
+    of 0.01."""
     features, codes, _ = _cells(folder)
     problem = problems.rkhs_draw(
         jax.random.key(0), kernels.Gaussian(1.0), jax.numpy.asarray(features), 0.0, terms=30
@@ -120,7 +141,8 @@ def _generated_cells(folder: Path) -> Space:
     means = scale(np.asarray(problem.mean_reward)[:, None])
     noise = 0.01 * np.random.default_rng(0).standard_normal((len(features), 3))
     source = (
-        f"GENERATED reward over the real 12,416 candidates ({CANDIDATES}): no accuracy here is a measurement"
+        f"GENERATED reward over the real 12,416 candidates ({CANDIDATES}): no accuracy here is a"
+        " measurement"
     )
     return Space(
         "generated reward",
@@ -137,8 +159,9 @@ def _recorded_cells(folder: Path) -> Space:
     path = folder / RESULTS
     if not path.exists():
         raise FileNotFoundError(
-            f"{RESULTS} is not in {folder}. Extract it from nasbench_only108.tfrecord (github.com/google-research/nasbench):"
-            " arrays module_hash [n] (S32), test_accuracy [n, 3] and training_seconds [n, 3] after 108 epochs."
+            f"{RESULTS} is not in {folder}. Extract it from nasbench_only108.tfrecord"
+            " (github.com/google-research/nasbench): arrays module_hash [n] (S32), test_accuracy"
+            " [n, 3] and training_seconds [n, 3] after 108 epochs."
         )
     table = store.read_npz(path)
     absent = [name for name in RECORDED if name not in table]
@@ -152,10 +175,18 @@ def _recorded_cells(folder: Path) -> Space:
         )
     rows = [place[name] for name in hashes.tolist()]
     accuracy, seconds = table["test_accuracy"][rows], table["training_seconds"][rows]
-    for name, values, most in (("test_accuracy", accuracy, 1), ("training_seconds", seconds, np.inf)):
+    for name, values, most in (
+        ("test_accuracy", accuracy, 1),
+        ("training_seconds", seconds, np.inf),
+    ):
         if values.shape != (len(rows), 3) or not ((values >= 0) & (values <= most)).all():
             raise ValueError(f"{name} in {RESULTS} must be [n, 3] with values in [0, {most}].")
-    # no checksum is known for a file that the reader makes, so nothing here can vouch for its origin
+    # a file that the reader makes has no published checksum, so nothing here can vouch for its
+    # origin
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    source = f"NAS-Bench-101 accuracies as found in {RESULTS} (origin NOT VERIFIED; sha256 {digest})"
-    return Space("NAS-Bench-101", features, scale(accuracy), _neighbours(codes), seconds.mean(1), source)
+    source = (
+        f"NAS-Bench-101 accuracies as found in {RESULTS} (origin NOT VERIFIED; sha256 {digest})"
+    )
+    return Space(
+        "NAS-Bench-101", features, scale(accuracy), _neighbours(codes), seconds.mean(1), source
+    )

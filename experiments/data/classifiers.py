@@ -1,8 +1,10 @@
-"""Hyperparameter tuning of scikit-learn's classifiers: the nine problems of GO-UCB's Figures 3 to 5 (Section 6.2, D.2).
+"""Hyperparameter tuning of scikit-learn's classifiers: the nine problems of GO-UCB's Figures 3 to 5
+(Section 6.2, D.2).
 
-A random forest (7 hyperparameters), a multi-layer perceptron (8) and gradient boosting (11), each on breast-cancer,
-Australian and diabetes. The reward is the accuracy on one of five folds after training on the four others; it is a
-deterministic function of the hyperparameters and the repetition.
+A random forest (7 hyperparameters), a multi-layer perceptron (8) and gradient boosting (11), each
+on breast-cancer, Australian and diabetes. The reward is the accuracy on one of five folds after
+training on the four others; it is a deterministic function of the hyperparameters and the
+repetition.
 """
 
 from __future__ import annotations
@@ -56,9 +58,8 @@ class Model(NamedTuple):
     """A classifier and what is tuned of it."""
 
     space: Space
-    build: Callable[
-        [dict[str, Any], int], Any
-    ]  # (hyperparameters, random_state) -> an estimator with fit and predict
+    # (hyperparameters, random_state) -> an estimator with fit and predict
+    build: Callable[[dict[str, Any], int], Any]
 
 
 def random_forest(hyperparameters: dict[str, Any], random_state: int) -> Any:
@@ -66,19 +67,24 @@ def random_forest(hyperparameters: dict[str, Any], random_state: int) -> Any:
 
 
 def multi_layer_perceptron(hyperparameters: dict[str, Any], random_state: int) -> Any:
-    return make_pipeline(StandardScaler(), MLPClassifier(**hyperparameters, random_state=random_state))
+    return make_pipeline(
+        StandardScaler(), MLPClassifier(**hyperparameters, random_state=random_state)
+    )
 
 
 def gradient_boosting(hyperparameters: dict[str, Any], random_state: int) -> Any:
-    """From scikit-learn 1.9 on `criterion` has no effect and is about to go: there it is left out, and its input is idle."""
+    """From scikit-learn 1.9 on `criterion` has no effect and is about to go: there it is left out,
+    and its input is idle."""
     known = GradientBoostingClassifier().get_params()
     if known.get("criterion", "deprecated") == "deprecated":
-        hyperparameters = {name: value for name, value in hyperparameters.items() if name != "criterion"}
+        hyperparameters = {
+            name: value for name, value in hyperparameters.items() if name != "criterion"
+        }
     return GradientBoostingClassifier(**hyperparameters, random_state=random_state)
 
 
-# in the order and with the ranges of D.2, under scikit-learn's names; its "logloss" is "log_loss", in a forest the same as
-# "entropy"
+# in the order and with the ranges of D.2, under scikit-learn's names; its "logloss" is "log_loss",
+# in a forest the same as "entropy"
 MODELS = {
     "random_forest": Model(
         Space(
@@ -122,9 +128,11 @@ MODELS = {
         gradient_boosting,
     ),
 }
-# what the accuracy depends on besides the point, as it stands in the key of each evaluation: a change here evaluates anew
+# what the accuracy depends on besides the point, as it stands in the key of each evaluation: a
+# change here evaluates anew
 PROTOCOL = [
-    "5 stratified folds, shuffled by random_state = repetition // 5; fold repetition % 5 is the test set",
+    "5 stratified folds, shuffled by random_state = repetition // 5; fold repetition % 5 is the"
+    " test set",
     "mlp: inputs standardized by the training rows; the trees take them raw",
     "random_state = repetition",
 ]
@@ -132,31 +140,43 @@ PROTOCOL = [
 
 @lru_cache
 def load(name: str, data_dir: Path | None = None) -> Dataset:
-    """Features [n, d] and classes 0 and 1 [n] (the larger of the file's codes is 1), in the order of the file.
+    """Features [n, d] and classes 0 and 1 [n] (the larger of the file's codes is 1), in the order
+    of the file.
 
-    breast_cancer is Wisconsin (original) without the id and the 16 rows with a missing value. Raises what `datasets.load`
-    does.
+    breast_cancer is Wisconsin (original) without the id and the 16 rows with a missing value.
+    Raises what `datasets.load` does.
     """
     if name not in SOURCES:
-        raise ValueError(f"There is no tuning data set '{name}'; choose one of: {', '.join(SOURCES)}.")
+        raise ValueError(
+            f"There is no tuning data set '{name}'; choose one of: {', '.join(SOURCES)}."
+        )
     content = datasets.read(SOURCES[name], datasets.find_folder(data_dir)).decode()
     if name == "breast_cancer":
-        content = "\n".join(line.partition(",")[2] for line in content.splitlines() if "?" not in line)
+        content = "\n".join(
+            line.partition(",")[2] for line in content.splitlines() if "?" not in line
+        )
     table = np.loadtxt(io.StringIO(content), delimiter=None if name == "australian" else ",")
     target = table[:, -1]
     return Dataset(
-        name, table[:, :-1], (target == target.max()).astype(float), datasets.describe(SOURCES[name])
+        name,
+        table[:, :-1],
+        (target == target.max()).astype(float),
+        datasets.describe(SOURCES[name]),
     )
 
 
 def split(target: np.ndarray, repetition: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rows for training, rows for the test) of a repetition: five share a partition into five folds."""
+    """(rows for training, rows for the test) of a repetition: five share a partition into five
+    folds."""
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repetition // FOLDS)
     return list(folds.split(np.zeros((len(target), 1)), target))[repetition % FOLDS]
 
 
-def accuracy(model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any]) -> float:
-    """Share of the test rows that are classified rightly. On one thread; raises what scikit-learn raises."""
+def accuracy(
+    model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any]
+) -> float:
+    """Share of the test rows that are classified rightly. On one thread; raises what scikit-learn
+    raises."""
     train, test = split(dataset.target, repetition)
     estimator = MODELS[model].build(hyperparameters, repetition)
     with threadpool_limits(1), warnings.catch_warnings():
@@ -169,7 +189,8 @@ def accuracy(model: str, dataset: Dataset, repetition: int, hyperparameters: dic
 def evaluate(
     model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any], table: Path
 ) -> Outcome:
-    """`accuracy`, from the table of evaluations if it is there. Failures are recorded, not raised (`evaluations.once`)."""
+    """`accuracy`, from the table of evaluations if it is there. Failures are recorded, not raised
+    (`evaluations.once`)."""
     key = dict(
         model=model,
         data=dataset.name,

@@ -1,7 +1,7 @@
 """Named data sets of the papers, with their checksums checked.
 
-A data set is read from a folder (`find_folder` says which); a file that is not there is downloaded from its
-public source. What comes back is always the real data or an error, never made-up data.
+A data set is read from a folder (`find_folder` says which); a file that is not there is downloaded
+from its public source. What comes back is always the real data or an error, never made-up data.
 
 Shapes: A rows (the candidate arms), d columns.
 """
@@ -26,12 +26,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Source:
-    """A public file: its local name, the sha256 of its content (decompressed, LF line ends), and where it comes from."""
+    """A public file: its local name, the sha256 of its content (decompressed, LF line ends), and
+    where it comes from."""
 
     filename: str  # one that ends in .bz2 is kept compressed
     sha256: str
     url: str
-    member: str = ""  # the file's name inside the archive at `url`; "" when `url` is the file itself
+    # the file's name inside the archive at `url`; "" when `url` is the file itself
+    member: str = ""
     header: str = ""  # its first line as counted in sha256, where public copies differ in that line
 
 
@@ -69,7 +71,9 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     Raises ValueError (unknown name, wrong checksum) or OSError (missing folder, failed download).
     """
     if name not in SOURCES:
-        raise ValueError(f"There is no data set called '{name}'; choose one of: {', '.join(SOURCES)}.")
+        raise ValueError(
+            f"There is no data set called '{name}'; choose one of: {', '.join(SOURCES)}."
+        )
     source = SOURCES[name]
     content = read(source, find_folder(data_dir))
     code_field = _code_sex if name == "abalone" else None
@@ -83,7 +87,8 @@ def describe(source: Source) -> str:
 
 
 def read(source: Source, folder: Path) -> bytes:
-    """The content of `source`, decompressed and with its checksum checked; downloaded when the folder lacks it.
+    """The content of `source`, decompressed and with its checksum checked; downloaded when the
+    folder lacks it.
 
     Raises ValueError (wrong checksum) or OSError (failed download).
     """
@@ -94,9 +99,9 @@ def read(source: Source, folder: Path) -> bytes:
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
         raise ValueError(
-            f"{path.name} in {path.parent} is not the published file: the sha256 of its content is {found}, expected "
-            f"{source.sha256}. Delete it to download it again from {source.url}, or name another folder with "
-            "--data-dir or JSKETCH_DATA."
+            f"{path.name} in {path.parent} is not the published file: the sha256 of its content is"
+            f" {found}, expected {source.sha256}. Delete it to download it again from {source.url},"
+            " or name another folder with --data-dir or JSKETCH_DATA."
         )
     return content
 
@@ -107,14 +112,15 @@ def verified(path: Path, sha256: str) -> bytes:
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise ValueError(
-            f"{path.name} in {path.parent} is not the expected file: its sha256 is {found}, not {sha256}."
+            f"{path.name} in {path.parent} is not the expected file: its sha256 is {found}, not"
+            f" {sha256}."
         )
     return content
 
 
 def find_folder(data_dir: str | Path | None = None) -> Path:
-    """The folder that holds the files: `data_dir`, else $JSKETCH_DATA, else ../shared/data beside the
-    repository when it exists, else a per-user cache.
+    """The folder that holds the files: `data_dir`, else $JSKETCH_DATA, else ../shared/data beside
+    the repository when it exists, else a per-user cache.
 
     Raises FileNotFoundError when a folder that was asked for does not exist.
     """
@@ -131,50 +137,64 @@ def find_folder(data_dir: str | Path | None = None) -> Path:
 
 
 def download(source: Source, path: Path) -> None:
-    """Fetch `source` from the public internet and write it to `path`, if and only if its checksum is right.
+    """Fetch `source` from the public internet and write it to `path`, if and only if its checksum
+    is right.
 
-    Raises OSError when it cannot be fetched or written, ValueError when the content is not the published one.
+    Raises OSError when it cannot be fetched or written, ValueError when the content is not the
+    published one.
     """
     remedy = (
-        f"Download {source.url} yourself and put {source.member or 'it'} as {path.name} into {path.parent}, "
-        "or name a folder that has it with --data-dir or JSKETCH_DATA."
+        f"Download {source.url} yourself and put {source.member or 'it'} as {path.name} into"
+        f" {path.parent}, or name a folder that has it with --data-dir or JSKETCH_DATA."
     )
     print(f"{path.name} is not in {path.parent}: downloading it from {source.url}", flush=True)
     pooch.get_logger().setLevel("WARNING")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with files.scratch() as scratch:
-            # The archive's own bytes may change; the checksum that counts is the one of its content.
-            fetched = Path(pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch))
+            # The archive's own bytes may change; the checksum that counts is the one of its
+            # content.
+            fetched = Path(
+                pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch)
+            )
             raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
             content = _canonical(_decompressed(raw), source)
     except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
-        raise OSError(f"Could not get {path.name} into {path.parent} ({error}). {remedy}") from error
+        raise OSError(
+            f"Could not get {path.name} into {path.parent} ({error}). {remedy}"
+        ) from error
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
         raise ValueError(
-            f"What {source.url} serves as {source.member or path.name} has sha256 {found}, expected {source.sha256}; "
-            f"nothing was written. {remedy}"
+            f"What {source.url} serves as {source.member or path.name} has sha256 {found}, expected"
+            f" {source.sha256}; nothing was written. {remedy}"
         )
     try:
         files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)
     except OSError as error:
-        raise OSError(f"Could not write {path.name} into {path.parent} ({error}). {remedy}") from error
+        raise OSError(
+            f"Could not write {path.name} into {path.parent} ({error}). {remedy}"
+        ) from error
 
 
 def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Features with mean 0 and standard deviation 1 per column [A, d], and the target scaled to [0, 1] [A].
+    """Features with mean 0 and standard deviation 1 per column [A, d], and the target scaled to [0,
+    1] [A].
 
-    Raises ValueError when a column or the target is constant: it carries nothing and cannot be scaled.
+    Raises ValueError when a column or the target is constant: it carries nothing and cannot be
+    scaled.
     """
     constant = np.flatnonzero(np.ptp(dataset.features, axis=0) == 0)
     if constant.size:
         raise ValueError(
-            f"Columns {constant.tolist()} of '{dataset.name}' are constant and cannot be scaled; remove them."
+            f"Columns {constant.tolist()} of '{dataset.name}' are constant and cannot be scaled;"
+            " remove them."
         )
     low, high = dataset.target.min(), dataset.target.max()
     if low == high:
-        raise ValueError(f"The target of '{dataset.name}' is constant ({low}): there is nothing to optimize.")
+        raise ValueError(
+            f"The target of '{dataset.name}' is constant ({low}): there is nothing to optimize."
+        )
     features = (dataset.features - dataset.features.mean(axis=0)) / dataset.features.std(axis=0)
     return features, (dataset.target - low) / (high - low)
 

@@ -1,4 +1,5 @@
-"""A table of expensive evaluations in one SQLite file: each is made once, whatever is interrupted or runs beside it."""
+"""A table of expensive evaluations in one SQLite file: each is made once, whatever is interrupted
+or runs beside it."""
 
 from __future__ import annotations
 
@@ -24,11 +25,13 @@ class Outcome(NamedTuple):
 
 
 def once(path: Path, key: dict[str, Any], evaluate: Callable[[], float]) -> Outcome:
-    """The outcome recorded under `key`, which must hold all that the value depends on; else evaluate(), recorded.
+    """The outcome recorded under `key`, which must hold all that the value depends on; else
+    evaluate(), recorded.
 
-    An evaluation that raises, or whose value is not finite, has failed and is recorded as such. Lack of memory and files
-    that cannot be read are the machine's failures, not the evaluation's: they are raised. Raises ValueError for a file
-    that is no such table, and for one to which another process is writing all the time.
+    An evaluation that raises, or whose value is not finite, has failed and is recorded as such.
+    Lack of memory and files that cannot be read are the machine's failures, not the evaluation's:
+    they are raised. Raises ValueError for a file that is no such table, and for one that another
+    process writes all the time.
     """
     name = json.dumps(key, sort_keys=True)
     rows = _query(path, "SELECT value, error, seconds FROM evaluations WHERE key = ?", (name,))
@@ -68,11 +71,15 @@ def _query(path: Path, command: str, values: tuple) -> list[tuple]:
             return table.execute(command, values).fetchall()
     except sqlite3.DatabaseError as error:
         # extended codes have the primary one in their last byte; what is not SQLite's own has none
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+            sqlite3.SQLITE_BUSY,
+            sqlite3.SQLITE_LOCKED,
+        ):
             raise ValueError(
-                f"another process is writing to the table of evaluations {path}, for {PATIENCE} seconds by now: wait for it,"
-                " or use another --table."
+                f"another process is writing to the table of evaluations {path}, for {PATIENCE}"
+                " seconds by now: wait for it, or use another --table."
             ) from error
         raise ValueError(
-            f"the table of evaluations {path} cannot be used ({error}): name another file, or remove it."
+            f"the table of evaluations {path} cannot be used ({error}): name another file, or"
+            " remove it."
         ) from error

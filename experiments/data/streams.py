@@ -1,7 +1,8 @@
 """The streams of the PKAWV paper: casp, ijcnn1, cod-rna and SUSY, raw or scaled and shuffled.
 
-Files are found, checked and downloaded as in `datasets`. SUSY in full is never downloaded (880 MB): it is used when
-SUSY.csv.gz is in the data folder, else a recorded random sample, and every use says which.
+Files are found, checked and downloaded as in `datasets`. SUSY in full is never downloaded (880 MB):
+it is used when SUSY.csv.gz is in the data folder, else a recorded random sample, and every use says
+which.
 
 Shapes: n examples, d inputs.
 """
@@ -65,7 +66,7 @@ SCALINGS = ("authors", "paper")
 
 
 class Stream(NamedTuple):
-    """Scaled examples in the order in which a forecaster meets them."""
+    """Scaled examples in the order that a forecaster meets them."""
 
     xs: np.ndarray  # [n, d]
     ys: np.ndarray  # [n]; -1 and +1 when they are classes
@@ -74,9 +75,11 @@ class Stream(NamedTuple):
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """Raw inputs [n, d] and labels [n] in the order of the files, as `datasets.load` does; ijcnn1 is train, then test.
+    """Raw inputs [n, d] and labels [n] in the order of the files, as `datasets.load` does; ijcnn1
+    is train, then test.
 
-    Raises ValueError (unknown name, a file that is not the published one) or OSError (missing folder or file).
+    Raises ValueError (unknown name, a file that is not the published one) or OSError (missing
+    folder or file).
     """
     if name not in NAMES:
         raise ValueError(f"There is no stream called '{name}'; choose one of: {', '.join(NAMES)}.")
@@ -87,7 +90,9 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
         table = np.loadtxt(io.BytesIO(datasets.read(CASP, folder)), delimiter=",", skiprows=1)
         return Dataset(name, table[:, 1:], table[:, 0], datasets.describe(CASP))
     inputs, sources = SVMLIGHT[name]
-    parts = [load_svmlight_file(io.BytesIO(datasets.read(s, folder)), n_features=inputs) for s in sources]
+    parts = [
+        load_svmlight_file(io.BytesIO(datasets.read(s, folder)), n_features=inputs) for s in sources
+    ]
     features = np.concatenate([x.toarray() for x, _ in parts])
     target = np.concatenate([y for _, y in parts])
     return Dataset(name, features, target, " and ".join(map(datasets.describe, sources)))
@@ -113,11 +118,13 @@ def load_stream(
 
 
 def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs [n, d] and labels [n] scaled with the extremes of the whole data set; a constant input becomes 0.
+    """Inputs [n, d] and labels [n] scaled with the extremes of the whole data set; a constant input
+    becomes 0.
 
-    "paper": every input and the label linearly onto [-1, 1] (Section 4 of the paper). "authors": what the authors' notebook
-    did for the published curves (THEORY 10.2): inputs onto [0, 1], the labels of the CSV files (classes 0 and 1, and casp's
-    RMSD alike) doubled less one, all labels divided by the largest. Raises ValueError for another scaling.
+    "paper": every input and the label linearly onto [-1, 1] (Section 4 of the paper). "authors":
+    what the authors' notebook did for the published curves (THEORY 10.2): inputs onto [0, 1], the
+    labels of the CSV files (classes 0 and 1, and casp's RMSD alike) doubled less one, all labels
+    divided by the largest. Raises ValueError for another scaling.
     """
     if scaling not in SCALINGS:
         raise ValueError(f"There is no scaling '{scaling}'; choose one of: {', '.join(SCALINGS)}.")
@@ -138,7 +145,8 @@ def _susy(folder: Path) -> Dataset:
         hint = f"; for all of them put {SUSY_URL} (880 MB) into {folder}"
     else:
         raise FileNotFoundError(
-            f"Neither {SUSY} nor {SUSY_SAMPLE} is in {folder}. Download {SUSY_URL} (880 MB) and put it there."
+            f"Neither {SUSY} nor {SUSY_SAMPLE} is in {folder}. Download {SUSY_URL} (880 MB) and put"
+            " it there."
         )
     print(f"*** susy: {dataset.source}{hint} ***", flush=True)
     return dataset
@@ -149,19 +157,19 @@ def _all_of_susy(path: Path) -> Dataset:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
         with gzip.open(path) as file:
-            table = np.loadtxt(
-                file, delimiter=",", dtype=np.float32
-            )  # its values are float32 numbers in decimal
+            # its values are float32 numbers in decimal
+            table = np.loadtxt(file, delimiter=",", dtype=np.float32)
     except (OSError, ValueError, EOFError, zlib.error) as error:
         raise ValueError(
             f"{path.name} in {path.parent} is damaged ({error}). Download it again from {SUSY_URL}."
         ) from error
     if table.shape != (SUSY_ROWS, 19):
         raise ValueError(
-            f"{path.name} in {path.parent} is not the published file: {SUSY_ROWS:,} rows of 19 columns were expected, and"
-            f" it has {table.shape[0]:,} of {table.shape[1]}. Download it again from {SUSY_URL}."
+            f"{path.name} in {path.parent} is not the published file: {SUSY_ROWS:,} rows of 19"
+            f" columns were expected, and it has {table.shape[0]:,} of {table.shape[1]}. Download"
+            f" it again from {SUSY_URL}."
         )
-    # no published checksum is known of it
+    # it has no published checksum
     source = f"ALL {SUSY_ROWS:,} rows of {SUSY} ({SUSY_URL}; origin not verified, sha256 {digest})"
     return Dataset("susy", table[:, 1:].astype(float), table[:, 0].astype(float), source)
 
@@ -171,7 +179,7 @@ def _sample_of_susy(path: Path) -> Dataset:
     with np.load(io.BytesIO(content), allow_pickle=False) as table:
         features, target = table["X"].astype(float), table["y"].astype(float)
     source = (
-        f"ONLY A RANDOM SAMPLE of {len(target):,} rows ({path.name}, sha256 {SUSY_SAMPLE_SHA256} checked), NOT the"
-        f" {SUSY_ROWS:,} rows of {SUSY}"
+        f"ONLY A RANDOM SAMPLE of {len(target):,} rows ({path.name}, sha256 {SUSY_SAMPLE_SHA256}"
+        f" checked), NOT the {SUSY_ROWS:,} rows of {SUSY}"
     )
     return Dataset("susy", features, target, source)

@@ -1,1 +1,1 @@
-"""How figures look: the style of each method, and the plots of all experiments."""
+"""Figures: the style of each method, and the plots of all experiments."""

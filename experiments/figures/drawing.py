@@ -1,4 +1,5 @@
-"""What all figures are drawn with: one style, lines with bands, axes, and files that are whole or not at all."""
+"""What all figures are drawn with: one style, lines with bands, axes, and files that are whole or
+not at all."""
 
 from __future__ import annotations
 
@@ -41,8 +42,9 @@ STYLE: dict[Any, Any] = {
 
 
 def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
-    """A line for the mean and a band for its 95% interval (`summaries.ci95`); no band for one repetition. With `slopes` the
-    legend says the power of x that the mean grows with over the last decade."""
+    """A line for the mean and a band for its 95% interval (`summaries.ci95`); no band for one
+    repetition. With `slopes` the legend says the power of x that the mean grows with over the last
+    decade."""
     for name, (x, values) in curves.items():
         label, colour, dashes = METHOD_STYLES[name]
         mean = values.mean(axis=0)
@@ -65,12 +67,20 @@ def dictionary_marks(axes: Axes, x: np.ndarray) -> None:
     """A mark on the lower edge at each inducing point."""
     edge = axes.get_xaxis_transform()
     axes.plot(
-        x, np.zeros_like(x), "^", color="#D55E00", markersize=4, transform=edge, clip_on=False, zorder=3
+        x,
+        np.zeros_like(x),
+        "^",
+        color="#D55E00",
+        markersize=4,
+        transform=edge,
+        clip_on=False,
+        zorder=3,
     )
 
 
 def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
-    """The 95% interval of each curve's last value, side by side from x = start on; none for one repetition."""
+    """The 95% interval of each curve's last value, side by side from x = start on; none for one
+    repetition."""
     for place, (name, (_, values)) in enumerate(curves.items()):
         if len(values) > 1:
             half = summaries.ci95(values[:, -1])
@@ -103,13 +113,20 @@ def log_axes(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(plain)
 
 
-def finish(figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None) -> None:
-    """Title, a legend beside the plot in the order in which the lines end, and the files."""
+def finish(
+    figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None
+) -> None:
+    """Title, a legend beside the plot in the order of the lines' ends, and the files."""
     figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
-    order = np.argsort([-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable")
+    order = np.argsort(
+        [-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable"
+    )
     figure.legend(
-        [handles[i] for i in order], [labels[i] for i in order], loc="outside right center", title=legend
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        loc="outside right center",
+        title=legend,
     )
     save(figure, path)
 

@@ -1,6 +1,8 @@
-"""The figures of the experiments: one style, one colour per algorithm throughout, mean and 95% band, PNG and SVG.
+"""The figures of the experiments: one style, one colour per algorithm throughout, mean and 95%
+band, PNG and SVG.
 
-Most functions draw `curves`, a dict from algorithm name to (x [P], values [R, P]): P points, R repetitions.
+Most functions draw `curves`, a dict from algorithm name to (x [P], values [R, P]): P points, R
+repetitions.
 """
 
 from __future__ import annotations
@@ -31,14 +33,19 @@ SLOPES = "method, slope"  # of a legend that says the fitted powers
 
 
 def regret(
-    path: Path, curves: Curves, title: str, xlabel: str = "evaluations $t$", ylabel: str = "regret $R_t$"
+    path: Path,
+    curves: Curves,
+    title: str,
+    xlabel: str = "evaluations $t$",
+    ylabel: str = "regret $R_t$",
 ) -> None:
     """Cumulative regret against t."""
     streams(path, curves, title, ylabel, xlabel)
 
 
 def regret_ratio(path: Path, curves: Curves, title: str) -> None:
-    """Cumulative regret over the expected regret of the uniform policy, R_t / R_t^unif, against t."""
+    """Cumulative regret over the expected regret of the uniform policy, R_t / R_t^unif, against
+    t."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves)
@@ -65,7 +72,9 @@ def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) ->
     rows = -(-len(panels) // 3)
     size = {"figure.figsize": (9.0, 0.6 + 2.3 * rows)}
     with plt.rc_context(STYLE | size):
-        figure, grid = plt.subplots(rows, min(3, len(panels)), sharex=True, sharey=True, squeeze=False)
+        figure, grid = plt.subplots(
+            rows, min(3, len(panels)), sharex=True, sharey=True, squeeze=False
+        )
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=False):
             lines(axes, curves)
             axes.set_title(name, loc="left")
@@ -89,8 +98,9 @@ def cumulative_regret_panels(
     explored: Mapping[str, int],
     title: str,
 ) -> None:
-    """Cumulative regret against t, a panel for each function, with the expected regret of the uniform policy, of which
-    `uniform` is one step's, and a line where the `explored` uniform evaluations end."""
+    """Cumulative regret against t, a panel for each function, with the expected regret of the
+    uniform policy (`uniform` has that of one step), and a line where the `explored` uniform
+    evaluations end."""
     label, colour, dashes = METHOD_STYLES["uniform"]
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
         figure, grid = plt.subplots(1, len(panels), squeeze=False)
@@ -111,14 +121,19 @@ def cumulative_regret_panels(
 
 
 def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title: str) -> None:
-    """Mean cumulative regret against t, a panel for each classifier, a line where the `explored` first evaluations end, and
-    beside the curves the 95% interval of each at the end: bands of seven methods would hide each other."""
+    """Mean cumulative regret against t, a panel for each classifier, a line where the `explored`
+    first evaluations end, and beside the curves the 95% interval of each at the end: bands of seven
+    methods would hide each other."""
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
         figure, grid = plt.subplots(1, len(panels), squeeze=False)
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
             last = next(iter(curves.values()))[0][-1]
             lines(
-                axes, {method: (t, values.mean(0, keepdims=True)) for method, (t, values) in curves.items()}
+                axes,
+                {
+                    method: (t, values.mean(0, keepdims=True))
+                    for method, (t, values) in curves.items()
+                },
             )
             end_intervals(axes, curves, last + 1.5)
             axes.axvline(explored, color="0.8", linewidth=0.8, zorder=0)
@@ -134,7 +149,8 @@ def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title
 
 
 def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
-    """Run time in seconds, without compilation, against t on log axes, with the fitted power of t in the legend."""
+    """Run time in seconds, without compilation, against t on log axes, with the fitted power of t
+    in the legend."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves, slopes=True)
@@ -153,7 +169,8 @@ def streams(
     log: bool = False,
     slopes: bool = False,
 ) -> None:
-    """Anything measured along a stream, against examples or seconds; a curve that stops early ends in a dot."""
+    """Anything measured along a stream, against examples or seconds; a curve that stops early ends
+    in a dot."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves, slopes)
@@ -172,7 +189,7 @@ def streams(
 
 
 def batch_size(path: Path, curves: Curves, title: str) -> None:
-    """Size of the batch in which evaluation t was made, against t, on log axes."""
+    """Size of the batch of evaluation t, against t, on log axes."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves)
@@ -202,8 +219,9 @@ def posterior(
     dictionary: np.ndarray,
     truth: np.ndarray | None = None,
 ) -> None:
-    """A posterior over one input: mean [P] and +- 3 standard deviations [P] at x [P], the evaluations (x [t], y [t]), and a
-    tick for each inducing point [m]; the function itself where it is known."""
+    """A posterior over one input: mean [P] and +- 3 standard deviations [P] at x [P], the
+    evaluations (x [t], y [t]), and a tick for each inducing point [m]; the function itself where it
+    is given."""
     with plt.rc_context(STYLE | {"axes.grid": False}):
         figure, axes = plt.subplots()
         drawing.posterior(axes, x, mean, std, METHOD_STYLES["bkb"][1])
@@ -227,8 +245,9 @@ def heat_map(
     half: np.ndarray | None = None,
     value: str = "regret ratio  $R_T\\,/\\,R_T^{\\mathrm{unif}}$",
 ) -> None:
-    """A number [R,C] for each pair of two hyperparameters, `names` of (rows, columns); the least one framed. `half` [R,C] is
-    the half width of its 95% interval. Values that are missing (NaN) are left white."""
+    """A number [R,C] for each pair of two hyperparameters, `names` of (rows, columns); the least
+    one framed. `half` [R,C] is the half width of its 95% interval. Values that are missing (NaN)
+    are left white."""
     size = {
         "figure.figsize": (1.9 + 0.75 * max(len(columns), 3), 1.3 + 0.5 * max(len(rows), 2)),
         "axes.grid": False,
@@ -245,11 +264,24 @@ def heat_map(
                     else f"\n± {half[row, column]:.2g}"
                 )
                 ink = "black" if number > middle else "white"
-                axes.text(column, row, f"{number:.3g}{wide}", ha="center", va="center", color=ink, fontsize=7)
+                axes.text(
+                    column,
+                    row,
+                    f"{number:.3g}{wide}",
+                    ha="center",
+                    va="center",
+                    color=ink,
+                    fontsize=7,
+                )
         if np.isfinite(table).any():
             row, column = np.unravel_index(np.nanargmin(table), table.shape)
             frame = Rectangle(
-                (float(column) - 0.5, float(row) - 0.5), 1, 1, fill=False, color="#D55E00", linewidth=2.5
+                (float(column) - 0.5, float(row) - 0.5),
+                1,
+                1,
+                fill=False,
+                color="#D55E00",
+                linewidth=2.5,
             )
             frame.set_clip_on(False)
             axes.add_patch(frame)
@@ -265,13 +297,20 @@ def heat_map(
 
 
 def along_number(path: Path, values: np.ndarray, x: Sequence[float], name: str, title: str) -> None:
-    """Final regret ratio against one hyperparameter, of values [S,P] of S seeds at its values x [P]: mean and 95% band."""
+    """Final regret ratio against one hyperparameter, of values [S,P] of S seeds at its values x
+    [P]: mean and 95% band."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         mean = values.mean(0)
         half = [summaries.ci95(column) for column in values.T]
         axes.errorbar(
-            x, mean, half if len(values) > 1 else None, color="#0072B2", marker="o", markersize=4, capsize=2
+            x,
+            mean,
+            half if len(values) > 1 else None,
+            color="#0072B2",
+            marker="o",
+            markersize=4,
+            capsize=2,
         )
         if min(x) > 0 and max(x) / min(x) >= 10:
             axes.set_xscale("log")

@@ -1,6 +1,7 @@
 """Names, colours and dashes of all methods, the same in every figure and table."""
 
-# Okabe and Ito's palette, told apart by colour-blind readers; the dashes tell lines apart in black and white
+# Okabe and Ito's palette, distinct for colour-blind readers; the dashes tell lines apart in black
+# and white
 METHOD_STYLES = {
     "uniform": ("uniform", "#000000", (0, (1, 1.5))),
     "eps_greedy": ("ε-greedy", "#E69F00", (0, (5, 1.5))),
@@ -43,5 +44,5 @@ METHOD_STYLES = {
 
 
 def label(name: str) -> str:
-    """What readers see of a method; the name itself for one that has no look."""
+    """What readers see of a method; the name itself for one without a style."""
     return METHOD_STYLES[name][0] if name in METHOD_STYLES else name

@@ -1,7 +1,7 @@
 """Runs a checkout of the TuRBO authors' code (uber-research/TuRBO) beside ours.
 
-Nothing of it is part of this project: give the comparison a folder that holds its `turbo/turbo_1.py`. It needs torch and
-gpytorch, which this project does not.
+Nothing of it is part of this project: give the comparison a folder that holds its
+`turbo/turbo_1.py`. It needs torch and gpytorch, which this project does not.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ class ReferenceRun(NamedTuple):
 
 
 def load(folder: Path) -> Any:
-    """The authors' package `turbo`. Raises FileNotFoundError when the folder holds no turbo/turbo_1.py."""
+    """The authors' package `turbo`. Raises FileNotFoundError when the folder holds no
+    turbo/turbo_1.py."""
     if not (folder / "turbo" / "turbo_1.py").exists():
         raise FileNotFoundError(
-            f"{folder} holds no turbo/turbo_1.py: --reference takes a checkout of uber-research/TuRBO, the authors' code."
+            f"{folder} holds no turbo/turbo_1.py: --reference takes a checkout of"
+            " uber-research/TuRBO, the authors' code."
         )
     try:
         torch = importlib.import_module("torch")
@@ -41,7 +43,8 @@ def load(folder: Path) -> Any:
         raise SystemExit(
             "error: the authors' code needs torch and gpytorch: pip install torch gpytorch"
         ) from error
-    torch.set_num_threads(1)  # matrices this small are faster on one core
+    # matrices this small are faster on one core
+    torch.set_num_threads(1)
     sys.path.insert(0, str(folder.resolve()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

@@ -25,7 +25,9 @@ def best_on(function: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
         names = ("go_ucb", *OTHERS)
         regrets = _ratios(source, function, names, "cumulative_regret")
-        text = written({n: shown(source, *_key(function, n, "cumulative_regret"), digits=1) for n in names})
+        text = written(
+            {n: shown(source, *_key(function, n, "cumulative_regret"), digits=1) for n in names}
+        )
         return Found(f"Cumulative regret: {text}.", regrets[0] == min(regrets))
 
     return check
@@ -36,7 +38,9 @@ def small_share(function: str, name: str, field: str, words: str) -> Callable[[S
 
     def check(source: Source) -> Found:
         [ratio] = _ratios(source, function, (name,), field)
-        return Found(f"Regret a step {words} over the uniform policy's: {ratio:.4f}.", ratio <= FLAT)
+        return Found(
+            f"Regret a step {words} over the uniform policy's: {ratio:.4f}.", ratio <= FLAT
+        )
 
     return check
 
@@ -55,7 +59,8 @@ def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Found]:
         whole = _ratios(source, function, names, "regret_ratio")
         shares = [a / b for a, b in zip(last, whole, strict=True)]
         return Found(
-            f"Regret a step of the last ten over that of the whole run: {listed(names, shares, 2)}.",
+            "Regret a step of the last ten over that of the whole run:"
+            f" {listed(names, shares, 2)}.",
             min(shares) >= STEADY,
         )
 
@@ -68,7 +73,8 @@ def smaller_gap(source: Source) -> Found:
         ours, *others = _ratios(source, function, ("go_ucb", *OTHERS), "regret_ratio")
         gaps.append(min(others) - ours)
     return Found(
-        f"Next best regret ratio minus GO-UCB's: {listed(('f2', 'f3'), gaps)}.", 0 < gaps[1] < gaps[0]
+        f"Next best regret ratio minus GO-UCB's: {listed(('f2', 'f3'), gaps)}.",
+        0 < gaps[1] < gaps[0],
     )
 
 
@@ -77,7 +83,8 @@ def _more(source: Source, problem: str) -> tuple[str, list[tuple[float, float]]]
     keys = [("problems", problem, "algorithms", name, "more_than_go_ucb") for name in OTHERS]
     text = written({key[3]: shown(source, *key, digits=3) for key in keys})
     return text, [
-        (mean(source, *key) - half(source, *key), mean(source, *key) + half(source, *key)) for key in keys
+        (mean(source, *key) - half(source, *key), mean(source, *key) + half(source, *key))
+        for key in keys
     ]
 
 
@@ -85,7 +92,8 @@ def similar(problem: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
         text, intervals = _more(source, problem)
         return Found(
-            f"Cumulative regret more than GO-UCB's: {text}.", all(low <= 0 <= high for low, high in intervals)
+            f"Cumulative regret more than GO-UCB's: {text}.",
+            all(low <= 0 <= high for low, high in intervals),
         )
 
     return check
@@ -94,7 +102,9 @@ def similar(problem: str) -> Callable[[Source], Found]:
 def much_better(problem: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
         text, intervals = _more(source, problem)
-        return Found(f"Cumulative regret more than GO-UCB's: {text}.", all(low > 0 for low, _ in intervals))
+        return Found(
+            f"Cumulative regret more than GO-UCB's: {text}.", all(low > 0 for low, _ in intervals)
+        )
 
     return check
 
@@ -121,5 +131,6 @@ def bends(source: Source) -> Found:
         b > BENT * a for a, b in zip(before[1:], after[1:], strict=True)
     )
     return Found(
-        f"Regret a step until t = 23: {listed(names, before)}; after: {listed(names, after)}.", holds
+        f"Regret a step until t = 23: {listed(names, before)}; after: {listed(names, after)}.",
+        holds,
     )

@@ -2,8 +2,9 @@
 
     python -m experiments.go_ucb_2023.choose --out results/go_ucb_2023/choose
 
-A random network of the default model's kind (realizable), a quadratic whose maximum is not the centre, Ackley's and Levy's
-functions; 8 uniform points and 64 more, a few seeds. Says the regret per step over the uniform policy's.
+A random network of the default model's kind (realizable), a quadratic whose maximum is not the
+centre, Ackley's and Levy's functions; 8 uniform points and 64 more, a few seeds. Says the regret
+per step over the uniform policy's.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> flo
     lower, upper = problem.box.lower, problem.box.upper
     x = jax.random.uniform(jax.random.key(1), (20_000, INPUTS), lower.dtype, lower, upper)
     uniform = problem.maximum - jax.vmap(problem.value)(x).mean()
-    run = run_box(optimizer, problem, problem.box, jax.random.split(jax.random.key(11), seeds), HORIZON)
+    run = run_box(
+        optimizer, problem, problem.box, jax.random.split(jax.random.key(11), seeds), HORIZON
+    )
     return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform)
 
 
@@ -97,16 +100,26 @@ def main() -> None:
             (False, True), options.reach, options.regularization, options.norm_bound
         ):
             optimizer = GOUCB(
-                initial=INITIAL, refit=refit, reach=reach, regularization=lam, schedule=OFUL(norm_bound=b)
+                initial=INITIAL,
+                refit=refit,
+                reach=reach,
+                regularization=lam,
+                schedule=OFUL(norm_bound=b),
             )
             ratios = {
-                name: regret_ratio(optimizer, problem, options.seeds) for name, problem in problems.items()
+                name: regret_ratio(optimizer, problem, options.seeds)
+                for name, problem in problems.items()
             }
             mean = float(np.mean(list(ratios.values())))
-            rows.append(dict(refit=refit, reach=reach, regularization=lam, norm_bound=b, mean=mean, **ratios))
+            rows.append(
+                dict(
+                    refit=refit, reach=reach, regularization=lam, norm_bound=b, mean=mean, **ratios
+                )
+            )
             values = " ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
             print(
-                f"refit {refit!s:5} reach {reach:<5} lam {lam:<5} b {b:<5} mean {mean:.3f}  {values}",
+                f"refit {refit!s:5} reach {reach:<5} lam {lam:<5} b {b:<5} mean {mean:.3f} "
+                f" {values}",
                 flush=True,
             )
         rows.sort(key=lambda row: row["mean"])

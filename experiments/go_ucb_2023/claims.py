@@ -7,14 +7,18 @@ from experiments.go_ucb_2023 import checks
 
 _RUN = "python -m experiments.go_ucb_2023"
 _LEAST = "Least mean cumulative regret of GO-UCB, GP-EI, GP-PI, GP-UCB and TuRBO."
-_LINEAR = f"Regret a step of the last ten evaluations at least {checks.STEADY} of that of the whole run, for each of them."
+_LINEAR = (
+    f"Regret a step of the last ten evaluations at least {checks.STEADY} of that of the whole run,"
+    " for each of them."
+)
 _FLAT = f"Regret a step at most {checks.FLAT:.0%} of the uniform policy's."
 
 SYNTHETIC = Experiment(
     "go_ucb_2023/synthetic",
     "Figure 2: functions of 20 inputs",
     f"{_RUN}.synthetic --seeds 50 --out results/go_ucb_2023/synthetic",
-    "f1: an all-ones network; f2: Styblinski-Tang; f3: Rastrigin. The same settings for all, chosen elsewhere.",
+    "f1: an all-ones network; f2: Styblinski-Tang; f3: Rastrigin. The same settings for all, chosen"
+    " elsewhere.",
     (
         Figure(
             "figure2.png",
@@ -66,7 +70,8 @@ SYNTHETIC = Experiment(
         Claim(
             "Figure 2b, 2c",
             "GO-UCB's lead is smaller on f3 than on f2.",
-            "The next best method's regret ratio minus GO-UCB's is above 0 on f3, and larger on f2.",
+            "The next best method's regret ratio minus GO-UCB's is above 0 on f3, and larger on"
+            " f2.",
             checks.smaller_gap,
         ),
     ),
@@ -82,8 +87,8 @@ TUNING = Experiment(
     tuple(
         Figure(
             f"figure{n}.png",
-            f"Cumulative regret in tuning a random forest, a network and gradient boosting on {name.replace('_', ' ')},"
-            " one line for each method",
+            "Cumulative regret in tuning a random forest, a network and gradient boosting on"
+            f" {name.replace('_', ' ')}, one line for each method",
         )
         for n, name in _SETS.items()
     ),
@@ -109,14 +114,16 @@ TUNING = Experiment(
         Claim(
             "Figure 3b",
             "TuRBO's regret bends after t = 23, those of the GP methods do not.",
-            f"Regret a step after t = 23 at most {checks.BENT} of that until then for TuRBO, and more for the GP methods.",
+            f"Regret a step after t = 23 at most {checks.BENT} of that until then for TuRBO, and"
+            " more for the GP methods.",
             checks.bends,
         ),
         *(
             Claim(
                 f"Figure {n}",
                 f"GO-UCB is better than all others on {name}, with every classifier.",
-                "Mean paired difference to GO-UCB above 0 for each of the four and each classifier.",
+                "Mean paired difference to GO-UCB above 0 for each of the four and each"
+                " classifier.",
                 checks.better_throughout(name),
             )
             for n, name in list(_SETS.items())[1:]
@@ -125,5 +132,7 @@ TUNING = Experiment(
 )
 
 PAPER = Paper(
-    "GO-UCB", "Global optimization with parametric function approximation (ICML 2023)", (SYNTHETIC, TUNING)
+    "GO-UCB",
+    "Global optimization with parametric function approximation (ICML 2023)",
+    (SYNTHETIC, TUNING),
 )

@@ -2,10 +2,11 @@
 
     python -m experiments.go_ucb_2023.synthetic --seeds 50 --out results/go_ucb_2023/synthetic
 
-f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3 Rastrigin's (n = 8,
-T = 64), noise 0.01. All methods meet the same n points and the same noise under the same seed, and phase I counts. The
-figures show the mean and 1.96 sd / sqrt(repetitions): of the first 5, as in the paper, and of all. What the paper does not
-state is listed under "chosen" in the saved configuration. An interrupted run goes on with the seeds that are missing.
+f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3
+Rastrigin's (n = 8, T = 64), noise 0.01. All methods meet the same n points and the same noise under
+the same seed, and phase I counts. The figures show the mean and 1.96 sd / sqrt(repetitions): of the
+first 5, as in the paper, and of all. What the paper does not state is listed under "chosen" in the
+saved configuration. An interrupted run resumes with the missing seeds.
 """
 
 from __future__ import annotations
@@ -52,9 +53,12 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "turbo": lambda n: Turbo(initial=n),
 }
 CHOSEN = [
-    "GO-UCB: lam, b, reach, refit, starts and steps of the ascent, scaling (the defaults, from other functions: choose.py)",
-    "GO-UCB, eq5: parameters by eq. 5 and not by refitting, the best reach of that form on the same other functions",
-    "printed settings: F = 1, ascent from the best observed point (or, printed_uniform, from a uniform one)",
+    "GO-UCB: lam, b, reach, refit, starts and steps of the ascent, scaling (the defaults, from"
+    " other functions: choose.py)",
+    "GO-UCB, eq5: parameters by eq. 5 and not by refitting, the best reach of that form on the same"
+    " other functions",
+    "printed settings: F = 1, ascent from the best observed point (or, printed_uniform, from a"
+    " uniform one)",
     "everything of the GP methods and TuRBO: the defaults of jsketch.box",
 ]
 
@@ -94,7 +98,9 @@ def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder
                 "acquisition": np.asarray(proposal.acquisition[row]),
                 "at_starts": np.asarray(proposal.at_starts[row]),
             }
-        arrays = dict(regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32))
+        arrays = dict(
+            regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32)
+        )
         arrays |= dict(seconds=np.asarray(seconds / len(seeds)), **extra)
         store.write_npz(store.run_path(folder, f"{function}-{name}", seed), arrays)
 
@@ -124,7 +130,8 @@ def uniform_regret(function: str) -> float:
 
 
 def after_step(regret: np.ndarray, function: str, step: int) -> np.ndarray:
-    """Mean regret of the evaluations after the given step of phase II, of regrets [S, n + T], [S]."""
+    """Mean regret of the evaluations after the given step of phase II, of regrets [S, n + T],
+    [S]."""
     return regret[:, FUNCTIONS[function][1] + step :].mean(1)
 
 
@@ -145,15 +152,19 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
-            told = ("beta", "distance", "acquisition", "at_starts")
-            steps = [{k: row[k][FUNCTIONS[function][1] :] for k in told} for row in rows]
+            kept = ("beta", "distance", "acquisition", "at_starts")
+            steps = [{k: row[k][FUNCTIONS[function][1] :] for k in kept} for row in rows]
             table[name] |= dict(
-                largest_distance_over_beta=float(max((r["distance"] / r["beta"]).max() for r in steps)),
+                largest_distance_over_beta=float(
+                    max((r["distance"] / r["beta"]).max() for r in steps)
+                ),
                 ascent_never_below_starts=bool(
                     all((r["acquisition"] >= r["at_starts"]).all() for r in steps)
                 ),
             )
-    return dict(uniform_regret=uniform, n=FUNCTIONS[function][1], T=FUNCTIONS[function][2], algorithms=table)
+    return dict(
+        uniform_regret=uniform, n=FUNCTIONS[function][1], T=FUNCTIONS[function][2], algorithms=table
+    )
 
 
 def draw(folder: Path, runs: dict[str, Runs], uniform: dict[str, float], seeds: int) -> None:
@@ -177,14 +188,17 @@ def print_table(summary: dict[str, Any]) -> None:
     """Regret per step against the uniform policy's, function by function."""
     for function, part in summary.items():
         print(
-            f"\n{function}: regret ratio (all {part['n'] + part['T']}), after step 2, last 10, simple regret, s a seed"
+            f"\n{function}: regret ratio (all {part['n'] + part['T']}), after step 2, last 10,"
+            " simple regret, s a seed"
         )
         for name, row in part["algorithms"].items():
             ci = row["regret_ratio"]["ci95"]
             print(
-                f"{name:24s} {row['regret_ratio']['mean']:7.3f} {'' if ci is None else f'+- {ci:.3f}':>9s}"
-                f" {row['ratio_after_second_step']['mean']:7.3f} {row['ratio_last_10']['mean']:7.3f}"
-                f" {row['simple_regret']['mean']:9.2f} {row['seconds_per_seed']:7.2f}"
+                f"{name:24s} {row['regret_ratio']['mean']:7.3f}"
+                f" {'' if ci is None else f'+- {ci:.3f}':>9s}"
+                f" {row['ratio_after_second_step']['mean']:7.3f}"
+                f" {row['ratio_last_10']['mean']:7.3f} {row['simple_regret']['mean']:9.2f}"
+                f" {row['seconds_per_seed']:7.2f}"
             )
 
 
@@ -192,13 +206,19 @@ def print_table(summary: dict[str, Any]) -> None:
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
-    parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS))
-    parser.add_argument("--seeds", type=cli.count, default=PAPER_SEEDS, help="repetitions (the paper: 5)")
+    parser.add_argument(
+        "--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS)
+    )
+    parser.add_argument(
+        "--seeds", type=cli.count, default=PAPER_SEEDS, help="repetitions (the paper: 5)"
+    )
     parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
-    config = {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
+    config = {
+        f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
+    }
     with outputs.opened(options, "go_ucb_2023.synthetic", config, options.seeds) as opened:
         runs = {
             function: {
@@ -208,11 +228,14 @@ def main() -> None:
             for function in options.functions
         }
         uniform = {function: uniform_regret(function) for function in options.functions}
-        functions = {function: summarise(function, runs[function], uniform[function]) for function in runs}
+        functions = {
+            function: summarise(function, runs[function], uniform[function]) for function in runs
+        }
         summary = dict(
             config=config,
             seeds=options.seeds,
-            seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them, compilation included",
+            seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them,"
+            " compilation included",
             **environment.describe(),
             functions=functions,
         )
@@ -221,7 +244,11 @@ def main() -> None:
             tidy.Run(
                 dict(problem=function, **configure(function, name)),
                 seed,
-                dict(row, t=np.arange(1, len(row["regret"]) + 1), cumulative_regret=row["regret"].sum()),
+                dict(
+                    row,
+                    t=np.arange(1, len(row["regret"]) + 1),
+                    cumulative_regret=row["regret"].sum(),
+                ),
             )
             for function, algorithms in runs.items()
             for name, rows in algorithms.items()
@@ -230,7 +257,10 @@ def main() -> None:
         opened.finish(summary, table, title)
         draw(options.out, runs, uniform, options.seeds)
     print_table(functions)
-    print(f"\nsummary.json, the tables (curves, summary .parquet) and figure2.png are in {options.out}")
+    print(
+        "\nsummary.json, the tables (curves, summary .parquet) and figure2.png are in"
+        f" {options.out}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Figures 3 to 5 of the GO-UCB paper: cumulative regret in tuning three classifiers on three data sets.
+"""Figures 3 to 5 of the GO-UCB paper: cumulative regret in tuning three classifiers on three data
+sets.
 
     python -m experiments.go_ucb_2023.tuning --repetitions 5 --out results/go_ucb_2023/tuning
 
-n = 5 uniform points, the same for all methods in a repetition, then T = 25 more. f* is the best accuracy that any of the
-methods met in that classifier, data set and repetition, so regrets depend on which methods ran. The figures show the
-mean, and 1.96 sd / sqrt(repetitions) at the end. What the paper does not state is listed under "chosen" in the saved
-configuration.
+n = 5 uniform points, the same for all methods in a repetition, then T = 25 more. f* is the best
+accuracy that any of the methods met in that classifier, data set and repetition, so regrets depend
+on which methods ran. The figures show the mean, and 1.96 sd / sqrt(repetitions) at the end. What
+the paper does not state is listed under "chosen" in the saved configuration.
 
-Every evaluation is recorded in a table on disk (`--table`) and made once; an interrupted run goes on with what is missing.
+Every evaluation is recorded in a table on disk (`--table`) and made once; an interrupted run
+resumes with what is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +31,16 @@ from experiments.results import environment, outputs, store, summaries, tidy
 Run = dict[str, np.ndarray]
 Regrets = dict[tuple[str, str], dict[str, np.ndarray]]  # [S, n + T] by (model, data) and method
 
-ALGORITHMS = ("uniform", "go_ucb", "go_ucb_eq5", "gp_ei", "gp_pi", "gp_ucb", "turbo", "go_ucb_printed")
+ALGORITHMS = (
+    "uniform",
+    "go_ucb",
+    "go_ucb_eq5",
+    "gp_ei",
+    "gp_pi",
+    "gp_ucb",
+    "turbo",
+    "go_ucb_printed",
+)
 FIGURES = {"breast_cancer": 3, "australian": 4, "diabetes": 5}
 TITLES = {
     "random_forest": "random forest",
@@ -40,7 +51,8 @@ PAPER_BEND = 23  # evaluations after which TuRBO's regret bends in Figure 3b, as
 
 
 def distance(row: Run) -> float:
-    """The farthest that phase II went in any input, of length 10, from the best point of phase I."""
+    """The farthest that phase II went in any input, of length 10, from the best point of phase
+    I."""
     best = np.argmax(np.nan_to_num(row["accuracy"][: tuning_runs.N]))
     return float(np.abs(row["x"][tuning_runs.N :] - row["x"][best]).max())
 
@@ -52,9 +64,13 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     """
     observed = {name: np.stack([row["accuracy"] for row in rows]) for name, rows in runs.items()}
     if not any(np.isfinite(values).any() for values in observed.values()):
-        first = next(error for rows in runs.values() for row in rows for error in row["errors"] if error)
+        first = next(
+            error for rows in runs.values() for row in rows for error in row["errors"] if error
+        )
         raise ValueError(f"every evaluation failed; the first one: {first}")
-    accuracy = {name: np.where(np.isfinite(values), values, 0.0) for name, values in observed.items()}
+    accuracy = {
+        name: np.where(np.isfinite(values), values, 0.0) for name, values in observed.items()
+    }
     best = np.max([values.max(1) for values in accuracy.values()], 0)
     regret = {name: best[:, None] - values for name, values in accuracy.items()}
     table = {
@@ -66,7 +82,9 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
                 if "go_ucb" in regret
                 else None
             ),
-            regret_per_step_until_23=summaries.describe(regret[name][:, tuning_runs.N : PAPER_BEND].mean(1)),
+            regret_per_step_until_23=summaries.describe(
+                regret[name][:, tuning_runs.N : PAPER_BEND].mean(1)
+            ),
             regret_per_step_after_23=summaries.describe(regret[name][:, PAPER_BEND:].mean(1)),
             best_accuracy=summaries.describe(accuracy[name].max(1), ci=True),
             improved_on_phase_one=int(
@@ -93,7 +111,8 @@ def draw(folder: Path, regrets: Regrets, repetitions: int) -> None:
             if of == data
         }
         title = (
-            f"{data.replace('_', ' ')}, mean and 1.96 sd / sqrt({repetitions}) of {repetitions} repetitions"
+            f"{data.replace('_', ' ')}, mean and 1.96 sd / sqrt({repetitions}) of {repetitions}"
+            " repetitions"
         )
         plots.tuning_panels(folder / f"figure{FIGURES[data]}.png", panels, tuning_runs.N, title)
 
@@ -104,7 +123,13 @@ def rows(regrets: Regrets) -> list[tidy.Run]:
     t = np.arange(1, n + steps + 1)
     return [
         tidy.Run(
-            dict(problem=f"{model}-{data}", algorithm=name, n=n, T=steps, root_seed=tuning_runs.ROOT_SEED),
+            dict(
+                problem=f"{model}-{data}",
+                algorithm=name,
+                n=n,
+                T=steps,
+                root_seed=tuning_runs.ROOT_SEED,
+            ),
             repetition,
             dict(t=t, regret=regret, cumulative_regret=regret.sum()),
         )
@@ -120,12 +145,15 @@ def redraw(folder: Path) -> None:
     regrets: Regrets = {}
     for problem, part in curves.groupby("problem", observed=True, sort=False):
         model, data = str(problem).split("-")
-        regrets[model, data] = {name: values for name, (_, values) in tidy.lines(part, "regret").items()}
+        regrets[model, data] = {
+            name: values for name, (_, values) in tidy.lines(part, "regret").items()
+        }
     draw(folder, regrets, curves["seed"].nunique())
 
 
 def print_table(summary: dict[str, Any]) -> None:
-    """Problem by problem: cumulative regret, the difference to GO-UCB's, and the best accuracy found."""
+    """Problem by problem: cumulative regret, the difference to GO-UCB's, and the best accuracy
+    found."""
 
     def interval(numbers: dict[str, Any] | None) -> str:
         if numbers is None:
@@ -135,14 +163,15 @@ def print_table(summary: dict[str, Any]) -> None:
 
     for problem, part in summary.items():
         print(
-            f"\n{problem}: cumulative regret, more than GO-UCB's (paired), best accuracy, runs that met f*, that improved"
+            f"\n{problem}: cumulative regret, more than GO-UCB's (paired), best accuracy, runs that"
+            " met f*, that improved"
             " on phase I, failed evaluations"
         )
         for name, row in part["algorithms"].items():
             print(
-                f"{name:16s} {interval(row['cumulative_regret']):>16s} {interval(row['more_than_go_ucb']):>17s}"
-                f" {interval(row['best_accuracy']):>16s} {row['met_the_best']:3d} {row['improved_on_phase_one']:3d}"
-                f" {row['failed']:3d}"
+                f"{name:16s} {interval(row['cumulative_regret']):>16s}"
+                f" {interval(row['more_than_go_ucb']):>17s} {interval(row['best_accuracy']):>16s}"
+                f" {row['met_the_best']:3d} {row['improved_on_phase_one']:3d} {row['failed']:3d}"
             )
 
 
@@ -153,9 +182,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--algorithms", nargs="+", choices=list(tuning_runs.OPTIMIZERS), default=list(ALGORITHMS)
     )
-    parser.add_argument("--repetitions", type=cli.count, default=5, help="the paper: 5, one for each fold")
+    parser.add_argument(
+        "--repetitions", type=cli.count, default=5, help="the paper: 5, one for each fold"
+    )
     parser.add_argument("--jobs", type=cli.count, default=1, help="processes; each needs a core")
-    parser.add_argument("--table", type=Path, help="file of all evaluations (default: in a per-user cache)")
+    parser.add_argument(
+        "--table", type=Path, help="file of all evaluations (default: in a per-user cache)"
+    )
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
     cli.add_out_folder(parser)
     return parser.parse_args()
@@ -193,7 +226,10 @@ def main() -> None:
         opened.finish(summary, rows(regrets), "tuning with 5 + 25 evaluations")
         draw(options.out, regrets, options.repetitions)
     print_table(parts)
-    print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
+    print(
+        "\nsummary.json, the tables (curves, summary .parquet) and the figures are in"
+        f" {options.out}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The runs of Figures 3 to 5: each a method that tunes one classifier on one data set in one repetition, saved when done."""
+"""The runs of Figures 3 to 5: each a method that tunes one classifier on one data set in one
+repetition, saved when done."""
 
 from __future__ import annotations
 
@@ -29,10 +30,13 @@ N, T = 5, 25
 ROOT_SEED = 0
 CHOSEN = [
     f"n = {N} and T = {T}, as for the paper's f1: its text mentions t = 23",
-    "breast_cancer: Wisconsin (original), 683 complete rows without the id; the zeros of diabetes stay as they are",
+    "breast_cancer: Wisconsin (original), 683 complete rows without the id; the zeros of diabetes"
+    " stay as they are",
     "one fold a repetition, the same for all methods: " + "; ".join(classifiers.PROTOCOL),
-    "integers by floor over intervals of equal length; open ends are kept away from by a millionth of the range",
-    "f*: the best of all methods of this run in a repetition, uniform included; nobody knows the true maximum",
+    "integers by floor over intervals of equal length; open ends are kept away from by a millionth"
+    " of the range",
+    "f*: the best of all methods of this run in a repetition, uniform included; the true maximum is"
+    " unknown",
     "a failed evaluation counts as accuracy 0 in regrets, and is never learned from",
     "the settings of all methods: as for the synthetic functions",
 ]
@@ -58,7 +62,9 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
         T=T,
         root_seed=ROOT_SEED,
         scikit_learn=sklearn.__version__,
-        spaces={model: [repr(one) for one in MODELS[model].space.hyperparameters] for model in models},
+        spaces={
+            model: [repr(one) for one in MODELS[model].space.hyperparameters] for model in models
+        },
         sources={name: describe(SOURCES[name]) for name in data},
         optimizers={name: repr(OPTIMIZERS[name](N)) for name in algorithms},
         chosen=CHOSEN,
@@ -97,7 +103,8 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
     """All tasks, in this process or spread over `jobs` others."""
     for task in tasks:
         store.claim(folder, task.label, configure([task.model], [task.data], [task.algorithm]))
-        classifiers.load(task.data, data_dir)  # what is wrong with the data is said before anything runs
+        # what is wrong with the data is said before anything runs
+        classifiers.load(task.data, data_dir)
     missing = [t for t in tasks if not store.run_path(folder, t.label, t.repetition).exists()]
     one = partial(run, folder=folder, table=table, data_dir=data_dir)
 
@@ -108,20 +115,23 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=cli.set_up_jax) as pool:
             try:
-                with cli.interrupts_ignored():  # by the processes: this one ends them
+                # by the processes: this one ends them
+                with cli.interrupts_ignored():
                     futures = [pool.submit(one, task) for task in missing]
                 for future in as_completed(futures):
                     yield future.result()
             except BrokenProcessPool as error:
                 raise ValueError(
-                    "a process that was making runs ended abruptly: is there enough memory for --jobs of them? The same"
-                    " command goes on with the runs that are missing."
+                    "a process that was making runs ended abruptly: is there enough memory for"
+                    " --jobs of them? The same command resumes with the missing runs."
                 ) from error
             except BaseException:
                 for child in multiprocessing.active_children():
                     child.terminate()
                 raise
 
-    with tqdm(total=len(tasks), initial=len(tasks) - len(missing), desc="tuning", unit="run") as bar:
+    with tqdm(
+        total=len(tasks), initial=len(tasks) - len(missing), desc="tuning", unit="run"
+    ) as bar:
         for _ in finished():
             bar.update()

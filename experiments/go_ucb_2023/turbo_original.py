@@ -1,10 +1,12 @@
-"""TuRBO-1 beside its authors' code: Ackley's, Rastrigin's and Levy's functions of 10 inputs, 20 + 280 evaluations.
+"""TuRBO-1 beside its authors' code: Ackley's, Rastrigin's and Levy's functions of 10 inputs, 20 +
+280 evaluations.
 
     python -m experiments.go_ucb_2023.turbo_original --reference DIR --out results/go_ucb_2023/turbo
 
-DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with all their defaults, in float64, one
-evaluation at a time, without noise, on the same boxes, and have their own first points: uniform ones here, a Latin hypercube
-there. An interrupted comparison goes on with the runs that are missing; several may share a folder, one for each function.
+DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with all their
+defaults, in float64, one evaluation at a time, without noise, on the same boxes, and have their own
+first points: uniform ones here, a Latin hypercube there. An interrupted comparison resumes with the
+missing runs; several may share a folder, one for each function.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def _levy() -> boxes.BoxProblem:
     return dataclasses.replace(boxes.levy(INPUTS), box=box)
 
 
-# Ackley's box is that of the paper, Levy's that of the example in the authors' repository, Rastrigin's that of GO-UCB's f3
+# Ackley's box is that of the paper, Levy's that of the example in the authors' repository,
+# Rastrigin's that of GO-UCB's f3
 FUNCTIONS: dict[str, Callable[[], boxes.BoxProblem]] = {
     "ackley": partial(boxes.ackley, INPUTS),
     "rastrigin": partial(boxes.rastrigin, INPUTS),
@@ -110,19 +113,25 @@ def run_all(
         elif reference is not None:
             run_original(folder, function, seed, reference)
         found = store.read_run(folder, label, seed)
-        print(f"{label} {seed}: {found['simple_regret'][-1]:.3f}, {found['seconds']:.0f} s", flush=True)
+        print(
+            f"{label} {seed}: {found['simple_regret'][-1]:.3f}, {found['seconds']:.0f} s",
+            flush=True,
+        )
     return [store.read_run(folder, label, s) for s in range(seeds)]
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
-    """Of one function: regret of the best point after some numbers of evaluations, and seconds, by algorithm; and how
-    probable a difference as large as that at the end is between runs of one algorithm (Mann-Whitney, two-sided)."""
+    """Of one function: regret of the best point after some numbers of evaluations, and seconds, by
+    algorithm; and how probable a difference as large as that at the end is between runs of one
+    algorithm (Mann-Whitney, two-sided)."""
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["simple_regret"] for row in rows])
         seconds = np.array([float(row["seconds"]) for row in rows])
         shown = {
-            str(t): dict(median=float(np.median(regret[:, t - 1])), **summaries.describe(regret[:, t - 1]))
+            str(t): dict(
+                median=float(np.median(regret[:, t - 1])), **summaries.describe(regret[:, t - 1])
+            )
             for t in SHOWN
         }
         table[name] = dict(simple_regret=shown, median_seconds=float(np.median(seconds)))
@@ -152,13 +161,15 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
-    parser.add_argument("--algorithms", nargs="+", choices=[OURS, ORIGINAL], default=[OURS, ORIGINAL])
+    parser.add_argument(
+        "--algorithms", nargs="+", choices=[OURS, ORIGINAL], default=[OURS, ORIGINAL]
+    )
     parser.add_argument("--seeds", type=cli.count, default=10)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
     if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
-        # one of several processes: it leaves runs, of which the whole command makes the tables
+        # one of several processes: it leaves runs, and the whole command makes the tables of them
         print_table({f: summarise(parts) for f, parts in _runs(options).items()})
         return
     config = {f: {name: configure(f, name) for name in options.algorithms} for f in FUNCTIONS}

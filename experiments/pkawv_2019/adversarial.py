@@ -2,9 +2,10 @@
 
 python -m experiments.pkawv_2019.adversarial --out results/pkawv_2019/adversarial
 
-Every step plays the example that maximises the regret against kernel ridge regression on all examples (lam = 1), found by
-gradients through the forecaster from many starts. "fogd" has the notebook's 100 frequencies and step 1/sqrt(1000)
-(THEORY 7.10). Games under different seeds differ by the starts and the forecaster's own draws.
+Every step plays the example that maximises the regret against kernel ridge regression on all
+examples (lam = 1), found by gradients through the forecaster from many starts. "fogd" has the
+notebook's 100 frequencies and step 1/sqrt(1000) (THEORY 7.10). Games under different seeds differ
+by the starts and the forecaster's own draws.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from jsketch.sketch.taylor import Taylor
 from jsketch.types import Box
 
 INPUTS, LENGTHSCALE, REGULARIZATION = 5, 1.0, 1.0
-NOTEBOOK_ROUNDS = 1000  # from which its FOGD takes the step
+NOTEBOOK_ROUNDS = 1000  # its FOGD takes the step from them
 
 
 def make_forecasters(rounds: int) -> dict[str, Any]:
@@ -40,8 +41,12 @@ def make_forecasters(rounds: int) -> dict[str, Any]:
     }
     return taylor | {
         "kernel_awv": online.KernelAWV(kernel, REGULARIZATION, capacity=rounds),
-        "kernel_ridge": online.KernelAWV(kernel, REGULARIZATION, penalize_current=False, capacity=rounds),
-        "nystrom": online.NystromAWV(kernel, REGULARIZATION, sampling, capacity=rounds, memory=rounds),
+        "kernel_ridge": online.KernelAWV(
+            kernel, REGULARIZATION, penalize_current=False, capacity=rounds
+        ),
+        "nystrom": online.NystromAWV(
+            kernel, REGULARIZATION, sampling, capacity=rounds, memory=rounds
+        ),
         "pros_n_kons": online.ProsNKONS(kernel, 1.0, 1.0, sampling, capacity=rounds),
         "fogd": online.FOGD(kernel, NOTEBOOK_ROUNDS**-0.5, 100),
         "fogd_1000": online.FOGD(kernel, rounds**-0.5, 1000),
@@ -60,8 +65,11 @@ def make_adversary(options: argparse.Namespace) -> adversaries.Adversary:
     )
 
 
-def tidy_runs(name: str, config: dict[str, Any], regret: np.ndarray, sizes: np.ndarray) -> list[tidy.Run]:
-    """The games of one method as `tidy.write` takes them, from cumulative regrets [S,n] and final sizes [S]."""
+def tidy_runs(
+    name: str, config: dict[str, Any], regret: np.ndarray, sizes: np.ndarray
+) -> list[tidy.Run]:
+    """The games of one method as `tidy.write` takes them, from cumulative regrets [S,n] and final
+    sizes [S]."""
     t = np.arange(1, regret.shape[1] + 1)
     return [
         tidy.Run(
@@ -90,7 +98,9 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--rounds", type=cli.count, default=80, help="n (default 80)")
     parser.add_argument("--seeds", type=cli.count, default=8)
-    parser.add_argument("--tried", type=cli.count, default=256, help="random inputs that a step begins with")
+    parser.add_argument(
+        "--tried", type=cli.count, default=256, help="random inputs that a step starts with"
+    )
     parser.add_argument("--comparator", choices=adversaries.COMPARATORS, default="ridge")
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
     cli.add_out_folder(parser)
@@ -108,7 +118,9 @@ def main() -> None:
     )
     rows: dict[str, Any] = {}
     table: list[tidy.Run] = []
-    made = config | dict(seeds_at_once=options.seeds, methods={name: {} for name in options.methods})
+    made = config | dict(
+        seeds_at_once=options.seeds, methods={name: {} for name in options.methods}
+    )
     with outputs.opened(options, "pkawv_2019.adversarial", made) as opened:
         for name in options.methods:
             began = time.perf_counter()
@@ -125,9 +137,10 @@ def main() -> None:
                 seconds=seconds,
             )
             print(
-                f"{name:13s} regret {regret[:, -1].mean():7.2f} +- {summaries.ci95(regret[:, -1]):5.2f} after"
-                f" {options.rounds}, {regret[:, max(half, 1) - 1].mean():7.2f} after {max(half, 1)}"
-                f"   ({seconds:.1f} s with compilation)",
+                f"{name:13s} regret {regret[:, -1].mean():7.2f} +-"
+                f" {summaries.ci95(regret[:, -1]):5.2f} after {options.rounds},"
+                f" {regret[:, max(half, 1) - 1].mean():7.2f} after {max(half, 1)}   ({seconds:.1f}"
+                " s with compilation)",
                 flush=True,
             )
         summary = dict(
@@ -143,7 +156,9 @@ def main() -> None:
         title = f"greedy adversary, d = {INPUTS}, {options.seeds} games"
         opened.finish(summary, table, title)
         draw(options.out)
-    print(f"summary.json, the tables (curves, summary .parquet) and regret.png are in {options.out}")
+    print(
+        f"summary.json, the tables (curves, summary .parquet) and regret.png are in {options.out}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Runs a checkout of the first PKAWV author's NumPy implementation (Remjez/kernel-online-learning) beside ours.
+"""Runs a checkout of the first PKAWV author's NumPy implementation (Remjez/kernel-online-learning)
+beside ours.
 
-Nothing of it is part of this project: give `scripts/bench-online --reference DIR` a folder that holds its `forecaster.py`.
+Nothing of it is part of this project: give `scripts/bench-online --reference DIR` a folder that
+holds its `forecaster.py`.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ def load(folder: Path) -> Any:
     """The author's module. Raises FileNotFoundError when the folder holds no forecaster.py."""
     if not (folder / "forecaster.py").exists():
         raise FileNotFoundError(
-            f"{folder} holds no forecaster.py: --reference takes a checkout of Remjez/kernel-online-learning, the author's"
-            " code."
+            f"{folder} holds no forecaster.py: --reference takes a checkout of"
+            " Remjez/kernel-online-learning, the author's code."
         )
     sys.path.insert(0, str(folder.resolve()))
     if not _has_choldate():
@@ -43,19 +45,27 @@ def load(folder: Path) -> Any:
 
 
 def can_run(method: str) -> bool:
-    """Whether the author has the method and the package that it needs; says so when it is missing."""
+    """Whether the author has the method and the package that it needs; says so when it is
+    missing."""
     if method == "nystrom" and not _has_choldate():
-        print(f"{'':23s} author: not run, its Nystrom forecaster needs the package choldate", flush=True)
+        print(
+            f"{'':23s} author: not run, its Nystrom forecaster needs the package choldate",
+            flush=True,
+        )
         return False
     return method != "nystrom_theory"
 
 
 def _has_choldate() -> bool:
     found = sys.modules.get("choldate")
-    return found.cholupdate is not None if found else importlib.util.find_spec("choldate") is not None
+    return (
+        found.cholupdate is not None if found else importlib.util.find_spec("choldate") is not None
+    )
 
 
-def make(folder: Path, method: str, degree: int, lengthscale: float, inputs: int, count: int) -> Any:
+def make(
+    folder: Path, method: str, degree: int, lengthscale: float, inputs: int, count: int
+) -> Any:
     """Their forecaster with the settings of their notebook: projected ridge regression, lam = 1."""
     library = load(folder)
 
@@ -64,7 +74,9 @@ def make(folder: Path, method: str, degree: int, lengthscale: float, inputs: int
 
     if method == "taylor":
         size = sum(inputs**k for k in range(degree + 1))
-        return library.Ridge_reg(size, 1.0, lambda x: library.compute_taylor_features(x, degree, lengthscale))
+        return library.Ridge_reg(
+            size, 1.0, lambda x: library.compute_taylor_features(x, degree, lengthscale)
+        )
     if method == "fogd":
         return library.Fourier_online_GD_reg(inputs, FREQUENCIES, lengthscale, 1 / math.sqrt(count))
     if method == "pros_n_kons":
@@ -81,7 +93,8 @@ def run(
     ys: np.ndarray,
     limit_seconds: float,
 ) -> ReferenceRun:
-    """Predicts and learns xs [n,d], ys [n] one by one until the time is up; at least two examples."""
+    """Predicts and learns xs [n,d], ys [n] one by one until the time is up; at least two
+    examples."""
     forecaster = make(folder, method, degree, lengthscale, xs.shape[1], len(ys))
     predictions: list[float] = []
     began = time.perf_counter()

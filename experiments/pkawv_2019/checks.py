@@ -6,7 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from experiments.claims import Found, Missing, Source, entry, line, listed, mean, number, shown, written
+from experiments.claims import (
+    Found,
+    Missing,
+    Source,
+    entry,
+    line,
+    listed,
+    mean,
+    number,
+    shown,
+    written,
+)
 
 SKETCHES = ("taylor_2", "taylor_3", "nystrom")
 # average losses on casp printed by the notebook of the first author (labels scaled as there)
@@ -22,7 +33,9 @@ def as_notebook(*names: str) -> Callable[[Source], Found]:
         ours = _of(source, names, "average_loss")
         published = [NOTEBOOK[name] for name in names]
         holds = all(abs(a / b - 1) <= 0.02 for a, b in zip(ours, published, strict=True))
-        return Found(f"Ours: {listed(names, ours, 4)}; published: {listed(names, published, 4)}.", holds)
+        return Found(
+            f"Ours: {listed(names, ours, 4)}; published: {listed(names, published, 4)}.", holds
+        )
 
     return check
 
@@ -35,8 +48,8 @@ def near_exact(metric: str) -> Callable[[Source], Found]:
         at, sketched = line(source, metric, "taylor_2")
         there = float(np.interp(n[-1], at, sketched))
         return Found(
-            f"{metric.replace('_', ' ').capitalize()} at n = {n[-1]:,}, where the exact one stopped: {exact[-1]:.4f}"
-            f" exact, {there:.4f} with M = 2.",
+            f"{metric.replace('_', ' ').capitalize()} at n = {n[-1]:,}, where the exact one"
+            f" stopped: {exact[-1]:.4f} exact, {there:.4f} with M = 2.",
             there <= 1.05 * exact[-1],
         )
 
@@ -52,7 +65,9 @@ def degree_two_is_fastest(source: Source) -> Found:
 def nystrom_as_taylor(source: Source) -> Found:
     names = ("taylor_3", "nystrom")
     losses = _of(source, names, "average_loss")
-    return Found(f"Average loss: {listed(names, losses, 4)}.", abs(losses[1] / losses[0] - 1) <= 0.02)
+    return Found(
+        f"Average loss: {listed(names, losses, 4)}.", abs(losses[1] / losses[0] - 1) <= 0.02
+    )
 
 
 def others_are_worse(source: Source) -> Found:
@@ -76,7 +91,8 @@ def least_errors(source: Source) -> Found:
     if "taylor_2" not in names:
         raise Missing("this run has no finished taylor_2")
     return Found(
-        f"0/1 error: {listed(names, errors, 4)}.", errors[names.index("taylor_2")] <= 1.05 * min(errors)
+        f"0/1 error: {listed(names, errors, 4)}.",
+        errors[names.index("taylor_2")] <= 1.05 * min(errors),
     )
 
 
@@ -89,7 +105,9 @@ def ordered(*names: str) -> Callable[[Source], Found]:
 
     def check(source: Source) -> Found:
         regrets = [mean(source, "methods", name, "regret") for name in names]
-        return Found(f"Regret after all rounds: {_regrets(source, names)}.", regrets == sorted(regrets))
+        return Found(
+            f"Regret after all rounds: {_regrets(source, names)}.", regrets == sorted(regrets)
+        )
 
     return check
 
@@ -121,7 +139,10 @@ def reaches_optimum(source: Source) -> Found:
         row = ("measured", key, large[0])
         found, error = number(source, *row, "exponent"), number(source, *row, "standard_error")
         holds &= abs(found - optimal) <= 1.96 * error
-        text.append(f"gamma {key}: {found:.3f} ± {1.96 * error:.3f} at a = {large[0]}, optimal {optimal:.3f}")
+        text.append(
+            f"gamma {key}: {found:.3f} ± {1.96 * error:.3f} at a = {large[0]}, optimal"
+            f" {optimal:.3f}"
+        )
     if not text:
         raise Missing("no measured size is as large as 2 gamma / (1 + gamma)")
     return Found(f"{'; '.join(text)}.", bool(holds))
@@ -130,11 +151,14 @@ def reaches_optimum(source: Source) -> Found:
 def on_the_line(source: Source) -> Found:
     gaps = {}
     for gamma, rows in entry(source, "measured").items():
-        pairs = [[number(source, "measured", gamma, a, of) for of in ("exponent", "bound")] for a in rows]
+        pairs = [
+            [number(source, "measured", gamma, a, of) for of in ("exponent", "bound")] for a in rows
+        ]
         gaps[f"gamma {gamma}"] = max(abs(found - bound) for found, bound in pairs)
     text = listed(list(gaps), list(gaps.values()))
     return Found(
-        f"Largest distance of a measured exponent from the bound: {text}.", max(gaps.values()) <= 0.1
+        f"Largest distance of a measured exponent from the bound: {text}.",
+        max(gaps.values()) <= 0.1,
     )
 
 
@@ -149,12 +173,15 @@ def levels_off(source: Source) -> Found:
 
 
 def beats_sketched_kons(source: Source) -> Found:
-    from experiments.pkawv_2019 import rates  # imports JAX and matplotlib, which nothing else here needs
+    # imports JAX and matplotlib, which nothing else here needs
+    from experiments.pkawv_2019 import rates
 
-    del source  # the bounds need no run
+    # the bounds need no run
+    del source
     above = rates.curve("pkawv", 0.5) - rates.curve("sketched_kons", 0.5)
     at = int(np.argmax(above))
     return Found(
-        f"By the bounds (8) at gamma = 1/2: up to {above[at]:+.3f} above Sketched-KONS's, at a = {rates.SIZES[at]:.2f}.",
+        f"By the bounds (8) at gamma = 1/2: up to {above[at]:+.3f} above Sketched-KONS's, at a ="
+        f" {rates.SIZES[at]:.2f}.",
         bool(above[at] <= 1e-9),
     )

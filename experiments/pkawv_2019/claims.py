@@ -8,7 +8,9 @@ from experiments.pkawv_2019 import checks
 _RUN = "python -m experiments.pkawv_2019"
 
 
-def _stream(name: str, title: str, item: str, note: str, *claims: Claim, classes: bool = True) -> Experiment:
+def _stream(
+    name: str, title: str, item: str, note: str, *claims: Claim, classes: bool = True
+) -> Experiment:
     first = ("error", "0/1 error") if classes else ("loss", "Average squared loss")
     return Experiment(
         f"pkawv_2019/{name}",
@@ -17,10 +19,12 @@ def _stream(name: str, title: str, item: str, note: str, *claims: Claim, classes
         note,
         (
             Figure(
-                f"{first[0]}.png", f"{first[1]} on {title} against examples, one line for each forecaster"
+                f"{first[0]}.png",
+                f"{first[1]} on {title} against examples, one line for each forecaster",
             ),
             Figure(
-                "time.png", f"Seconds on {title} against examples on log axes, one line for each forecaster"
+                "time.png",
+                f"Seconds on {title} against examples on log axes, one line for each forecaster",
             ),
             Figure(
                 "loss_at_time.png",
@@ -45,12 +49,22 @@ def _signs(item: str) -> tuple[Claim, ...]:
             "0/1 error within 5% of the least of those that saw the whole stream.",
             checks.least_errors,
         ),
-        Claim(item, "They are fast.", "Least time of the paper's methods.", checks.degree_two_is_fastest),
+        Claim(
+            item,
+            "They are fast.",
+            "Least time of the paper's methods.",
+            checks.degree_two_is_fastest,
+        ),
     )
 
 
-_AS_AUTHORS = "The first author's settings, scaling and prediction (projected kernel ridge regression)."
-_SAMPLE = " Without the 880 MB file in the data folder a random sample of 39,930 rows stands in; the provenance says which."
+_AS_AUTHORS = (
+    "The first author's settings, scaling and prediction (projected kernel ridge regression)."
+)
+_SAMPLE = (
+    " Without the 880 MB file in the data folder a random sample of 39,930 rows stands in; the"
+    " provenance says which."
+)
 CASP = _stream(
     "casp",
     "casp",
@@ -62,11 +76,17 @@ CASP = _stream(
         "Within 2% of the published ones.",
         checks.as_notebook(*checks.SKETCHES),
     ),
-    Claim("Figure 4", "FOGD's average loss.", "Within 2% of the published one.", checks.as_notebook("fogd")),
+    Claim(
+        "Figure 4",
+        "FOGD's average loss.",
+        "Within 2% of the published one.",
+        checks.as_notebook("fogd"),
+    ),
     Claim(
         "Figure 4",
         "Pros-N-KONS's average loss.",
-        "Within 2% of the published one (which predicts with the parameters of a step ago: ours, without that, is lower).",
+        "Within 2% of the published one (which predicts with the parameters of a step ago: ours,"
+        " without that, is lower).",
         checks.as_notebook("pros_n_kons"),
     ),
     Claim(
@@ -75,7 +95,12 @@ CASP = _stream(
         "Average loss at most 5% above the exact one's where that stopped.",
         checks.near_exact("average_loss"),
     ),
-    Claim("Figure 4", "They are fast.", "Least time of the paper's methods.", checks.degree_two_is_fastest),
+    Claim(
+        "Figure 4",
+        "They are fast.",
+        "Least time of the paper's methods.",
+        checks.degree_two_is_fastest,
+    ),
     Claim(
         "Figure 4",
         "Nyström is as good as Taylor features of degree 3.",
@@ -88,18 +113,25 @@ CASP = _stream(
         "Both losses above all of PKAWV's.",
         checks.others_are_worse,
     ),
-    Claim("Figure 4", "Nyström is the slowest of the sketches.", "Most seconds.", checks.nystrom_is_slowest),
+    Claim(
+        "Figure 4",
+        "Nyström is the slowest of the sketches.",
+        "Most seconds.",
+        checks.nystrom_is_slowest,
+    ),
     classes=False,
 )
 ADVERSARY = Experiment(
     "pkawv_2019/adversarial",
     "Figure 3: the greedy adversary",
     f"{_RUN}.adversarial --out results/pkawv_2019/adversarial",
-    "Our adversary climbs by gradients from many starts and is stronger than the notebook's single start.",
+    "Our adversary climbs by gradients from many starts and is stronger than the notebook's single"
+    " start.",
     (
         Figure(
             "regret.png",
-            "Regret against examples in games with the adversary, one line for each forecaster, 95% bands",
+            "Regret against examples in games with the adversary, one line for each forecaster, 95%"
+            " bands",
         ),
     ),
     (
@@ -139,19 +171,23 @@ RATES = Experiment(
     "pkawv_2019/rates",
     "Figure 1 and Table 1: rates",
     f"{_RUN}.rates --out results/pkawv_2019/rates",
-    "Curves of the bounds (8); exponents measured with features chosen beforehand, under the capacity condition.",
+    "Curves of the bounds (8); exponents measured with features chosen beforehand, under the"
+    " capacity condition.",
     (
         Figure(
             "rates.png",
-            "Exponent of the regret against exponent of the dictionary size for three values of gamma: bounds of four"
-            " methods, and measured exponents with intervals along the bound for features chosen beforehand",
+            "Exponent of the regret against exponent of the dictionary size for three values of"
+            " gamma: bounds of four methods, and measured exponents with intervals along the bound"
+            " for features chosen beforehand",
         ),
     ),
     (
         Claim(
             "Figure 1",
-            "Features chosen beforehand reach the optimal exponent gamma / (1 + gamma) at a = 2 gamma / (1 + gamma).",
-            "The optimum is in the 95% interval at the first measured size not below that, for each gamma that has one.",
+            "Features chosen beforehand reach the optimal exponent gamma / (1 + gamma) at a = 2"
+            " gamma / (1 + gamma).",
+            "The optimum is in the 95% interval at the first measured size not below that, for each"
+            " gamma that has one.",
             checks.reaches_optimum,
         ),
         Claim(
@@ -163,7 +199,8 @@ RATES = Experiment(
         Claim(
             "Table 1",
             "Pros-N-KONS levels off at the exponent 4 gamma / (1 + gamma)^2.",
-            "The printed exponent is the least one that the paper's own bounds (8) give, within 0.01.",
+            "The printed exponent is the least one that the paper's own bounds (8) give, within"
+            " 0.01.",
             checks.levels_off,
         ),
         Claim(

@@ -2,10 +2,11 @@
 
 python -m experiments.pkawv_2019.large_scale --data casp --out results/pkawv_2019/casp
 
-Settings of the first author's notebook (THEORY 7.8, 10.2): lam = 1, lengthscale 1 (4 for SUSY), KORS with mu = 1, beta = 1,
-eps = 0.5 and that code's weights ("nystrom"; "nystrom_theory" has the theory's), FOGD with 1000 frequencies and step
-1/sqrt(n), and the prediction of projected kernel ridge regression; --awv takes PKAWV's own. Finished methods are kept in the
-folder and not run again.
+Settings of the first author's notebook (THEORY 7.8, 10.2): lam = 1, lengthscale 1 (4 for SUSY),
+KORS with mu = 1, beta = 1, eps = 0.5 and that code's weights ("nystrom"; "nystrom_theory" has the
+theory's), FOGD with 1000 frequencies and step 1/sqrt(n), and the prediction of projected kernel
+ridge regression; --awv takes PKAWV's own. Finished methods are kept in the folder and not run
+again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ METHODS = (
     "sklearn",
 )
 LARGEST_BASIS = 5_000  # Taylor features; a larger degree is left out, and said
-CHUNK = 2_048  # examples between two looks at the clock
+CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # of a saved curve
 FREQUENCIES, NOGD_POINTS = 1_000, 200
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
@@ -72,7 +73,9 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
     name, kernel = config["method"], kernels.Gaussian(config["lengthscale"])
     weights = "theory" if name == "nystrom_theory" else "code"
     sampling = Sampling(config["mu"], config["beta"], config["eps"], weights)
-    ridge: dict[str, Any] = dict(regularization=config["regularization"], penalize_current=config["awv"])
+    ridge: dict[str, Any] = dict(
+        regularization=config["regularization"], penalize_current=config["awv"]
+    )
     if name.startswith("taylor"):
         return online.PKAWV(Taylor(inputs, int(name[-1]), config["lengthscale"]), **ridge)
     if name.startswith("nystrom"):
@@ -87,19 +90,23 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
 
 
 def passes(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """(predictions, features or points) of consecutive chunks, each prediction made before its label."""
+    """(predictions, features or points) of consecutive chunks, each prediction made before its
+    label."""
     if config["method"] == "sklearn":
         yield from _sklearn(config, xs, ys)
         return
     forecaster = make_forecaster(config, xs.shape[1], len(ys))
     chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
-    for forecasts, _ in loops.prequential_chunks(forecaster, chunks, jax.random.key(config["seed"])):
+    for forecasts, _ in loops.prequential_chunks(
+        forecaster, chunks, jax.random.key(config["seed"])
+    ):
         yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
 
 
 def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """What people use today: Nystroem features of points among the first inputs (seen beforehand), and stochastic gradient
-    steps with scikit-learn's defaults; a block is predicted, then learned."""
+    """What people use today: Nystroem features of points among the first inputs (seen beforehand),
+    and stochastic gradient steps with scikit-learn's defaults; a block is predicted, then learned.
+    """
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import SGDRegressor
 
@@ -110,14 +117,18 @@ def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[n
     features.fit(xs[:SKLEARN_SEEN])
     model = SGDRegressor(random_state=config["seed"])
     for begin in range(0, len(ys), SKLEARN_BLOCK):
-        z, y = features.transform(xs[begin : begin + SKLEARN_BLOCK]), ys[begin : begin + SKLEARN_BLOCK]
+        z, y = (
+            features.transform(xs[begin : begin + SKLEARN_BLOCK]),
+            ys[begin : begin + SKLEARN_BLOCK],
+        )
         prediction = model.predict(z) if begin else np.zeros(len(y))
         model.partial_fit(z, y)
         yield prediction, size
 
 
 def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
-    """One pass, or what the time limit leaves of it: cumulative averages and seconds at the chunks' ends."""
+    """One pass, or what the time limit leaves of it: cumulative averages and seconds at the chunks'
+    ends."""
     predictions: list[np.ndarray] = []
     seconds: list[float] = []
     ends: list[int] = []
@@ -132,7 +143,8 @@ def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.nda
             break
     made = np.concatenate(predictions)
     labels = ys[: len(made)]
-    wrong = np.where(made == 0, 0.5, np.sign(made) != np.sign(labels))  # a coin is flipped at zero
+    # a coin is flipped at zero
+    wrong = np.where(made == 0, 0.5, np.sign(made) != np.sign(labels))
     count = np.arange(1, len(made) + 1)
     at = np.unique(np.round(np.geomspace(1, len(made), POINTS)).astype(int)) - 1
     return dict(
@@ -146,7 +158,8 @@ def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.nda
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """A method's curve, from the folder when it is there; the first of two passes pays for compilation."""
+    """A method's curve, from the folder when it is there; the first of two passes pays for
+    compilation."""
     name = config["method"]
     store.claim(folder, name, config)
     path = store.run_path(folder, name, config["seed"])
@@ -159,15 +172,17 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
     error = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
     stopped = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
     print(
-        f"{name:15s} average loss {curve['average_loss'][-1]:.4f}{error}  {curve['seconds'][-1]:7.2f} s"
-        f"  compilation {float(curve['compile_seconds']):5.1f} s  size {curve['size'][-1]:.0f}{stopped}",
+        f"{name:15s} average loss {curve['average_loss'][-1]:.4f}{error} "
+        f" {curve['seconds'][-1]:7.2f} s  compilation {float(curve['compile_seconds']):5.1f} s "
+        f" size {curve['size'][-1]:.0f}{stopped}",
         flush=True,
     )
     return curve
 
 
 def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tidy.Run:
-    """A method's curve as `tidy.write` takes it; signs are wrong or right only where labels are classes."""
+    """A method's curve as `tidy.write` takes it; signs are wrong or right only where labels are
+    classes."""
     arrays = {"t" if name == "n" else name: values for name, values in curve.items()}
     if not classes:
         arrays.pop("error_rate")
@@ -177,18 +192,24 @@ def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tid
 
 
 def draw(folder: Path) -> None:
-    """loss.png, time.png, loss_at_time.png, and error.png where labels are classes, from the tables in the folder."""
+    """loss.png, time.png, loss_at_time.png, and error.png where labels are classes, from the tables
+    in the folder."""
     curves, _, provenance = tidy.load(folder)
     title = curves.attrs["title"]
-    skip = max(20, provenance["examples"] // 200)  # the first averages would flatten the rest
+    # the first averages would flatten the rest
+    skip = max(20, provenance["examples"] // 200)
     shown = curves[curves["t"] > skip]
     metric = {name: tidy.lines(shown, name) for name in shown["metric"].unique()}
     examples, seconds = "examples $n$", "seconds, without compilation"
     loss = metric["average_loss"]
     plots.streams(folder / "loss.png", loss, title, "average squared loss", examples)
-    plots.streams(folder / "time.png", metric["seconds"], title, seconds, examples, log=True, slopes=True)
+    plots.streams(
+        folder / "time.png", metric["seconds"], title, seconds, examples, log=True, slopes=True
+    )
     at_time = {name: (metric["seconds"][name][1][0], values) for name, (_, values) in loss.items()}
-    plots.streams(folder / "loss_at_time.png", at_time, title, "average squared loss", seconds, log=True)
+    plots.streams(
+        folder / "loss_at_time.png", at_time, title, "average squared loss", seconds, log=True
+    )
     if "error_rate" in metric:
         plots.streams(folder / "error.png", metric["error_rate"], title, "0/1 error", examples)
 
@@ -201,8 +222,12 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--awv", action="store_true", help="PKAWV's prediction instead of ridge regression's")
-    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds of a pass (default 60)")
+    parser.add_argument(
+        "--awv", action="store_true", help="PKAWV's prediction instead of ridge regression's"
+    )
+    parser.add_argument(
+        "--time-limit", type=float, default=60.0, help="seconds of a pass (default 60)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-dir", help="folder of the data sets")
     cli.add_out_folder(parser)
@@ -216,9 +241,13 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     cli.set_up_jax()
-    stream = streams.load_stream(options.data, options.scaling, options.data_dir, options.seed, options.limit)
+    stream = streams.load_stream(
+        options.data, options.scaling, options.data_dir, options.seed, options.limit
+    )
     inputs = stream.xs.shape[1]
-    print(f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'")
+    print(
+        f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'"
+    )
     configs = {name: configure(name, options) for name in options.methods}
     with outputs.opened(options, "pkawv_2019.large_scale", configs) as opened:
         curves = {}
@@ -232,7 +261,8 @@ def main() -> None:
             data=stream.source,
             examples=len(stream.ys),
             inputs=inputs,
-            seconds="wall time of the second of two passes; compile_seconds: the first one's excess",
+            seconds="wall time of the second of two passes; compile_seconds: the first one's"
+            " excess",
             **environment.describe(),
             methods={
                 name: dict(
@@ -250,7 +280,9 @@ def main() -> None:
         table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
         opened.finish(summary, table, title)
         draw(options.out)
-    print(f"summary.json, the tables (curves, summary .parquet) and the figures are in {options.out}")
+    print(
+        f"summary.json, the tables (curves, summary .parquet) and the figures are in {options.out}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Figure 1 of PKAWV: exponents b of the regret n^b against exponents a of the dictionary size n^a, and measured ones.
+"""Figure 1 of PKAWV: exponents b of the regret n^b against exponents a of the dictionary size n^a,
+and measured ones.
 
 python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
 
-Curves: the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, under d_eff(lambda) = (n / lambda)^gamma; a
-larger dictionary may always be used as a smaller one. Points: PKAWV in the first m = n^a of the features
-sqrt(2) i^(-1/(2 gamma)) cos(pi i x), for which the capacity condition holds, with that lambda (Corollary 8); regret against
-the function of norm 1 that made the labels, which is below the regret against the best one.
+Curves: the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, under
+d_eff(lambda) = (n / lambda)^gamma; a larger dictionary may always be used as a smaller one. Points:
+PKAWV in the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x): the capacity
+condition holds for it, with that lambda (Corollary 8); regret against the function of norm 1 that
+made the labels, which is below the regret against the best one.
 """
 
 from __future__ import annotations
@@ -49,14 +51,16 @@ def minimax(lines: list[Line]) -> tuple[float, float]:
 def exponent(method: str, gamma: float, a: float) -> tuple[float, float]:
     """(l, b) of a method at m = n^a by (8): lambda = n^l, regret n^b."""
     mu = 1 - a / gamma
-    bias, dimension = (1.0, 0.0), (-gamma, gamma)  # lambda and d_eff(lambda)
+    # lambda and d_eff(lambda)
+    bias, dimension = (1.0, 0.0), (-gamma, gamma)
     if method == "pkawv":
         return minimax([bias, dimension, (-1, 1 + a + mu)])
     if method == "beforehand":
         return minimax([bias, dimension, (-1, 1 + mu)])
     if method == "sketched_kons":
         return minimax([bias, (-gamma, gamma + 1 - a)])
-    return minimax([(1.0, a), (-gamma, gamma + a), (-1, 1 + mu)])  # Pros-N-KONS
+    # Pros-N-KONS
+    return minimax([(1.0, a), (-gamma, gamma + a), (-1, 1 + mu)])
 
 
 def curve(method: str, gamma: float) -> np.ndarray:
@@ -82,9 +86,8 @@ def regrets(keys: Array, gamma: Array, kept: Array, regularization: Array, count
     number = jnp.arange(1.0, FEATURES + 1)
     scale = number ** (-0.5 / gamma)
     weights = number**-0.55
-    weights = weights / jnp.sqrt(
-        jnp.square(weights).sum()
-    )  # a function of norm 1, hardly smoother than it must be
+    # a function of norm 1, hardly smoother than it must be
+    weights = weights / jnp.sqrt(jnp.square(weights).sum())
 
     def one(key: Array) -> Array:
         x_key, sign_key, noise_key = jax.random.split(key, 3)
@@ -100,13 +103,17 @@ def regrets(keys: Array, gamma: Array, kept: Array, regularization: Array, count
     return jax.vmap(one)(keys)
 
 
-def measure(gamma: float, a: float, counts: list[int], seeds: int) -> tuple[float, float, np.ndarray]:
+def measure(
+    gamma: float, a: float, counts: list[int], seeds: int
+) -> tuple[float, float, np.ndarray]:
     """(b, its standard error over seeds, regrets [N,S]) from the slope of log regret on log n."""
     level, _ = exponent("beforehand", gamma, a)
     keys = jax.random.split(jax.random.key(0), seeds)
     found = [
         np.asarray(
-            regrets(keys, jnp.asarray(gamma), jnp.asarray(float(n**a)), jnp.asarray(float(n**level)), n)
+            regrets(
+                keys, jnp.asarray(gamma), jnp.asarray(float(n**a)), jnp.asarray(float(n**level)), n
+            )
         )
         for n in counts
     ]
@@ -116,8 +123,11 @@ def measure(gamma: float, a: float, counts: list[int], seeds: int) -> tuple[floa
     def slope(rows: np.ndarray) -> float:
         return float(np.polyfit(logs, np.log(np.maximum(rows.mean(1), 1e-9)), 1)[0])
 
-    halves = [slope(np.delete(table, s, axis=1)) for s in range(seeds)]  # jackknife
-    error = float(np.sqrt((seeds - 1) / seeds * np.square(np.array(halves) - np.mean(halves)).sum()))
+    # jackknife
+    halves = [slope(np.delete(table, s, axis=1)) for s in range(seeds)]
+    error = float(
+        np.sqrt((seeds - 1) / seeds * np.square(np.array(halves) - np.mean(halves)).sum())
+    )
     return slope(table), error, table
 
 
@@ -139,7 +149,9 @@ def draw(folder: Path) -> None:
             rows = measured[f"{gamma:.3f}"]
             a, b = [float(k) for k in rows], [row["exponent"] for row in rows.values()]
             spread = [1.96 * row["standard_error"] for row in rows.values()]
-            axes.errorbar(a, b, spread, fmt="o", color="#CC79A7", markersize=4, label="measured, beforehand")
+            axes.errorbar(
+                a, b, spread, fmt="o", color="#CC79A7", markersize=4, label="measured, beforehand"
+            )
             axes.set_title(f"$\\gamma$ = {gamma:.3f}", loc="left")
             axes.set_xlabel("dictionary exponent $a$")
         panels[0].set_ylabel("regret exponent $b$")
@@ -156,9 +168,13 @@ def main() -> None:
     cli.add_out_folder(parser)
     options = parser.parse_args()
     if options.seeds < 2 or len(options.counts) < 2 or min(options.counts) < 2:
-        parser.error("a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples")
+        parser.error(
+            "a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples"
+        )
     cli.set_up_jax()
-    config = dict(counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD)
+    config = dict(
+        counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
+    )
     with outputs.opened(
         options, "pkawv_2019.rates", dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
     ) as opened:
@@ -170,19 +186,26 @@ def main() -> None:
                 found, error, table = measure(gamma, a, options.counts, options.seeds)
                 named = dict(problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a)
                 t = np.array(options.counts)
-                runs += [tidy.Run(named, s, dict(t=t, regret=regret)) for s, regret in enumerate(table.T)]
+                runs += [
+                    tidy.Run(named, s, dict(t=t, regret=regret)) for s, regret in enumerate(table.T)
+                ]
                 bound = min(1.0, exponent("beforehand", gamma, a)[1])
                 rows[f"{a:g}"] = dict(
-                    exponent=found, standard_error=error, bound=bound, last_regret=float(table[-1].mean())
+                    exponent=found,
+                    standard_error=error,
+                    bound=bound,
+                    last_regret=float(table[-1].mean()),
                 )
                 print(
-                    f"gamma {gamma:.3f}  a {a:.1f}  measured {found:.3f} +- {1.96 * error:.3f}  bound {bound:.3f}",
+                    f"gamma {gamma:.3f}  a {a:.1f}  measured {found:.3f} +- {1.96 * error:.3f} "
+                    f" bound {bound:.3f}",
                     flush=True,
                 )
             best = curve("pros_n_kons", gamma).min()
             print(
-                f"gamma {gamma:.3f}: Pros-N-KONS at best {best:.3f} by (8), printed {4 * gamma / (1 + gamma) ** 2:.3f};"
-                f" PKAWV {curve('pkawv', gamma)[-1]:.3f}, optimal {gamma / (1 + gamma):.3f}"
+                f"gamma {gamma:.3f}: Pros-N-KONS at best {best:.3f} by (8), printed"
+                f" {4 * gamma / (1 + gamma) ** 2:.3f}; PKAWV {curve('pkawv', gamma)[-1]:.3f},"
+                f" optimal {gamma / (1 + gamma):.3f}"
             )
         theory = {
             f"{gamma:.3f}": {

@@ -3,8 +3,9 @@
     scripts/report                      # report/index.html from results/
     scripts/report --results DIR --out DIR
 
-Every figure and claim of the four papers has the paper's statement, our figure, our number, a verdict (confirmed, differs,
-not run) by a rule that the page states, and how the results were made. Nothing is run. Any browser opens it from disk.
+Every figure and claim of the four papers has the paper's statement, our figure, our number, a
+verdict (confirmed, differs, not run) by a rule that the page states, and how the results were made.
+Nothing is run. Any browser opens it from disk.
 """
 
 from __future__ import annotations
@@ -38,20 +39,29 @@ def judged(paper: Paper, root: Path) -> list[Section]:
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """How the results of a folder were made, in words; empty where there are none that can be read."""
+    """How the results of a folder were made, in words; empty where there are none that can be
+    read."""
     try:
         summary = read(folder).summary
     except (Missing, ValueError, OSError):
         return {}
     made, config = _fields(summary.get("commit")), _fields(summary.get("config"))
     seeds = next(
-        (part[name] for part in (summary, config) for name in ("seeds", "repetitions") if name in part), None
+        (
+            part[name]
+            for part in (summary, config)
+            for name in ("seeds", "repetitions")
+            if name in part
+        ),
+        None,
     )
     changed: dict[Any, str] = {True: " (with changes that were not committed)", False: " (clean)"}
     found = {
         "data": summary.get("data"),
         "seeds": seeds,
-        "commit": f"{made['hash']}{changed.get(made.get('dirty'), '')}" if made.get("hash") else None,
+        "commit": f"{made['hash']}{changed.get(made.get('dirty'), '')}"
+        if made.get("hash")
+        else None,
         "date": summary.get("date"),
         "versions": _listed(summary.get("versions")),
         "hardware": _listed(summary.get("hardware")),
@@ -71,7 +81,8 @@ def _listed(value: Any) -> str:
 
 
 def pictures(part: Experiment, folder: Path, out: Path) -> list[str]:
-    """Copies the figures of an experiment beside the page; their HTML. A picture that cannot be read is said."""
+    """Copies the figures of an experiment beside the page; their HTML. A picture that cannot be
+    read is said."""
     found = []
     for figure in part.figures:
         file = folder / figure.file
@@ -91,7 +102,8 @@ def pictures(part: Experiment, folder: Path, out: Path) -> list[str]:
 def build(root: Path, out: Path) -> dict[str, list[Section]]:
     """Writes out/index.html and the pictures beside it; the sections of each paper.
 
-    Raises FileNotFoundError when `root` is no folder, and ValueError or OSError when `out` cannot be written.
+    Raises FileNotFoundError when `root` is no folder, and ValueError or OSError when `out` cannot
+    be written.
     """
     if not root.is_dir():
         raise FileNotFoundError(
@@ -109,15 +121,19 @@ def build(root: Path, out: Path) -> dict[str, list[Section]]:
     ]
     for paper in PAPERS:
         body.append(
-            f'<h2 id="{markup.anchor(paper.name)}">{markup.text(f"{paper.name}: {paper.title}")}</h2>'
+            "<h2"
+            f' id="{markup.anchor(paper.name)}">{markup.text(f"{paper.name}: {paper.title}")}</h2>'
         )
         for part, outcomes in sections[paper.name]:
             folder = root / part.folder
-            body.append(markup.experiment(part, outcomes, pictures(part, folder, out), provenance(folder)))
+            body.append(
+                markup.experiment(part, outcomes, pictures(part, folder, out), provenance(folder))
+            )
     intro = (
-        "<p>Each figure and claim of the four papers, in our words, beside what was measured here. The rule under a claim"
-        " decides its verdict; the numbers are read from the saved results. Intervals are 95%, over seeds.</p>"
-        f"<p>Built at commit <code>{markup.text(_commit())}</code>.</p>"
+        "<p>Each figure and claim of the four papers, in our words, beside what was measured here."
+        " The rule under a claim decides its verdict; the numbers are read from the saved results."
+        " Intervals are 95%, over seeds.</p><p>Built at commit"
+        f" <code>{markup.text(_commit())}</code>.</p>"
     )
     files.write(out / "index.html", markup.page(TITLE, intro, "\n".join(body)).encode())
     return sections
@@ -141,7 +157,9 @@ def main() -> None:
     sections = build(options.results, options.out)
     for name, parts in sections.items():
         verdicts = [outcome.verdict for part in parts for outcome in part.outcomes]
-        said = ", ".join(f"{verdicts.count(word)} {word}" for word in markup.VERDICTS if word in verdicts)
+        said = ", ".join(
+            f"{verdicts.count(word)} {word}" for word in markup.VERDICTS if word in verdicts
+        )
         print(f"{name:8s}{said}")
     print(f"{options.out / 'index.html'} opens in any browser")
 

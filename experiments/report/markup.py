@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.claims import CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE, Experiment, Outcome
 
-WIDE = 1_400  # pixels from which a picture has panels and needs the whole line
+WIDE = 1_400  # pixels; a picture at least as wide has panels and needs the whole line
 VERDICTS = (CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE)
 STYLE = """
 body { margin: 0; background: #fff; color: #1a1a1a; font: 1rem/1.5 system-ui, sans-serif; }
@@ -21,11 +21,13 @@ h2 { font-size: 1.3rem; margin: 3rem 0 .25rem; padding-top: 1rem; border-top: 2p
 h3 { font-size: 1.1rem; margin: 2.25rem 0 .25rem; }
 p { margin: .5rem 0; max-width: 46rem; }
 a { color: #00508c; }
-code { font: .85rem/1.4 ui-monospace, monospace; overflow-wrap: anywhere; background: #f3f3f3; padding: .1em .3em; }
+code { font: .85rem/1.4 ui-monospace, monospace; overflow-wrap: anywhere; background: #f3f3f3;
+  padding: .1em .3em; }
 .box { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; padding: .25rem 0; color: #4a4a4a; }
-th, td { text-align: left; vertical-align: top; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid #d9d9d9; }
+th, td { text-align: left; vertical-align: top; padding: .45rem .75rem .45rem 0;
+  border-bottom: 1px solid #d9d9d9; }
 td, dd { overflow-wrap: anywhere; }
 .counts { max-width: 36rem; }
 .counts td, .counts thead th + th { text-align: right; }
@@ -34,7 +36,8 @@ td, dd { overflow-wrap: anywhere; }
 .claims td:nth-child(2) { width: 42%; }
 .item, .rule { color: #4a4a4a; font-size: .875rem; display: block; }
 .verdict { white-space: nowrap; font-weight: 600; padding-left: .5rem; border-left: .35rem solid; }
-.confirmed { color: #00664b; } .differs { color: #a33f00; } .not-run { color: #595959; } .unreadable { color: #8a004f; }
+.confirmed { color: #00664b; } .differs { color: #a33f00; } .not-run { color: #595959; }
+.unreadable { color: #8a004f; }
 .figures { display: grid; gap: 1rem; margin: 1rem 0;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }
 figure { margin: 0; }
@@ -43,7 +46,8 @@ img { max-width: 100%; height: auto; display: block; }
 figcaption { color: #4a4a4a; font-size: .875rem; }
 details { margin: .5rem 0; }
 summary { cursor: pointer; padding: .25rem 0; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: .5rem 0; font-size: .875rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: .5rem 0;
+  font-size: .875rem; }
 dt { color: #4a4a4a; } dd { margin: 0; }
 @media (max-width: 40rem) {
   .counts { font-size: .875rem; }
@@ -61,8 +65,10 @@ text = html.escape
 def page(title: str, intro: str, body: str) -> str:
     """The whole document."""
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{text(title)}</title>\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta'
+        f' charset="utf-8">\n<title>{text(title)}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon"'
+        ' href="data:,">\n'
         f"<style>{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{text(title)}</h1>\n{intro}\n</header>\n"
         f"<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
@@ -79,7 +85,9 @@ def anchor(name: str) -> str:
 
 def counts(rows: Mapping[tuple[str, str], Iterable[Outcome]]) -> str:
     """The table of verdicts at the top; a row for each (name, anchor)."""
-    found = {name: Counter(outcome.verdict for outcome in outcomes) for name, outcomes in rows.items()}
+    found = {
+        name: Counter(outcome.verdict for outcome in outcomes) for name, outcomes in rows.items()
+    }
     total = sum(found.values(), Counter())
     columns = [word for word in VERDICTS if word != UNREADABLE or total[word]]
     head = "".join(f'<th scope="col">{verdict(word)}</th>' for word in columns)
@@ -90,7 +98,9 @@ def counts(rows: Mapping[tuple[str, str], Iterable[Outcome]]) -> str:
         for (name, at), count in found.items()
     ]
     lines.append(
-        '<tr><th scope="row">all</th>' + "".join(f"<td>{total[word]}</td>" for word in columns) + "</tr>"
+        '<tr><th scope="row">all</th>'
+        + "".join(f"<td>{total[word]}</td>" for word in columns)
+        + "</tr>"
     )
     return (
         '<div class="box"><table class="counts"><caption>Claims by verdict</caption>\n'
@@ -101,7 +111,8 @@ def counts(rows: Mapping[tuple[str, str], Iterable[Outcome]]) -> str:
 
 
 def claims(outcomes: Iterable[Outcome]) -> str:
-    """The claims of one experiment: verdict, what the paper says and what decides, what was measured."""
+    """The claims of one experiment: verdict, what the paper says and what decides, what was
+    measured."""
     rows = [
         f"<tr><td>{verdict(outcome.verdict)}</td>"
         f'<td><span class="item">{text(outcome.claim.item)}</span>{text(outcome.claim.statement)}'
@@ -109,7 +120,9 @@ def claims(outcomes: Iterable[Outcome]) -> str:
         f"<td>{text(outcome.number)}</td></tr>"
         for outcome in outcomes
     ]
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("verdict", "the paper", "measured here"))
+    head = "".join(
+        f'<th scope="col">{name}</th>' for name in ("verdict", "the paper", "measured here")
+    )
     return (
         f'<div class="box"><table class="claims"><thead><tr>{head}</tr></thead>\n<tbody>\n'
         + "\n".join(rows)
@@ -125,20 +138,25 @@ def experiment(
     how = "Run again with" if provenance else "Not run. Run it with"
     made = (
         "<details><summary>How these results were made</summary>\n<dl>\n"
-        + "\n".join(f"<dt>{text(name)}</dt><dd>{text(str(value))}</dd>" for name, value in provenance.items())
+        + "\n".join(
+            f"<dt>{text(name)}</dt><dd>{text(str(value))}</dd>"
+            for name, value in provenance.items()
+        )
         + "\n</dl></details>\n"
         if provenance
         else ""
     )
     return (
-        f'<section id="{anchor(part.folder)}">\n<h3>{text(part.title)}</h3>\n<p>{text(part.note)}</p>\n{shown}'
+        f'<section id="{anchor(part.folder)}">\n<h3>{text(part.title)}</h3>\n'
+        f"<p>{text(part.note)}</p>\n{shown}"
         f"{claims(outcomes)}\n"
         f"<p>{how}: <code>{text(part.command)}</code></p>\n{made}</section>\n"
     )
 
 
 def picture(source: str, file: Path, alt: str) -> str:
-    """A figure that links to its file; its size is written down so that nothing moves while it loads."""
+    """A figure that links to its file; its size is written down so that nothing moves while it
+    loads."""
     width, height = png_size(file)
     wide = ' class="wide"' if width >= WIDE else ""
     return (

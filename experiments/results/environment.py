@@ -18,7 +18,8 @@ PACKAGES = ("jax", "jaxlib", "numpy", "flax", "jsketch")
 
 
 def describe() -> dict[str, Any]:
-    """Day, commit, versions and hardware of this process, for the summary. Holds no path and no host name."""
+    """Day, commit, versions and hardware of this process, for the summary. Holds no path and no
+    host name."""
     day = datetime.now(UTC).date().isoformat()
     return {
         "date": day,
@@ -30,7 +31,8 @@ def describe() -> dict[str, Any]:
 
 
 def commit() -> dict[str, Any]:
-    """{"hash": ..., "dirty": whether the code differs from it}; "unknown" outside a git checkout."""
+    """{"hash": ..., "dirty": whether the code differs from it}; "unknown" outside a git
+    checkout."""
     revision = _git("rev-parse", "HEAD")
     if revision is None:
         return {"hash": "unknown", "dirty": "unknown"}
@@ -63,11 +65,15 @@ def hardware() -> dict[str, Any]:
     if cpuinfo.exists():
         lines = cpuinfo.read_text().splitlines()
         model = next(
-            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model
+            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+            model,
         )
     try:
-        memory: float | str = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
-    except (AttributeError, ValueError, OSError):  # not every system can say
+        memory: float | str = round(
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1
+        )
+    except (AttributeError, ValueError, OSError):
+        # not every system can say
         memory = "unknown"
     return {
         "cpu": model,
@@ -94,7 +100,9 @@ def usable_cores() -> int:
 def _git(*arguments: str) -> str | None:
     """git's answer in this repository, or None when there is no git, no repository or no commit."""
     try:
-        answer = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
+        answer = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True
+        )
     except OSError:
         return None
     return answer.stdout.strip() if answer.returncode == 0 else None

@@ -1,4 +1,5 @@
-"""Files that are whole or not at all, and whether one can be written, asked before the work and not after it."""
+"""Files that are whole or not at all, and whether one can be written, asked before the work and not
+after it."""
 
 from __future__ import annotations
 
@@ -11,15 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROBE = bytes(4096)  # what must fit on the disk before anything is computed
-_parts: set[Path] = set()  # temporary files of writes under way, and scratch folders
+_parts: set[Path] = set()  # temporary files of unfinished writes, and scratch folders
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replaces `path` by way of a temporary file beside it, whose name no other writer has: an interrupted write leaves the
-    old file, and of several writers at a time one wins. Folders that are missing are made.
+    """Replaces `path` by way of a temporary file beside it, whose name no other writer has: an
+    interrupted write leaves the old file, and of several writers at a time one wins. Folders that
+    are missing are made.
 
-    A symbolic link stays one: the file that it names is replaced. Devices and pipes (/dev/stdout) are written to as they
-    are. Raises OSError that names `path`.
+    A symbolic link stays one: the file that it names is replaced. Devices and pipes (/dev/stdout)
+    are written to as they are. Raises OSError that names `path`.
     """
     try:
         if path.exists() and not path.is_file():
@@ -61,7 +63,8 @@ def scratch() -> Iterator[Path]:
 
 
 def remove_parts() -> None:
-    """Removes the temporary files of writes under way and the scratch folders, for a process that ends now."""
+    """Removes the temporary files of unfinished writes and the scratch folders, for a process that
+    ends now."""
     for part in tuple(_parts):
         if part.is_dir():
             shutil.rmtree(part, ignore_errors=True)
@@ -70,10 +73,12 @@ def remove_parts() -> None:
 
 
 def check(path: Path) -> None:
-    """Raises ValueError or OSError unless a file can be written at `path`: its folder is there, and has room."""
+    """Raises ValueError or OSError unless a file can be written at `path`: its folder is there, and
+    has room."""
     if path.is_dir():
         raise ValueError(f"--out names a file; {path} is a folder.")
-    if path.exists() and not path.is_file():  # a device or a pipe
+    # a device or a pipe
+    if path.exists() and not path.is_file():
         return
     parent = Path(os.path.realpath(path)).parent
     if not parent.is_dir():
@@ -82,16 +87,20 @@ def check(path: Path) -> None:
 
 
 def check_new(path: Path | None, overwrite: bool) -> None:
-    """`check`, and ValueError for a file that is there already, unless it may be replaced. None is no file."""
+    """`check`, and ValueError for a file that is there already, unless it may be replaced. None is
+    no file."""
     if path is None:
         return
     check(path)
     if path.is_file() and not overwrite:
-        raise ValueError(f"{path} is there already: use another --out, or --overwrite to replace it.")
+        raise ValueError(
+            f"{path} is there already: use another --out, or --overwrite to replace it."
+        )
 
 
 def check_folder(folder: Path) -> None:
-    """Makes `folder`. Raises ValueError or OSError, naming what is in the way, unless files can be written into it."""
+    """Makes `folder`. Raises ValueError or OSError, naming what is in the way, unless files can be
+    written into it."""
     taken = next((part for part in (folder, *folder.parents) if os.path.lexists(part)), None)
     if taken is not None and not taken.is_dir():
         raise ValueError(f"--out names a folder; {taken} is a file.")

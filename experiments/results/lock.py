@@ -11,7 +11,8 @@ from jsketch.loops.saving import lock
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Holds `folder` for this process. Raises ValueError, naming the other one, when another process holds it.
+    """Holds `folder` for this process. Raises ValueError, naming the other one, when another
+    process holds it.
 
     A killed process lets go of the folder, and leaves nothing to clean up (`jsketch.loops.lock`).
     """

@@ -1,9 +1,11 @@
-"""The folder of an experiment: one writer at a time, and finished tables that are never replaced unasked.
+"""The folder of an experiment: one writer at a time, and finished tables that are never replaced
+unasked.
 
-runs/experiment.json says to which experiment the folder belongs and what its tables were made with. The same command goes on
-with an unfinished run, and more seeds or more methods may be added at the same commit. Anything that would lose what the
-tables hold (another experiment or configuration, fewer methods or seeds) is refused without --overwrite, which runs all of
-it again. Where nothing but the commit differs, --keep goes on with the runs, and the tables name all their commits.
+runs/experiment.json names the experiment of the folder and what its tables were made with. The same
+command resumes with an unfinished run, and more seeds or more methods may be added at the same
+commit. Anything that would lose what the tables hold (another experiment or configuration, fewer
+methods or seeds) is refused without --overwrite, which runs all of it again. Where nothing but the
+commit differs, --keep resumes with the runs, and the tables name all their commits.
 """
 
 from __future__ import annotations
@@ -31,9 +33,11 @@ class Folder(NamedTuple):
     replaces: bool  # finished results, which the user gave up with --overwrite
 
     def finish(self, summary: Mapping[str, Any], runs: list[tidy.Run], title: str) -> None:
-        """Writes summary.json and, of the runs if there are any, the tables; each is whole or not at all."""
+        """Writes summary.json and, of the runs if there are any, the tables; each is whole or not
+        at all."""
         self._replace(replaces=False)._record(self.made)
-        if self.replaces:  # figures that the new tables do not have would stand beside them
+        # figures that the new tables do not have would stand beside them
+        if self.replaces:
             for figure in (*self.path.glob("*.png"), *self.path.glob("*.svg")):
                 figure.unlink()
         store.write_json(self.path / tidy.PROVENANCE, dict(summary, commits_of_runs=self.commits))
@@ -41,7 +45,8 @@ class Folder(NamedTuple):
             tidy.write(self.path, runs, self.made["experiment"], title)
 
     def _record(self, tables: dict[str, Any] | None) -> None:
-        """`tables`: what those in the folder are made with; None: there are none, or others that are being replaced."""
+        """`tables`: what those in the folder are made with; None: there are none, or others that
+        are being replaced."""
         content = dict(begun=self.made, tables=tables, commits=self.commits, replaces=self.replaces)
         store.write_json(record_path(self.path), content)
 
@@ -54,16 +59,19 @@ def record_path(folder: Path) -> Path:
 def opened(
     options: argparse.Namespace, experiment: str, config: Mapping[str, Any], seeds: int = 0
 ) -> Iterator[Folder]:
-    """Holds options.out for an experiment until the block ends; `config` is everything that its tables depend on, but for
-    the number of seeds where more of them only add runs.
+    """Holds options.out for an experiment until the block ends; `config` is everything that its
+    tables depend on, but for the number of seeds where more of them only add runs.
 
-    Raises ValueError or OSError, before anything is run, for a folder that cannot be written, that another process holds,
-    or whose tables would lose something (with options.overwrite they and their runs are replaced).
+    Raises ValueError or OSError, before anything is run, for a folder that cannot be written, that
+    another process holds, or whose tables would lose something (with options.overwrite they and
+    their runs are replaced).
     """
     out = options.out
     files.check_folder(out)
     made = json.loads(
-        json.dumps(dict(experiment=experiment, commit=environment.code(), config=config, seeds=seeds))
+        json.dumps(
+            dict(experiment=experiment, commit=environment.code(), config=config, seeds=seeds)
+        )
     )
     with lock.held(out):
         record = read_record(out)
@@ -78,7 +86,9 @@ def opened(
             check(out, record, made, options.keep)
         commits = set(record.get("commits", [])) if any((out / "runs").rglob("*.npz")) else set()
         tables = record.get("tables")
-        folder = Folder(out, made, sorted(commits | {made["commit"]}), record.get("replaces", False))
+        folder = Folder(
+            out, made, sorted(commits | {made["commit"]}), record.get("replaces", False)
+        )
         folder._record(tables)
         if tables is not None:
             print(f"{out} holds the tables of this run already: they are written anew", flush=True)
@@ -95,40 +105,47 @@ def read_record(out: Path) -> dict[str, Any]:
 
 
 def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = False) -> None:
-    """Raises ValueError if a run would lose what the tables in the folder hold, or mix with runs of something else; with
-    `keep` those of another commit are none."""
+    """Raises ValueError if a run would lose what the tables in the folder hold, or mix with runs of
+    something else; with `keep` those of another commit are none."""
     remedy = "use another --out, or --overwrite to replace them."
     if (out / "runs" / SWEEP).exists():
         raise ValueError(f"{out} holds a sweep: {remedy}")
-    begun = record.get("begun", made)["experiment"]
-    if begun != made["experiment"]:
-        raise ValueError(f"{out} holds runs of {begun}: {remedy}")
+    holder = record.get("begun", made)["experiment"]
+    if holder != made["experiment"]:
+        raise ValueError(f"{out} holds runs of {holder}: {remedy}")
     found = _tables(out)
     if found and not record:
         raise ValueError(
-            f"{out} holds finished results ({', '.join(found)}) without the runs behind them: {remedy}"
+            f"{out} holds finished results ({', '.join(found)}) without the runs behind them:"
+            f" {remedy}"
         )
     if not found:
         return
-    # a replacement that was interrupted goes on as what it was
+    # an interrupted replacement resumes as what it was
     before = record["tables"] or record["begun"]
     words = lost(before, made)
     if words and not lost(before, made | dict(commit=before["commit"])):
         if keep:
             return
         raise ValueError(
-            f"{out} holds finished results of this configuration ({words[0]}): --keep goes on with their runs and says which"
-            " commits they are of; --overwrite runs all of it again; another --out leaves them alone."
+            f"{out} holds finished results of this configuration ({words[0]}): --keep resumes with"
+            " their runs and says which commits they are of; --overwrite runs all of it again;"
+            " another --out leaves them alone."
         )
     more = f"; and {len(words) - SHOWN} more differences" if len(words) > SHOWN else ""
     if words:
-        raise ValueError(f"{out} holds other finished results ({'; '.join(words[:SHOWN])}{more}): {remedy}")
+        raise ValueError(
+            f"{out} holds other finished results ({'; '.join(words[:SHOWN])}{more}): {remedy}"
+        )
 
 
 def check_no_tables(out: Path) -> None:
-    """Raises ValueError for a folder of finished results, for commands that leave no tables themselves."""
+    """Raises ValueError for a folder of finished results, for commands that leave no tables
+    themselves."""
     if _tables(out):
-        raise ValueError(f"{out} holds finished results ({', '.join(_tables(out))}): use another --out.")
+        raise ValueError(
+            f"{out} holds finished results ({', '.join(_tables(out))}): use another --out."
+        )
 
 
 def _tables(out: Path) -> list[str]:
@@ -136,7 +153,8 @@ def _tables(out: Path) -> list[str]:
 
 
 def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What tables made with `before` hold, and those made with `now` would not, in words; what is new loses nothing."""
+    """What tables made with `before` hold, and those made with `now` would not, in words; what is
+    new loses nothing."""
     was, is_now = ({"commit": made["commit"]} | made["config"] for made in (before, now))
     words = store.differences(was, is_now, additions=False)
     if now["seeds"] < before["seeds"]:

@@ -1,7 +1,8 @@
-"""What an experiment leaves behind: a summary that says how it was made, and finished seeds that can be resumed.
+"""What an experiment leaves behind: a summary that says how it was made, and finished seeds that
+can be resumed.
 
-A folder of results holds `summary.json`, figures, and `runs/`: one configuration file per algorithm and one
-npz file per algorithm and seed. Every file appears whole or not at all.
+A folder of results holds `summary.json`, figures, and `runs/`: one configuration file per algorithm
+and one npz file per algorithm and seed. Every file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _ABSENT = "not there"
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON, whole or not at all. Raises ValueError for a NaN or an infinity, which JSON cannot hold."""
+    """Write JSON, whole or not at all. Raises ValueError for a NaN or an infinity, which JSON
+    cannot hold."""
     files.write(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
@@ -46,7 +48,8 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     with path.open("rb") as file:
         try:
             return dict(np.load(file, allow_pickle=False))
-        except Exception as error:  # bytes that are wrong lead anywhere in zipfile, zlib and numpy
+        except Exception as error:
+            # bytes that are wrong lead anywhere in zipfile, zlib and numpy
             raise ValueError(f"{path} is damaged ({error or type(error).__name__}).") from error
 
 
@@ -61,21 +64,21 @@ def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
             before = read_json(path)
         except ValueError as error:
             raise ValueError(
-                f"{error} It says how the runs of {name} were made: use another --out, or delete {folder / 'runs'} to start"
-                " over."
+                f"{error} It says how the runs of {name} were made: use another --out, or delete"
+                f" {folder / 'runs'} to start over."
             ) from error
         words = differences(before, json.loads(json.dumps(config)))
         if words:
             raise ValueError(
-                f"{folder} holds runs of {name} made with another configuration: {'; '.join(words)}. "
-                "Use another --out, or delete that folder to start over."
+                f"{folder} holds runs of {name} made with another configuration:"
+                f" {'; '.join(words)}. Use another --out, or delete that folder to start over."
             )
     write_json(path, config)
 
 
 def differences(before: Any, now: Any, additions: bool = True, name: str = "") -> list[str]:
-    """How two configurations differ, entry by entry: 'bkb horizon was 200, is now 1000'. additions: whether entries that
-    only `now` has are differences."""
+    """How two configurations differ, entry by entry: 'bkb horizon was 200, is now 1000'. additions:
+    whether entries that only `now` has are differences."""
     if isinstance(before, dict) and isinstance(now, dict):
         names = [*before, *(key for key in now if additions and key not in before)]
         return [
@@ -97,7 +100,7 @@ def run_path(folder: Path, name: str, seed: int) -> Path:
 
 
 def missing(folder: Path, name: str, seeds: int) -> list[int]:
-    """Those of the first seeds of which one algorithm has no finished run in the folder."""
+    """Those of the first seeds that lack a finished run of some algorithm in the folder."""
     return [seed for seed in range(seeds) if not run_path(folder, name, seed).exists()]
 
 
@@ -111,4 +114,6 @@ def read_saved(path: Path) -> dict[str, np.ndarray]:
     try:
         return read_npz(path)
     except ValueError as error:
-        raise ValueError(f"{error} Remove it, and the same command makes that run again.") from error
+        raise ValueError(
+            f"{error} Remove it, and the same command makes that run again."
+        ) from error

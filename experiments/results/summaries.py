@@ -9,12 +9,16 @@ import numpy as np
 
 
 def ci95(values: Sequence[float] | np.ndarray) -> float:
-    """Half width of the 95% interval of the mean over runs: 1.96 sd / sqrt(n), sd the sample one (n - 1).
+    """Half width of the 95% interval of the mean over runs: 1.96 sd / sqrt(n), sd the sample one (n
+    - 1).
 
-    The normal quantile is the papers' convention; for 10 runs Student's would be 2.26. NaN for a single run.
+    The normal quantile is the papers' convention; for 10 runs Student's would be 2.26. NaN for a
+    single run.
     """
     values = np.asarray(values, dtype=float)
-    return float(1.96 * values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+    return (
+        float(1.96 * values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+    )
 
 
 def describe(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
@@ -25,9 +29,14 @@ def describe(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str
 
 
 def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
-    """Slope of log y on log x over the last decades of x, by least squares: the power of x that y grows with.
+    """Slope of log y on log x over the last decades of x, by least squares: the power of x that y
+    grows with.
 
     Points where x or y is not above 0 are left out. NaN for fewer than two.
     """
     kept = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
-    return float(np.polyfit(np.log(x[kept]), np.log(y[kept]), 1)[0]) if kept.sum() > 1 else float("nan")
+    return (
+        float(np.polyfit(np.log(x[kept]), np.log(y[kept]), 1)[0])
+        if kept.sum() > 1
+        else float("nan")
+    )

@@ -1,20 +1,23 @@
-"""Results as tables: what every experiment and sweep leaves behind, and how to read it without running anything.
+"""Results as tables: what every experiment and sweep leaves behind, and how to read it without
+running anything.
 
 A folder of results holds
 
-    curves.parquet    a row for each run, metric and point t: problem, algorithm, ..., seed, t, metric, value, with what else
-                      of the configuration differs between the runs
-    summary.parquet   a row for each run: problem, algorithm, the rest of the configuration, seed, and its final numbers
-    summary.json      configuration, commit, versions, hardware, dtype, seeds, and numbers over the seeds
+    curves.parquet    a row for each run, metric and point t: problem, algorithm, ..., seed, t,
+                      metric, value, with what else of the configuration differs between the runs
+    summary.parquet   a row for each run: problem, algorithm, the rest of the configuration, seed,
+                      and its final numbers
+    summary.json      configuration, commit, versions, hardware, dtype, seeds, and numbers over the
+                      seeds
 
 and three lines make a figure of it:
 
     curves = tidy.load("results/bbkb_2020/abalone").curves
-    mean = curves[curves.metric == "regret_ratio"].groupby(["t", "algorithm"], observed=True).value.mean()
-    mean.unstack().plot()
+    ratio = curves[curves.metric == "regret_ratio"]
+    ratio.groupby(["t", "algorithm"], observed=True).value.mean().unstack().plot()
 
-`curves.attrs` says which experiment made the table, the title of its figures, and what each metric is. Python -m
-experiments.redraw draws the figures again.
+`curves.attrs` says which experiment made the table, the title of its figures, and what each metric
+is. `python -m experiments.redraw` draws the figures again.
 """
 
 from __future__ import annotations
@@ -34,9 +37,10 @@ RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
 METRICS = {
     "regret_ratio": "R_t / R_t^unif, cumulative regret over the expected one of the uniform policy",
     "simple_regret": "regret of the best arm evaluated so far",
-    "rounds": "rounds (batches) begun up to evaluation t",
+    "rounds": "rounds (batches) started up to evaluation t",
     "batch_size": "evaluations in the batch of evaluation t",
-    "dictionary": "inducing points (distinct arms, for exact posteriors) after the round of evaluation t",
+    "dictionary": "inducing points (distinct arms, for exact posteriors) after the round of"
+    " evaluation t",
     "width": "confidence width of the round of evaluation t",
     "seconds": "wall time up to t, without compilation",
     "regret": "regret: of evaluation t in a box; cumulative up to example t in a stream",
@@ -48,9 +52,11 @@ METRICS = {
 
 
 class Run(NamedTuple):
-    """One run. `arrays` are as in the files of single runs: "t" [P], a curve [P] for each metric, final numbers []."""
+    """One run. `arrays` are as in the files of single runs: "t" [P], a curve [P] for each metric,
+    final numbers []."""
 
-    config: Mapping[str, Any]  # "problem" and "algorithm" among it; numbers, words and flags become columns
+    # "problem" and "algorithm" among it; numbers, words and flags become columns
+    config: Mapping[str, Any]
     seed: int
     arrays: Mapping[str, np.ndarray]
 
@@ -64,11 +70,12 @@ class Results(NamedTuple):
 
 
 def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> None:
-    """Writes the two tables, each whole or not at all. Raises ValueError for no runs, or one that cannot be told apart."""
+    """Writes the two tables, each whole or not at all. Raises ValueError for no runs, or one that
+    cannot be distinguished."""
     curves, summary = tables(runs)
-    known = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
+    metrics = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
     for name, table in ((CURVES, curves), (SUMMARY, summary)):
-        table.attrs = dict(experiment=experiment, title=title, metrics=known)
+        table.attrs = dict(experiment=experiment, title=title, metrics=metrics)
         files.write(folder / name, _parquet(table))
 
 
@@ -76,7 +83,9 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """(curves, summary) of the runs."""
     if not runs:
         raise ValueError("there are no runs to make a table of.")
-    configs = _categories(pd.DataFrame([_columns(run.config) | dict(seed=run.seed) for run in runs]))
+    configs = _categories(
+        pd.DataFrame([_columns(run.config) | dict(seed=run.seed) for run in runs])
+    )
     if configs.duplicated().any():
         twice = configs[configs.duplicated()].iloc[0].to_dict()
         raise ValueError(f"two runs have the same configuration and seed: {twice}")
@@ -85,18 +94,20 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
     pieces = [_points(row, run.arrays) for row, run in enumerate(runs)]
     points = {name: np.concatenate([piece[name] for piece in pieces]) for name in ("row", *POINT)}
-    told = [name for name in configs if name in RUN or configs[name].nunique(dropna=False) > 1]
-    curves = configs[told].iloc[points.pop("row")].reset_index(drop=True).assign(**points)
+    distinct = [name for name in configs if name in RUN or configs[name].nunique(dropna=False) > 1]
+    curves = configs[distinct].iloc[points.pop("row")].reset_index(drop=True).assign(**points)
     return _categories(curves), pd.concat([configs, _categories(final)], axis=1)
 
 
 def load(folder: str | Path) -> Results:
-    """The tables and the provenance of a folder. Raises FileNotFoundError when it holds none, and ValueError for damaged
-    ones."""
+    """The tables and the provenance of a folder. Raises FileNotFoundError when it holds none, and
+    ValueError for damaged ones."""
     folder = Path(folder)
     for name in (CURVES, SUMMARY, PROVENANCE):
         if not (folder / name).exists():
-            raise FileNotFoundError(f"{folder} holds no {name}: it is no folder of finished results.")
+            raise FileNotFoundError(
+                f"{folder} holds no {name}: it is no folder of finished results."
+            )
     provenance = store.read_json(folder / PROVENANCE)
     return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
 
@@ -105,25 +116,32 @@ def read_table(path: Path) -> pd.DataFrame:
     """A parquet table. Raises ValueError, naming it, for one that is damaged."""
     try:
         return pd.read_parquet(path)
-    except Exception as error:  # bytes that are wrong lead anywhere in pyarrow
+    except Exception as error:
+        # bytes that are wrong lead anywhere in pyarrow
         raise ValueError(f"{path} is damaged ({error}).") from error
 
 
 def load_all(root: str | Path) -> Results:
-    """The results of all folders under `root` in one: a column `folder` in the tables, and provenance by folder."""
+    """The results of all folders under `root` in one: a column `folder` in the tables, and
+    provenance by folder."""
     folders = sorted(path.parent for path in Path(root).rglob(CURVES))
     if not folders:
         raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")
     found = {folder.relative_to(root).as_posix(): load(folder) for folder in folders}
-    curves = pd.concat([r.curves.assign(folder=name) for name, r in found.items()], ignore_index=True)
-    summary = pd.concat([r.summary.assign(folder=name) for name, r in found.items()], ignore_index=True)
+    curves = pd.concat(
+        [r.curves.assign(folder=name) for name, r in found.items()], ignore_index=True
+    )
+    summary = pd.concat(
+        [r.summary.assign(folder=name) for name, r in found.items()], ignore_index=True
+    )
     return Results(curves, summary, {name: r.provenance for name, r in found.items()})
 
 
 def lines(
     curves: pd.DataFrame, metric: str, by: str = "algorithm"
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """A metric as `experiments.figures.plots` draws it: {algorithm: (t [P], values [S,P])}, in the order of the table."""
+    """A metric as `experiments.figures.plots` draws it: {algorithm: (t [P], values [S,P])}, in the
+    order of the table."""
     chosen = curves[curves["metric"] == metric]
     found = {}
     for name in chosen[by].unique():
@@ -133,7 +151,8 @@ def lines(
 
 
 def _columns(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration as columns: problem and algorithm first; lists and what is not set are left to the JSON."""
+    """The configuration as columns: problem and algorithm first; lists and what is not set are left
+    to the JSON."""
     plain = {
         name: value
         for name, value in config.items()
@@ -156,7 +175,11 @@ def _points(row: int, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
 
 def _categories(table: pd.DataFrame) -> pd.DataFrame:
     """Words as categories: a table has few, and repeats them."""
-    words = [name for name in table if isinstance(table[name].dtype, pd.StringDtype | np.dtypes.ObjectDType)]
+    words = [
+        name
+        for name in table
+        if isinstance(table[name].dtype, pd.StringDtype | np.dtypes.ObjectDType)
+    ]
     return table.astype({name: "category" for name in words})
 
 

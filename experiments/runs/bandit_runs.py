@@ -1,4 +1,5 @@
-"""The runs of a bandit experiment: seeds side by side, resumed where they were interrupted, summarised and drawn."""
+"""The runs of a bandit experiment: seeds side by side, resumed where they were interrupted,
+summarised and drawn."""
 
 from __future__ import annotations
 
@@ -20,14 +21,21 @@ from jsketch.types import PRNGKey
 
 POINTS = 400  # points of a saved curve
 REPORTS = 50  # progress reports of a run
-SUMMARY_FIELDS = ("final_regret_ratio", "batches", "dictionary_size", "run_seconds", "compile_seconds")
+SUMMARY_FIELDS = (
+    "final_regret_ratio",
+    "batches",
+    "dictionary_size",
+    "run_seconds",
+    "compile_seconds",
+)
 
 Config = dict[str, Any]
 Runs = dict[str, list[dict[str, np.ndarray]]]
 
 
 def grid(horizon: int) -> np.ndarray:
-    """The evaluations [P] at which curves are saved: evenly spaced, with more at the start for log axes."""
+    """The evaluations [P] where curves are saved: evenly spaced, with more at the start for log
+    axes."""
     count = min(POINTS // 2, horizon)
     even = np.linspace(1, horizon, count)
     early = np.geomspace(1, horizon, count)
@@ -36,7 +44,9 @@ def grid(horizon: int) -> np.ndarray:
 
 def keys_of(root_seed: int, seeds: list[int]) -> PRNGKey:
     """A key for each seed, [S], whatever the others are."""
-    return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(root_seed), seed))(jnp.asarray(seeds))
+    return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(root_seed), seed))(
+        jnp.asarray(seeds)
+    )
 
 
 def run_chunk(
@@ -48,7 +58,8 @@ def run_chunk(
     bar: tqdm,
     states: Callable[[int], Any] | None = None,
 ) -> None:
-    """Runs some seeds side by side, in one call, and saves each; `states` makes the state that a seed starts from."""
+    """Runs some seeds side by side, in one call, and saves each; `states` makes the state that a
+    seed starts from."""
     keys = keys_of(config["root_seed"], seeds)
     times: list[tuple[float, float]] = []
 
@@ -69,7 +80,9 @@ def run_chunk(
     )
     time_at, time_seconds = np.array(times).T
     for row, seed in enumerate(seeds):
-        arrays = recorded(jax.tree.map(lambda a, row=row: a[row], result.trace), problem.mean_reward)
+        arrays = recorded(
+            jax.tree.map(lambda a, row=row: a[row], result.trace), problem.mean_reward
+        )
         arrays |= dict(
             seconds=np.interp(arrays["t"], time_at, time_seconds).astype(np.float32),
             run_seconds=np.asarray(result.run_seconds),
@@ -79,7 +92,8 @@ def run_chunk(
 
 
 def recorded(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.ndarray]:
-    """What is kept of one run, of its trace [T]: curves at the points of `grid`, and final numbers."""
+    """What is kept of one run, of its trace [T]: curves at the points of `grid`, and final
+    numbers."""
     t = grid(len(trace.regret))
     at = t - 1
     ratio = np.asarray(loops.regret_ratio(trace.regret, mean_reward))
@@ -117,7 +131,9 @@ def run_algorithm(
     for begin in range(0, len(missing), workers):
         chunk = missing[begin : begin + workers]
         label = f"{name}, seeds {chunk[0] + 1}-{chunk[-1] + 1} of {seeds}"
-        with tqdm(total=len(chunk) * config["horizon"], desc=label, unit="eval", unit_scale=True) as bar:
+        with tqdm(
+            total=len(chunk) * config["horizon"], desc=label, unit="eval", unit_scale=True
+        ) as bar:
             run_chunk(bandit, problem, chunk, config, folder, bar, states)
     return [store.read_run(folder, name, s) for s in range(seeds)]
 
@@ -144,7 +160,8 @@ def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy
 
 
 def draw(folder: Path) -> None:
-    """regret_ratio.png, time.png, batch_size.png, and dictionary.png where sizes are in the tables in the folder."""
+    """regret_ratio.png, time.png, batch_size.png, and dictionary.png where sizes are in the tables
+    in the folder."""
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
     plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), title)
@@ -152,26 +169,31 @@ def draw(folder: Path) -> None:
     plots.run_time(folder / "time.png", timed(curves), title, side_by_side)
     plots.batch_size(folder / "batch_size.png", tidy.lines(curves, "batch_size"), title)
     sizes = {
-        name: (t, values) for name, (t, values) in tidy.lines(curves, "dictionary").items() if values.any()
+        name: (t, values)
+        for name, (t, values) in tidy.lines(curves, "dictionary").items()
+        if values.any()
     }
     if sizes:
         plots.dictionary_size(folder / "dictionary.png", sizes, title)
 
 
 def timed(curves: pd.DataFrame) -> plots.Curves:
-    """Seconds against t, without what lies before the first progress report, where nothing was measured."""
+    """Seconds against t, without what lies before the first progress report, where nothing was
+    measured."""
     return tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
 
 
 def print_table(summary: dict[str, Any]) -> None:
     """Final regret ratio, batches, dictionary size and seconds of every algorithm."""
     print(
-        f"\n{'algorithm':18s} {'R_T / R_T^unif':>18s} {'batches':>9s} {'dictionary':>10s} {'run s':>8s} {'compile s':>9s}"
+        f"\n{'algorithm':18s} {'R_T / R_T^unif':>18s} {'batches':>9s} {'dictionary':>10s}"
+        f" {'run s':>8s} {'compile s':>9s}"
     )
     for name, row in summary.items():
         ci = row["regret_ratio"]["ci95"]
         interval = f"+- {ci:.4f}" if ci is not None else ""
         print(
-            f"{name:18s} {row['regret_ratio']['mean']:8.4f} {interval:>9s} {row['batches']['mean']:9.1f} "
-            f"{row['dictionary_size']['mean']:10.1f} {row['run_seconds']:8.2f} {row['compile_seconds']:9.2f}"
+            f"{name:18s} {row['regret_ratio']['mean']:8.4f} {interval:>9s}"
+            f" {row['batches']['mean']:9.1f} {row['dictionary_size']['mean']:10.1f}"
+            f" {row['run_seconds']:8.2f} {row['compile_seconds']:9.2f}"
         )

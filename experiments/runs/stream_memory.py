@@ -1,10 +1,12 @@
 """Memory and time of a stream longer than memory: PKAWV with Taylor features over chunks.
 
-python -m experiments.runs.stream_memory                      5,000,000 examples, made up a chunk at a time
-python -m experiments.runs.stream_memory --folder DIR         the same, written to files there and read memory-mapped
+python -m experiments.runs.stream_memory                      5,000,000 examples, made up a chunk at
+                                                              a time
+python -m experiments.runs.stream_memory --folder DIR         the same, written to files there and
+read memory-mapped
 
-The examples are MADE UP: 18 inputs uniform in [-1, 1] and a label -1 or 1, the shape of the SUSY data set and nothing else
-of it. Time and memory do not depend on the values.
+The examples are MADE UP: 18 inputs uniform in [-1, 1] and a label -1 or 1, the shape of the SUSY
+data set and nothing else of it. Time and memory do not depend on the values.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def in_files(folder: Path, count: int, size: int) -> Iterator[tuple[Any, Any]]:
         for file, values in zip(written, chunk, strict=True):
             file[begin:end] = values
         begin = end
-    written.clear()  # written and unmapped
+    # written and unmapped
+    written.clear()
     xs, ys = (np.load(folder / name, mmap_mode="r") for name in shapes)
     return loops.chunks(xs, ys, size)
 
@@ -57,7 +60,9 @@ def in_files(folder: Path, count: int, size: int) -> Iterator[tuple[Any, Any]]:
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--examples", type=cli.count, default=5_000_000)
-    parser.add_argument("--chunk", type=cli.count, default=65_536, help="examples in memory at a time")
+    parser.add_argument(
+        "--chunk", type=cli.count, default=65_536, help="examples in memory at a time"
+    )
     parser.add_argument(
         "--folder", type=Path, help="write the examples to files there first (0.15 GB a million)"
     )
@@ -66,14 +71,16 @@ def main() -> None:
     files.check_new(options.out, options.overwrite)
     cli.set_up_jax(cached=False)
     print(
-        f"made-up examples of SUSY's shape: n = {options.examples:,}, d = {INPUTS}, Taylor features of degree {DEGREE}"
+        f"made-up examples of SUSY's shape: n = {options.examples:,}, d = {INPUTS}, Taylor features"
+        f" of degree {DEGREE}"
     )
     if options.folder is None:
         chunks: Iterator[tuple[Any, Any]] = made_up(options.examples, options.chunk)
     else:
         if not options.overwrite and any((options.folder / name).exists() for name in FILES):
             raise ValueError(
-                f"{options.folder} holds {' or '.join(FILES)}: use another --folder, or --overwrite."
+                f"{options.folder} holds {' or '.join(FILES)}: use another --folder, or"
+                " --overwrite."
             )
         files.check_folder(options.folder)
         chunks = in_files(options.folder, options.examples, options.chunk)
@@ -105,14 +112,16 @@ def main() -> None:
         peak_mb=environment.peak_memory() / 1e6,
     )
     print(
-        f"{seconds:.1f} s, making or reading the examples included: {numbers['microseconds_per_example']:.2f} microseconds"
+        f"{seconds:.1f} s, making or reading the examples included:"
+        f" {numbers['microseconds_per_example']:.2f} microseconds"
         f" an example; {first_seconds:.1f} s of them for the first chunk, with its compilation\n"
         f"average loss {numbers['average_loss']:.4f}\n"
         f"peak memory {numbers['peak_mb']:.0f} MB, {early:.0f} MB after two chunks   [< 2000]"
     )
     if options.folder is not None:
         print(
-            "the pages of the files that are mapped count among them, and the system takes them back when it needs them"
+            "the pages of the files that are mapped count among them, and the system takes them"
+            " back when it needs them"
         )
     if options.out is not None:
         store.write_json(options.out, {"environment": environment.describe(), "stream": numbers})

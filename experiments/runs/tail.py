@@ -3,9 +3,9 @@
 python -m experiments.runs.tail                       with the prior and by maximum likelihood
 python -m experiments.runs.tail --seeds 80 --only prior
 
-Measured, 40 seeds: Hartmann's function of six inputs, 60 evaluations, by maximum likelihood 5 runs end more than 0.5 below
-the maximum (median 0.076), with the prior on lengthscales 1 (median 0.003); Branin's, 30 evaluations, none (medians 0.005
-and 0.006, means 0.008 and 0.011).
+Measured, 40 seeds: Hartmann's function of six inputs, 60 evaluations, by maximum likelihood 5 runs
+end more than 0.5 below the maximum (median 0.076), with the prior on lengthscales 1 (median 0.003);
+Branin's, 30 evaluations, none (medians 0.005 and 0.006, means 0.008 and 0.011).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ PRIORS = {"prior": prior.Prior(), "likelihood": None, "noise": prior.Prior(noise
 
 
 def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -> np.ndarray:
-    """The maximum less the best value of each run, [seeds], under the keys `first`, first + 1, ..."""
+    """The maximum less the best value of each run, [seeds], under the keys `first`, first + 1,
+    ..."""
     make, horizon = PROBLEMS[name]
     problem = make()
     keys = jax.vmap(jax.random.key)(first + jnp.arange(seeds, dtype=jnp.int32))
@@ -45,8 +46,8 @@ def main() -> None:
         for chosen in options.only:
             found = regrets(name, chosen, options.seeds, options.first)
             print(
-                f"{name:10s} {chosen:10s} median {np.median(found):.4f}, mean {found.mean():.4f}, largest {found.max():.3f},"
-                f" above 0.5: {(found > 0.5).sum()} of {options.seeds}",
+                f"{name:10s} {chosen:10s} median {np.median(found):.4f}, mean {found.mean():.4f},"
+                f" largest {found.max():.3f}, above 0.5: {(found > 0.5).sum()} of {options.seeds}",
                 flush=True,
             )
 

@@ -1,1 +1,2 @@
-"""The next batch for a table of candidates: the command line, the tables that people bring, and a closed loop."""
+"""The next batch for a table of candidates: the command line, the tables that people bring, and a
+closed loop."""

@@ -1,10 +1,12 @@
-"""A laboratory with a robot: 20 rounds of `jsketch.suggest` on a real library, against random batches.
+"""A laboratory with a robot: 20 rounds of `jsketch.suggest` on a real library, against random
+batches.
 
     python -m experiments.suggest.closed_loop --out results/closed_loop
 
-The library is Abalone: 4,177 animals with 8 measurements; an experiment counts the rings of one (no noise, 1 to 29). Every
-round suggests the next batch from all that was counted, as `scripts/suggest` does from tables. Simple regret is 29 less the
-best count so far; a random batch is drawn from what is left.
+The library is Abalone: 4,177 animals with 8 measurements; an experiment counts the rings of one (no
+noise, 1 to 29). Every round suggests the next batch from all that was counted, as `scripts/suggest`
+does from tables. Simple regret is 29 less the best count so far; a random batch is drawn from what
+is left.
 """
 
 from __future__ import annotations
@@ -25,8 +27,11 @@ from experiments.results import environment, outputs, summaries, tidy
 from jsketch.suggest import suggest
 
 
-def played(features: np.ndarray, values: np.ndarray, rounds: int, batch: int, seed: int) -> np.ndarray:
-    """Values [rounds, batch] of the suggested candidates, of features [A, d] and their values [A]."""
+def played(
+    features: np.ndarray, values: np.ndarray, rounds: int, batch: int, seed: int
+) -> np.ndarray:
+    """Values [rounds, batch] of the suggested candidates, of features [A, d] and their values
+    [A]."""
     arms, key = np.zeros(0, int), jax.random.key(seed)
     for _ in range(rounds):
         arms = np.append(arms, suggest(features, arms, values[arms], batch=batch, key=key).rows)
@@ -50,7 +55,10 @@ def main() -> None:
     parser.add_argument("--batch", type=cli.count, default=8)
     parser.add_argument("--seeds", type=cli.count, default=5)
     parser.add_argument(
-        "--random-seeds", type=cli.count, default=1000, help="of the random batches, which cost nothing"
+        "--random-seeds",
+        type=cli.count,
+        default=1000,
+        help="of the random batches, which cost nothing",
     )
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
     cli.add_out_folder(parser)
@@ -72,7 +80,9 @@ def main() -> None:
         report(opened, config, regrets, seconds)
 
 
-def play(options: argparse.Namespace, abalone: datasets.Dataset) -> tuple[dict[str, list[np.ndarray]], float]:
+def play(
+    options: argparse.Namespace, abalone: datasets.Dataset
+) -> tuple[dict[str, list[np.ndarray]], float]:
     """(simple regrets [rounds] of every seed by method, seconds of a suggested round)."""
     largest = float(abalone.target.max())
     size, regrets, begin = (options.rounds, options.batch), {}, time.perf_counter()
@@ -82,37 +92,53 @@ def play(options: argparse.Namespace, abalone: datasets.Dataset) -> tuple[dict[s
     ]
     seconds = (time.perf_counter() - begin) / options.seeds / options.rounds
     regrets["random"] = [
-        simple_regret(drawn(abalone.target, *size, seed), largest) for seed in range(options.random_seeds)
+        simple_regret(drawn(abalone.target, *size, seed), largest)
+        for seed in range(options.random_seeds)
     ]
     return regrets, seconds
 
 
 def report(
-    opened: outputs.Folder, config: dict[str, Any], regrets: dict[str, list[np.ndarray]], seconds: float
+    opened: outputs.Folder,
+    config: dict[str, Any],
+    regrets: dict[str, list[np.ndarray]],
+    seconds: float,
 ) -> None:
     """Says, draws and saves what was found."""
     ends = {name: np.array([curve[-1] for curve in curves]) for name, curves in regrets.items()}
     better = float(ends["random"].mean() / max(ends["suggested"].mean(), 1e-12))
     t = np.arange(1, config["rounds"] + 1) * config["batch"]
     runs = [
-        tidy.Run(dict(problem="abalone", algorithm=name, **config), seed, dict(t=t, simple_regret=curve))
+        tidy.Run(
+            dict(problem="abalone", algorithm=name, **config), seed, dict(t=t, simple_regret=curve)
+        )
         for name, curves in regrets.items()
         for seed, curve in enumerate(curves[:100])
     ]
     summary = dict(
-        config=config, seconds_a_round=seconds, random_over_suggested=better, **environment.describe()
+        config=config,
+        seconds_a_round=seconds,
+        random_over_suggested=better,
+        **environment.describe(),
     )
-    summary["simple_regret"] = {name: summaries.describe(end, ci=True) for name, end in ends.items()}
+    summary["simple_regret"] = {
+        name: summaries.describe(end, ci=True) for name, end in ends.items()
+    }
     summary["simple_regret"]["random"].pop("values", None)
     opened.finish(summary, runs, "Abalone as a library")
     curves = {name: (t, np.stack(rows)) for name, rows in regrets.items()}
     title = f"Abalone as a library, {config['rounds']} batches of {config['batch']}"
-    plots.streams(opened.path / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations")
+    plots.streams(
+        opened.path / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations"
+    )
     for name, end in ends.items():
         print(
-            f"{name:10s} simple regret {end.mean():.2f} +- {summaries.ci95(end):.2f} rings ({len(end)} seeds)"
+            f"{name:10s} simple regret {end.mean():.2f} +- {summaries.ci95(end):.2f} rings"
+            f" ({len(end)} seeds)"
         )
-    print(f"random batches end {better:.1f} times as far below the maximum; {seconds:.1f} s a round")
+    print(
+        f"random batches end {better:.1f} times as far below the maximum; {seconds:.1f} s a round"
+    )
 
 
 if __name__ == "__main__":

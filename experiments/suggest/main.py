@@ -2,8 +2,9 @@
 
 scripts/suggest --candidates library.csv --observations done.csv --batch 96 --out next.csv
 
-library.csv: a column `id`, and one numeric column a feature. done.csv: columns `id` and `value` (larger is better; an id may
-be repeated). Candidates that were evaluated, or are named by --pending, are not suggested again.
+library.csv: a column `id`, and one numeric column a feature. done.csv: columns `id` and `value`
+(larger is better; an id may be repeated). Candidates that were evaluated, or are named by
+--pending, are not suggested again.
 """
 
 from __future__ import annotations
@@ -40,16 +41,27 @@ def run(options: argparse.Namespace) -> Suggestion:
     """Reads, fits, asks and writes. Raises ValueError for what the tables have wrong."""
     began = time.perf_counter()
     check_out(options)
-    known = read(options)
-    announce(options, known)
-    features, scaling, key = known.candidates.features, not options.no_scaling, jax.random.key(options.seed)
-    model = fit(features, known.arms, known.values, lengthscale=options.lengthscale, scaling=scaling, key=key)
-    say(options, model, len(known.values))
+    tables = read(options)
+    announce(options, tables)
+    features, scaling, key = (
+        tables.candidates.features,
+        not options.no_scaling,
+        jax.random.key(options.seed),
+    )
+    model = fit(
+        features,
+        tables.arms,
+        tables.values,
+        lengthscale=options.lengthscale,
+        scaling=scaling,
+        key=key,
+    )
+    say(options, model, len(tables.values))
     batch = suggest(
         features,
-        known.arms,
-        known.values,
-        pending=known.pending,
+        tables.arms,
+        tables.values,
+        pending=tables.pending,
         batch=options.batch,
         width=options.width,
         scaling=scaling,
@@ -58,18 +70,20 @@ def run(options: argparse.Namespace) -> Suggestion:
     )
     if batch.dictionary_wanted > batch.dictionary_size:
         print(
-            f"the sketch asks for {batch.dictionary_wanted} inducing points; {batch.dictionary_size} of them are kept"
+            f"the sketch asks for {batch.dictionary_wanted} inducing points;"
+            f" {batch.dictionary_size} of them are kept"
         )
-    write(options, known.candidates, batch)
+    write(options, tables.candidates, batch)
     print(
-        f"{len(batch.rows)} candidates in {options.out}, dictionary of {batch.dictionary_size} points, width"
-        f" {batch.width:.2f}, {time.perf_counter() - began:.1f} s"
+        f"{len(batch.rows)} candidates in {options.out}, dictionary of {batch.dictionary_size}"
+        f" points, width {batch.width:.2f}, {time.perf_counter() - began:.1f} s"
     )
     return batch
 
 
 def read(options: argparse.Namespace) -> Tables:
-    """The tables of the options. Raises ValueError for what is wrong with them, and for a batch larger than what is left."""
+    """The tables of the options. Raises ValueError for what is wrong with them, and for a batch
+    larger than what is left."""
     candidates = tables.read_candidates(options.candidates, options.id_column)
     done, pending = tables.Evaluations(np.zeros(0, int), np.zeros(0)), np.zeros(0, int)
     if options.observations is not None:
@@ -81,27 +95,37 @@ def read(options: argparse.Namespace) -> Tables:
     left = len(candidates.ids) - len(np.union1d(done.arms, pending))
     if options.batch > left:
         raise ValueError(
-            f"--batch {options.batch} is more than what is left: of {len(candidates.ids)} candidates"
-            f" {len(np.unique(done.arms))} were evaluated and {len(pending)} are under way, {left} are left."
+            f"--batch {options.batch} is more than what is left: of {len(candidates.ids)}"
+            f" candidates {len(np.unique(done.arms))} were evaluated and {len(pending)} are"
+            f" pending, {left} are left."
         )
     return Tables(candidates, done.arms, -done.values if options.minimize else done.values, pending)
 
 
-def announce(options: argparse.Namespace, known: Tables) -> None:
+def announce(options: argparse.Namespace, tables: Tables) -> None:
     """Prints what was read and, where it takes long, the plan."""
-    features = known.candidates.features if options.no_scaling else standardized(known.candidates.features)
+    features = (
+        tables.candidates.features
+        if options.no_scaling
+        else standardized(tables.candidates.features)
+    )
     said = (
         "as they are"
         if options.no_scaling
         else "scaled to mean 0 and standard deviation 1 (--no-scaling: as they are)"
     )
     print(
-        f"{len(features)} candidates, {features.shape[1]} features, {said}; {len(known.values)} evaluations"
+        f"{len(features)} candidates, {features.shape[1]} features, {said}; {len(tables.values)}"
+        " evaluations"
     )
-    # before the fit, so with a kernel of its shape and not of its lengthscale, and the most inducing points there can be
-    most = min(len(np.unique(known.arms)), LARGEST_DICTIONARY)
+    # before the fit, so with a kernel of its shape and not of its lengthscale, and the most
+    # inducing points there can be
+    most = min(len(np.unique(tables.arms)), LARGEST_DICTIONARY)
     likely = FixedBKB(
-        kernels.Gaussian(1.0), batch=options.batch, max_pending=len(known.pending), capacity=max(32, most)
+        kernels.Gaussian(1.0),
+        batch=options.batch,
+        max_pending=len(tables.pending),
+        capacity=max(32, most),
     )
     plan_line.announce(
         [likely],
@@ -118,10 +142,16 @@ def say(options: argparse.Namespace, model: Model, count: int) -> None:
     """Prints the model of `count` values."""
     if not model.fitted:
         print(
-            f"{count} values are too few, or too alike, to fit: lengthscale {model.lengthscale:.3g}, noise ratio"
-            f" {model.ratio:g}"
+            f"{count} values are too few, or too alike, to fit: lengthscale"
+            f" {model.lengthscale:.3g}, noise ratio {model.ratio:g}"
         )
-    how = "given" if options.lengthscale else "by marginal likelihood" if model.fitted else "the default"
+    how = (
+        "given"
+        if options.lengthscale
+        else "by marginal likelihood"
+        if model.fitted
+        else "the default"
+    )
     print(
         f"lengthscale {model.lengthscale:.3g} ({how}), noise {model.noise_std:.3g} and signal"
         f" {model.scale:.3g} in units of the values"
@@ -129,7 +159,8 @@ def say(options: argparse.Namespace, model: Model, count: int) -> None:
 
 
 def check_out(options: argparse.Namespace) -> None:
-    """Raises ValueError or OSError, before anything is computed, for a file that cannot be written or is a table to read."""
+    """Raises ValueError or OSError, before anything is computed, for a file that cannot be written
+    or is a table to read."""
     out = options.out
     files.check(out)
     for name in ("candidates", "observations", "pending"):
@@ -141,7 +172,7 @@ def check_out(options: argparse.Namespace) -> None:
 
 
 def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Suggestion) -> None:
-    """The batch in the order in which it was chosen; scores and means have the sign of the values."""
+    """The batch in the order of choice; scores and means have the sign of the values."""
     sign = -1 if options.minimize else 1
     table = pd.DataFrame(
         {
@@ -158,12 +189,18 @@ def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Sug
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="scripts/suggest", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="scripts/suggest",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--candidates", type=Path, required=True, help="table of the library")
-    parser.add_argument("--observations", type=Path, help="table of the evaluations; none yet without it")
-    parser.add_argument("--pending", type=Path, help="table whose ids are under way")
-    parser.add_argument("--batch", type=cli.count, default=96, help="evaluations to suggest (default 96)")
+    parser.add_argument(
+        "--observations", type=Path, help="table of the evaluations; none yet without it"
+    )
+    parser.add_argument("--pending", type=Path, help="table whose ids are pending")
+    parser.add_argument(
+        "--batch", type=cli.count, default=96, help="evaluations to suggest (default 96)"
+    )
     parser.add_argument("--out", type=Path, default=Path("next.csv"))
     parser.add_argument(
         "--lengthscale", type=float, help="in units of the scaled features; fitted without it"
@@ -183,7 +220,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if not 0 <= options.width < np.inf:
         parser.error(f"--width must be a finite number of at least 0; {options.width} was given")
     if options.lengthscale is not None and not (0 < options.lengthscale < np.inf):
-        parser.error(f"--lengthscale must be a finite number above 0; {options.lengthscale} was given")
+        parser.error(
+            f"--lengthscale must be a finite number above 0; {options.lengthscale} was given"
+        )
     return options
 
 

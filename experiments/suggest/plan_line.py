@@ -25,13 +25,15 @@ def announce(
     what: str = "plan",
     **options: Any,
 ) -> planning.Plan | None:
-    """Prints the plan of some runs, `at_once` side by side, of algorithms that differ in their numbers; nothing when they
-    are tiny. Raises ValueError, with what would fit, when they do not fit the memory."""
+    """Prints the plan of some runs, `at_once` side by side, of algorithms that differ in their
+    numbers; nothing when they are tiny. Raises ValueError, with what would fit, when they do not
+    fit the memory."""
     arms = getattr(problem, "arms", problem).count
     if not runs or arms * horizon * runs < TINY:
         return None
     together = min(at_once, runs)
-    at = np.unique(np.linspace(0, len(bandits) - 1, SAMPLE).astype(int))  # the ends of a grid need the most
+    # the ends of a grid need the most
+    at = np.unique(np.linspace(0, len(bandits) - 1, SAMPLE).astype(int))
     chosen = [bandits[i] for i in at]
     plans = [jsketch.plan(bandit, problem, horizon, seeds=together, **options) for bandit in chosen]
     slowest = max(plans, key=lambda plan: plan.seconds)

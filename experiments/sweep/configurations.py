@@ -21,13 +21,15 @@ SYNONYMS = {"oversampling": "qbar", "batch_threshold": "ratio"}  # what people c
 
 
 def numbers(bandit: Any) -> Row:
-    """The numbers of an algorithm by their names, those of its kernel among them: what a sweep can vary."""
+    """The numbers of an algorithm by their names, those of its kernel among them: what a sweep can
+    vary."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(bandit)
     return {path[-1].name: float(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
 
 
 def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
-    """The algorithm with other numbers, all of them floats: no values need another compiled program.
+    """The algorithm with other numbers, all of them floats: no values need another compiled
+    program.
 
     Raises ValueError for a number that it does not have.
     """
@@ -37,10 +39,13 @@ def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
         if name not in known:
             hint = f" (it is called {SYNONYMS[name]})" if name in SYNONYMS else closest(name, known)
             raise ValueError(
-                f"{type(bandit).__name__} has no number called '{name}'{hint}; its numbers are: {', '.join(known)}."
+                f"{type(bandit).__name__} has no number called '{name}'{hint}; its numbers are:"
+                f" {', '.join(known)}."
             )
     new = [
-        float(values.get(path[-1].name, leaf)) if np.ndim(leaf) == 0 else leaf  # arrays are no numbers
+        float(values.get(path[-1].name, leaf))
+        if np.ndim(leaf) == 0
+        else leaf  # arrays are no numbers
         for path, leaf in leaves
     ]
     return jax.tree.unflatten(tree, new)
@@ -53,7 +58,8 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
-    """The configurations: the grid, for each random draw. Raises ValueError, naming the number, for what cannot be run."""
+    """The configurations: the grid, for each random draw. Raises ValueError, naming the number, for
+    what cannot be run."""
     grid = {name: values for name, values in vars(sweep.grid).items() if values is not None}
     ranges = {name: pair for name, pair in vars(sweep.random).items() if pair is not None}
     with_numbers(bandit, dict.fromkeys([*grid, *ranges], 1.0))
@@ -69,7 +75,9 @@ def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
             raise ValueError(f"--grid.{name.replace('_', '-')} has a value twice: {values}.")
         if name in ranges:
             raise ValueError(f"{name} has both a grid and a range; choose one.")
-    combined = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    combined = [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    ]
     found = [draw | point for draw in draws(ranges, sweep.samples) for point in combined]
     for row in found:
         check(bandit, row, inputs)
@@ -85,15 +93,19 @@ def draws(ranges: Mapping[str, tuple[float, float]], samples: int) -> list[Row]:
     for name, (low, high) in ranges.items():
         if not 0 < low < high < math.inf:
             raise ValueError(
-                f"--random.{name.replace('_', '-')} needs 0 < lowest < highest; {low} {high} was given."
+                f"--random.{name.replace('_', '-')} needs 0 < lowest < highest; {low} {high} was"
+                " given."
             )
     low, high = np.log(np.array(list(ranges.values()))).T
     uniform = np.random.default_rng(0).uniform(size=(samples, len(ranges)))
-    return [dict(zip(ranges, map(float, np.exp(low + u * (high - low))), strict=True)) for u in uniform]
+    return [
+        dict(zip(ranges, map(float, np.exp(low + u * (high - low))), strict=True)) for u in uniform
+    ]
 
 
 def check(bandit: Any, row: Row, inputs: int) -> None:
-    """Raises ValueError, naming the configuration, for numbers that the algorithm refuses on arms with d = inputs."""
+    """Raises ValueError, naming the configuration, for numbers that the algorithm refuses on arms
+    with d = inputs."""
     if row.get("lengthscale", 1.0) <= 0 or not all(map(math.isfinite, row.values())):
         raise ValueError(f"{row}: a lengthscale must be above 0, and every number finite.")
     two = Arms(jnp.stack([jnp.zeros(inputs), jnp.ones(inputs)]))
@@ -107,6 +119,8 @@ def check(bandit: Any, row: Row, inputs: int) -> None:
 
 def swept(sweep: Sweep) -> dict[str, Any]:
     """The values and ranges of a sweep by their names on the command line."""
-    found: dict[str, Any] = {f"grid.{name}": list(v) for name, v in vars(sweep.grid).items() if v is not None}
+    found: dict[str, Any] = {
+        f"grid.{name}": list(v) for name, v in vars(sweep.grid).items() if v is not None
+    }
     ranges = {f"random.{name}": list(v) for name, v in vars(sweep.random).items() if v is not None}
     return found | ranges | (dict(samples=sweep.samples) if ranges else {})

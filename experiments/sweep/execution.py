@@ -1,4 +1,5 @@
-"""The runs of a sweep: one compiled program for all configurations and seeds, and a file for each run as it is done."""
+"""The runs of a sweep: one compiled program for all configurations and seeds, and a file for each
+run as it is done."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def key(seed: int | jax.Array) -> jax.Array:
     return jax.random.fold_in(jax.random.key(0), seed)
 
 
-def save(job: Job, task: Task, trace: loops.Trace | None, seconds: float, compile_seconds: float) -> None:
+def save(
+    job: Job, task: Task, trace: loops.Trace | None, seconds: float, compile_seconds: float
+) -> None:
     """Writes one finished run; of one that was not finite (`trace` None) only that it failed."""
     if trace is None:
         arrays: dict[str, Any] = dict(t=np.zeros(0, int)) | dict.fromkeys(FINAL, np.asarray(np.nan))
@@ -105,15 +108,21 @@ def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
 
 
 def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> loops.Progress:
-    """The runs of the tasks side by side in one program, [R] of each; the capacity grows when one of them needs it."""
-    bandits = jax.tree.map(lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in tasks])
+    """The runs of the tasks side by side in one program, [R] of each; the capacity grows when one
+    of them needs it."""
+    bandits = jax.tree.map(
+        lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in tasks]
+    )
     keys = jax.vmap(key)(jnp.asarray([task.seed for task in tasks]))
     clock = Clock(lambda evaluations, _: report(evaluations))
-    return advance(bandits, job.problem, keys, None, job.horizon, over="grid", clock=clock, steps=REPORTS)
+    return advance(
+        bandits, job.problem, keys, None, job.horizon, over="grid", clock=clock, steps=REPORTS
+    )
 
 
 def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
-    """`chunk` runs in one program; the last chunk is filled up with repetitions, which are not kept."""
+    """`chunk` runs in one program; the last chunk is filled up with repetitions, which are not
+    kept."""
     chunk = min(chunk, len(tasks))
     imprecise = False
     for begin in range(0, len(tasks), chunk):

@@ -3,9 +3,9 @@
     scripts/sweep --problem abalone --algorithm bbkb --horizon 1000 --seeds 10 \\
         --grid.lengthscale 3 5 10 17.5 --grid.regularization .01 .1 1 --out results/sweep_abalone
 
-Numbers drawn at random: --random.lengthscale 1 30 --samples 50. All runs share one compiled program (one for each capacity
-of the sketch). A sweep that was killed resumes with the same command; one folder holds one sweep, and at the end its tables
-(`experiments.results.tidy`).
+Numbers drawn at random: --random.lengthscale 1 30 --samples 50. All runs share one compiled program
+(one for each capacity of the sketch). A sweep that was killed resumes with the same command; one
+folder holds one sweep, and at the end its tables (`experiments.results.tidy`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ SHOWN = 10  # configurations in the printed table
 
 
 def run(sweep: Sweep) -> pd.DataFrame:
-    """Runs what is missing and writes the tables; the configurations, best first. Raises ValueError on mistakes in `sweep`,
-    for a folder of another sweep, and for one that another process holds."""
+    """Runs what is missing and writes the tables; the configurations, best first. Raises ValueError
+    on mistakes in `sweep`, for a folder of another sweep, and for one that another process holds.
+    """
     for name in ("horizon", "seeds", "arms", "workers", "chunk"):
         if getattr(sweep, name) < 1:
             raise ValueError(f"--{name} must be at least 1; {getattr(sweep, name)} was given.")
@@ -46,28 +47,33 @@ def run(sweep: Sweep) -> pd.DataFrame:
         tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
         missing = [task for task in tasks if not execution.path(sweep.out, task).exists()]
         print(
-            f"data: {setting.source}\n{len(rows)} configurations x {sweep.seeds} seeds = {len(tasks)} runs of"
+            f"data: {setting.source}\n{len(rows)} configurations x {sweep.seeds} seeds ="
+            f" {len(tasks)} runs of"
             f" {sweep.horizon:,} evaluations; {len(tasks) - len(missing)} are done",
             flush=True,
         )
         bandits = [configurations.with_numbers(bandit, row) for row in rows]
         session = execute(sweep, bandits, setting.problem, missing, len(tasks))
         if missing or seeds_in_tables(sweep) != sweep.seeds:
-            collect(sweep, config, rows, [configurations.numbers(b) for b in bandits], tasks, session)
+            collect(
+                sweep, config, rows, [configurations.numbers(b) for b in bandits], tasks, session
+            )
             heat_maps.draw(sweep.out)
     summary = tidy.load(sweep.out).summary
     return best(summary, list(rows[0]))
 
 
 def claim(sweep: Sweep, config: dict[str, Any]) -> None:
-    """`store.claim` for the sweep that holds the folder. Raises ValueError for results that no sweep left there, too."""
+    """`store.claim` for the sweep that holds the folder. Raises ValueError for results that no
+    sweep left there, too."""
     made = sweep.out / "runs" / outputs.SWEEP
     tables = [name for name in outputs.TABLES if (sweep.out / name).exists()]
     if outputs.record_path(sweep.out).exists():
         raise ValueError(f"{sweep.out} holds runs of an experiment: use another --out.")
     if tables and not made.exists():
         raise ValueError(
-            f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace them: use another"
+            f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace"
+            " them: use another"
             " --out."
         )
     if not tables and not list(made.parent.glob("row*.npz")):
@@ -80,7 +86,9 @@ def execute(
     sweep: Sweep, bandits: list[Any], problem: Any, missing: list[Task], total: int
 ) -> dict[str, Any]:
     """Makes the missing runs; what is to be said of how."""
-    vmapped = sweep.strategy == "vmap" or (sweep.strategy == "auto" and jax.default_backend() != "cpu")
+    vmapped = sweep.strategy == "vmap" or (
+        sweep.strategy == "auto" and jax.default_backend() != "cpu"
+    )
     of_missing = [bandits[row] for row in sorted({task.row for task in missing})]
     try:
         plan_line.announce(
@@ -133,7 +141,9 @@ def collect(
     runs = []
     for task in tasks:
         numbered = dict(shared, configuration=task.row, **full_rows[task.row])
-        runs.append(tidy.Run(numbered, task.seed, store.read_saved(execution.path(sweep.out, task))))
+        runs.append(
+            tidy.Run(numbered, task.seed, store.read_saved(execution.path(sweep.out, task)))
+        )
     title = f"{config['algorithm']} on {config['problem']}, {sweep.seeds} seeds"
     _, summary = tidy.tables(runs)
     found = best(summary, list(rows[0]))
@@ -143,7 +153,8 @@ def collect(
         configurations=rows,
         data=config["data"],
         uniform_regret="expectation t (f* - mean f)",
-        run_seconds="wall time of a run beside those that ran with it (vmap: its share, with compilation)",
+        run_seconds="wall time of a run beside those that ran with it (vmap: its share, with"
+        " compilation)",
         compile_seconds=float(summary["compile_seconds"].sum()),
         last_session=session,
         commits_of_runs=sorted(summary["commit"].unique()),
@@ -195,7 +206,9 @@ def main() -> None:
     sweep = tyro.cli(Sweep, prog="scripts/sweep", description=__doc__)
     cli.set_up_jax()
     print_table(run(sweep))
-    print(f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}")
+    print(
+        f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}"
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ import tyro
 
 from experiments.results import environment
 
-Problem = Literal["abalone", "cadata", "nas", "generated", "linear_slow", "linear_fast", "linear_low_rank"]
+Problem = Literal[
+    "abalone", "cadata", "nas", "generated", "linear_slow", "linear_fast", "linear_low_rank"
+]
 VALUES = "VALUE ..."
 Values = Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar=VALUES)]
 Oversampling = Annotated[Values, tyro.conf.arg(metavar=VALUES, aliases=["--grid.oversampling"])]
@@ -20,7 +22,8 @@ Range = Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Values of numbers of the algorithm; every combination of them is run. Numbers not named keep their defaults."""
+    """Values of numbers of the algorithm; every combination of them is run. Numbers not named keep
+    their defaults."""
 
     lengthscale: Values = None
     regularization: Values = None  # lambda
@@ -54,8 +57,9 @@ class Sweep:
 
     out: Path  # folder of the results
     problem: Problem = "abalone"  # as the experiments set it up
-    # uniform, eps_greedy, gp_ucb, gp_bucb, ts, sketched_ts, bkb, bbkb (bbkb_global), bbkb_global_local; on linear problems
-    # uniform, gp_ucb, bkb, soful, soful_full, soful_paper, soful_ts, cbrap
+    # uniform, eps_greedy, gp_ucb, gp_bucb, ts, sketched_ts, bkb, bbkb (bbkb_global),
+    # bbkb_global_local; on linear problems uniform, gp_ucb, bkb, soful, soful_full, soful_paper,
+    # soful_ts, cbrap
     algorithm: str = "bbkb"
     horizon: int = 1_000  # evaluations a run
     seeds: int = 10  # runs of a configuration
@@ -63,8 +67,9 @@ class Sweep:
     random: Ranges = Ranges()
     samples: int = 10  # random draws, when there are ranges; each is combined with the whole grid
     arms: int = 2_000  # candidates of the problem "generated"
-    # threads: one run on each worker; vmap: `chunk` runs in one program, where each loop waits for the longest (24 runs on
-    # Abalone: 11 CPU seconds one by one, 14 two at once, 67 eight at once); auto: vmap on accelerators
+    # threads: one run on each worker; vmap: `chunk` runs in one program, where each loop waits for
+    # the longest (24 runs on Abalone: 11 CPU seconds one by one, 14 two at once, 67 eight at once);
+    # auto: vmap on accelerators
     strategy: Literal["auto", "threads", "vmap"] = "auto"
     workers: int = environment.usable_cores()  # of threads
     chunk: int = 64  # of vmap

@@ -1,4 +1,5 @@
-"""The problems and algorithms that can be swept: those of the experiments, set up as they are there."""
+"""The problems and algorithms that can be swept: those of the experiments, set up as they are
+there."""
 
 from __future__ import annotations
 
@@ -33,7 +34,10 @@ def load(sweep: Sweep) -> Setting:
         spectrum = name.removeprefix("linear_")
         own = dict(noise_std=linear.NOISE_STD, regularization=0.1, size=10, ts_scale=0.1)
         return Setting(linear.generate(spectrum), "generated", linear.ALGORITHMS, common | own)
-    noise_std, lengthscale = 0.01, regret.LENGTHSCALES.get(name, {}).get(full_name(sweep.algorithm), 1.0)
+    noise_std, lengthscale = (
+        0.01,
+        regret.LENGTHSCALES.get(name, {}).get(full_name(sweep.algorithm), 1.0),
+    )
     problem: Any
     if name == "generated":
         noise_std, lengthscale = demo.NOISE_STD, 3.0
@@ -43,9 +47,16 @@ def load(sweep: Sweep) -> Setting:
         problem, source = problems.recorded_arms(space.features, space.evaluations), space.source
     else:
         dataset = datasets.load(name, sweep.data_dir)
-        problem, source = problems.finite_arms(*datasets.preprocess(dataset), noise_std), dataset.source
+        problem, source = (
+            problems.finite_arms(*datasets.preprocess(dataset), noise_std),
+            dataset.source,
+        )
     own = dict(
-        noise_std=noise_std, regularization=noise_std**2, lengthscale=lengthscale, ratio=2.0, epsilon=0.05
+        noise_std=noise_std,
+        regularization=noise_std**2,
+        lengthscale=lengthscale,
+        ratio=2.0,
+        epsilon=0.05,
     )
     return Setting(problem, source, regret.ALGORITHMS, common | own)
 
@@ -56,7 +67,8 @@ def full_name(algorithm: str) -> str:
 
 
 def make(sweep: Sweep, setting: Setting) -> Any:
-    """The algorithm with its default numbers. Raises ValueError for one that is not run on this problem."""
+    """The algorithm with its default numbers. Raises ValueError for one that is not run on this
+    problem."""
     name = full_name(sweep.algorithm)
     if name not in setting.algorithms:
         raise ValueError(
@@ -67,7 +79,8 @@ def make(sweep: Sweep, setting: Setting) -> Any:
 
 
 def describe(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]:
-    """Everything that the runs of a sweep depend on; another number of seeds adds runs and changes none."""
+    """Everything that the runs of a sweep depend on; another number of seeds adds runs and changes
+    none."""
     return dict(
         problem=sweep.problem,
         data=setting.source,

@@ -1,9 +1,11 @@
 """Forecasters in the shapes that people already use: each is a `loops.Live` under other names.
 
-    SklearnRegressor   scikit-learn: fit, partial_fit, predict; pipelines, searches over any number of the forecaster
+    SklearnRegressor   scikit-learn: fit, partial_fit, predict; pipelines, searches over any number
+                       of the forecaster
     RiverRegressor     river: learn_one, predict_one; pipelines, wrappers, progressive_val_score
 
-Neither package is needed by jsketch, nor for the other's adapter: each is imported with the class that needs it.
+Neither package is needed by jsketch, nor for the other's adapter: each is imported with the class
+that needs it.
 """
 
 from __future__ import annotations

@@ -17,17 +17,23 @@ except ImportError as error:
 
 
 class RiverRegressor(base.Regressor):
-    """Examples are dicts of numbers: in a pipeline, `progressive_val_score`, a `TargetStandardScaler`, an ensemble.
+    """Examples are dicts of numbers: in a pipeline, `progressive_val_score`, a
+    `TargetStandardScaler`.
 
-    The first example that is learned names the features; every other must have the same ones, in any order. Raises
-    ValueError otherwise, and for what is not a finite number: nothing is learned then. A label NaN or None is a missing one.
-    The inputs of the forecaster (the lengthscales of an ARD kernel, say) are the features in the order of their names.
+    forecaster  a forecaster of `jsketch.online`, or an own one
+    seed        int, of the key of its random choices
+
+    The first example that is learned names the features; every other must have the same ones, in
+    any order. Raises ValueError otherwise, and for what is not a finite number: nothing is learned
+    then. A label NaN or None is a missing one. The inputs of the forecaster (the lengthscales of an
+    ARD kernel, say) are the features in the order of their names.
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):
         self.forecaster = forecaster
         self.seed = seed
-        self.names: list[Any] | None = None  # of the features, once an example has been learned
+        # of the features, once an example has been learned
+        self.names: list[Any] | None = None
         self.live: Live | None = None
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
@@ -47,12 +53,14 @@ class RiverRegressor(base.Regressor):
         if len(x) != len(names) or not all(name in x for name in names):
             missing, new = [n for n in names if n not in x], [n for n in x if n not in names]
             raise ValueError(
-                f"every example must have the features of the first, {names}: missing {missing}, new {new}."
+                f"every example must have the features of the first, {names}: missing {missing},"
+                f" new {new}."
             )
         return names
 
     def _live(self, names: list[Any]) -> Live:
-        if self.live is None or self.live.inputs != len(names):  # another number of them: none is learned yet
+        # another number of them: none is learned yet
+        if self.live is None or self.live.inputs != len(names):
             self.live = Live(self.forecaster, len(names), jax.random.key(self.seed))
         return self.live
 
@@ -61,8 +69,8 @@ class RiverRegressor(base.Regressor):
         yield {"forecaster": online.FOGD(kernels.Gaussian(), 0.1, count=20)}
 
     def _unit_test_skips(self) -> set[str]:
-        # A kernel compares points of the same inputs: a feature that comes or goes is an error, not a zero. Fill it in
-        # before, as with preprocessing.StatImputer.
+        # A kernel compares points of the same inputs: a feature that comes or goes is an error, not
+        # a zero. Fill it in before, as with preprocessing.StatImputer.
         return {
             "check_emerging_features",
             "check_disappearing_features",
@@ -71,8 +79,10 @@ class RiverRegressor(base.Regressor):
 
 
 def _ordered(names: Iterable[Any]) -> list[Any]:
-    """Whatever order the first example has them in: features drawn at random would be others otherwise."""
+    """Whatever order the first example has them in: features drawn at random would be others
+    otherwise."""
     try:
         return sorted(names)
-    except TypeError:  # names of several types
+    except TypeError:
+        # names of several types
         return sorted(names, key=str)

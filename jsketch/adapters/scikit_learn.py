@@ -1,4 +1,5 @@
-"""A forecaster as a scikit-learn regressor (its contract: sklearn.base, sklearn.utils.estimator_checks)."""
+"""A forecaster as a scikit-learn regressor (its contract: sklearn.base,
+sklearn.utils.estimator_checks)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from jsketch.loops.streams.stream import Forecasts
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.metrics import r2_score
-    from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+    from sklearn.utils.validation import (
+        check_consistent_length,
+        check_is_fitted,
+        column_or_1d,
+        validate_data,
+    )
 except ImportError as error:
     raise ImportError(
         "SklearnRegressor needs scikit-learn, 1.6 or newer (pip install scikit-learn)."
@@ -25,11 +31,15 @@ except ImportError as error:
 class SklearnRegressor(RegressorMixin, BaseEstimator):
     """In a `Pipeline`, `cross_val_score`, `GridSearchCV`.
 
+    forecaster  a forecaster of `jsketch.online`, or an own one
+    seed        int, of the key of its random choices
+
     The numbers of the forecaster and of its parts are parameters: `forecaster__regularization`,
-    `forecaster__kernel__lengthscale`. NaN labels are predicted and not learned, and do not count in `score`. After learning,
-    `live_` is the stream, and `forecasts_` holds the predictions that the last `fit` or `partial_fit` made, each before its
-    label. AWV forecasters shrink the prediction at a point they have not learned, which protects them in a stream: to fit
-    once and then predict many points, use `penalize_current=False` (ridge regression).
+    `forecaster__kernel__lengthscale`. NaN labels are predicted and not learned, and do not count in
+    `score`. After learning, `live_` is the stream, and `forecasts_` holds the predictions that the
+    last `fit` or `partial_fit` made, each before its label. AWV forecasters shrink the prediction
+    at a point they have not learned, which protects them in a stream: to fit once and then predict
+    many points, use `penalize_current=False` (ridge regression).
     """
 
     live_: Live  # not there before learning
@@ -44,24 +54,30 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         return self._learn(X, y, reset=True)
 
     def partial_fit(self, X: Any, y: Any) -> SklearnRegressor:
-        """Goes on with y [n] at X [n,d]. Raises ValueError for shapes that do not fit, columns of other names, inputs that
-        are not finite, and where the parameters were changed since learning began."""
-        begun = self.__sklearn_is_fitted__()
-        if begun and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
-            raise ValueError("the parameters were changed after learning began: call fit to start over.")
-        return self._learn(X, y, reset=not begun)
+        """Learns y [n] at X [n,d] after what was learned before.
+
+        Raises ValueError for shapes that do not fit, columns of other names, inputs that are not
+        finite, and where the parameters were changed since learning started.
+        """
+        started = self.__sklearn_is_fitted__()
+        if started and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
+            raise ValueError(
+                "the parameters were changed after learning started: call fit to start over."
+            )
+        return self._learn(X, y, reset=not started)
 
     def predict(self, X: Any) -> np.ndarray:
-        """[n] at X [n,d], from what was learned so far. Raises NotFittedError, a ValueError, before anything was."""
+        """[n] at X [n,d], from what was learned so far. Raises NotFittedError, a ValueError, before
+        anything was."""
         check_is_fitted(self)
         return self.live_.predict_many(validate_data(self, X, reset=False))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the predictions at X for the labels y that are not NaN."""
         y = column_or_1d(y, dtype=float)
-        known = ~np.isnan(y)
-        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(r2_score(y[known], self.predict(X)[known], sample_weight=weights))
+        labelled = ~np.isnan(y)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
+        return float(r2_score(y[labelled], self.predict(X)[labelled], sample_weight=weights))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         params = {"forecaster": self.forecaster, "seed": self.seed}
@@ -70,11 +86,12 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def set_params(self, **params: Any) -> SklearnRegressor:
         """Raises ValueError, and sets nothing, for a parameter that is not there."""
         new: dict[str, Any] = self.get_params(deep=False)
-        for name in sorted(params, key=lambda name: name.count("__")):  # the whole before its parts
+        # the whole before its parts
+        for name in sorted(params, key=lambda name: name.count("__")):
             head, *parts = name.split("__")
             if head not in new or not _has(new[head], parts):
-                known = sorted([*new, *dict(_numbers(new["forecaster"], "forecaster"))])
-                raise ValueError(f"{name!r} is not a parameter; they are {known}.")
+                names = sorted([*new, *dict(_numbers(new["forecaster"], "forecaster"))])
+                raise ValueError(f"{name!r} is not a parameter; they are {names}.")
             new[head] = _replaced(new[head], parts, params[name])
         for name, value in new.items():
             setattr(self, name, value)
@@ -118,4 +135,6 @@ def _replaced(part: Any, path: list[str], value: Any) -> Any:
     """The part with that value at the end of the path."""
     if not path:
         return value
-    return dataclasses.replace(part, **{path[0]: _replaced(getattr(part, path[0]), path[1:], value)})
+    return dataclasses.replace(
+        part, **{path[0]: _replaced(getattr(part, path[0]), path[1:], value)}
+    )

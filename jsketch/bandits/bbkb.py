@@ -1,7 +1,7 @@
 """BBKB: BKB in adaptive batches, dictionary and feedback frozen within each, near-linear time.
 
-Calandriello, Carratino, Lazaric, Valko, Rosasco. Near-linear time Gaussian process optimization with adaptive batching
-and resparsification. ICML 2020, Algorithm 1.
+Calandriello, Carratino, Lazaric, Valko, Rosasco. Near-linear time Gaussian process optimization
+with adaptive batching and resparsification. ICML 2020, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -39,16 +39,20 @@ class BBKB:
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
     # C >= 1, by which a variance may shrink within a batch; 1 is one evaluation a batch
     ratio: ArrayLike = 2.0
-    # arms [n] of the first batch, pulled before anything is known; None is one uniform arm (see `initial`)
+    # arms [n] of the first batch, pulled before anything is known; None is one uniform arm (see
+    # `initial`)
     initial: Any = None
     width: widths.Width = widths.bbkb_code
     # Lemma 1, or "global_local": Lemma 3 after it
     rule: str = struct.field(pytree_node=False, default="global")
-    # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of both (THEORY 5.4)
+    # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of
+    # both (THEORY 5.4)
     local_statistic: str = struct.field(pytree_node=False, default="full")
-    # False: as the authors' code, which checks the local bound one pick after the global one is exceeded (THEORY 5.5)
+    # False: as the authors' code, which checks the local bound one pick after the global one is
+    # exceeded (THEORY 5.5)
     strict: bool = struct.field(pytree_node=False, default=True)
-    lazy: bool = struct.field(pytree_node=False, default=True)  # False: full rank-one sweeps, O(A M) memory
+    # False: full rank-one sweeps, O(A M) memory
+    lazy: bool = struct.field(pytree_node=False, default=True)
     # B; a batch that fills it is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
@@ -72,7 +76,8 @@ class BBKB:
             checks.arm_numbers(domain, initial=self.initial)
             if not 1 <= len(self.initial) <= self.max_batch:
                 raise ValueError(
-                    f"initial must hold between 1 and max_batch = {self.max_batch} arms; it holds {len(self.initial)}."
+                    f"initial must hold between 1 and max_batch = {self.max_batch} arms; it holds"
+                    f" {len(self.initial)}."
                 )
         checks.choice(RULES, rule=self.rule)
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
@@ -112,7 +117,9 @@ class BBKB:
             self.max_batch,
         )
         arms, size = batch.arms, batch.size
-        truncated = (size >= self.max_batch) & (batch.bound <= self.ratio) & (limit > self.max_batch)
+        truncated = (
+            (size >= self.max_batch) & (batch.bound <= self.ratio) & (limit > self.max_batch)
+        )
         if self.initial is not None:
             first = jnp.asarray(self.initial, jnp.int32)
             # another first arm says that the design failed as a whole: single arms follow
@@ -123,15 +130,22 @@ class BBKB:
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < size
         return Query(index=arms, mask=mask, truncated=truncated if self.max_batch > 1 else None)
 
-    def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
+    def tell(
+        self, state: SketchState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[SketchState, Info]:
         query, y = queries.feedback(state.domain, query, y)
         feedback = counts.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
-        new, info = sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+        new, info = sketched.apply_feedback(
+            state, feedback, query, self.confidence_width(state), key, self
+        )
         if self.initial is not None:
-            # a design is no batch: the sum of log(1 + variance) over it, all at the prior's variance, means nothing
+            # a design is no batch: the sum of log(1 + variance) over it, all at the prior's
+            # variance, means nothing
             begins = (state.evidence.count == 0) & ~info.overflow
             new = jax.tree.map(
-                lambda x, y: jnp.where(begins, x, y), sketched.known_from_here(new, self.regularization), new
+                lambda x, y: jnp.where(begins, x, y),
+                sketched.known_from_here(new, self.regularization),
+                new,
             )
         return new, replace(info, truncated=queries.truncated(query))
 

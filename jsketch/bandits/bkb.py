@@ -1,7 +1,7 @@
 """BKB: GP-UCB on a Nystrom sketch resampled by posterior variance after every pull.
 
-Calandriello, Carratino, Lazaric, Valko, Rosasco. Gaussian process optimization with adaptive sketching: scalable and no
-regret. COLT 2019, Figure 1.
+Calandriello, Carratino, Lazaric, Valko, Rosasco. Gaussian process optimization with adaptive
+sketching: scalable and no regret. COLT 2019, Figure 1.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class BKB:
         reward_sums: Any = None,
         dictionary: Any = None,
     ) -> SketchState:
-        """The state before the first round, or after observed evaluations given as pull counts and reward sums [A] (then
-        `dictionary` holds the inducing arms, by default all arms pulled; "bless" and "leverage" sample them by approximate
-        and by exact leverage scores, THEORY 3.4). Raises ValueError on static mistakes."""
+        """The state before the first round, or after observed evaluations given as pull counts and
+        reward sums [A] (then `dictionary` holds the inducing arms, by default all arms pulled;
+        "bless" and "leverage" sample them by approximate and by exact leverage scores, THEORY 3.4).
+        Raises ValueError on static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.capacity(capacity=self.capacity)
@@ -69,10 +70,14 @@ class BKB:
         arm = jnp.where(state.evidence.count == 0, state.first_arm, best)
         return Query(index=arm[None], mask=jnp.ones(1, bool))
 
-    def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
+    def tell(
+        self, state: SketchState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[SketchState, Info]:
         query, y = queries.feedback(state.domain, query, y)
         feedback = counts.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
-        return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+        return sketched.apply_feedback(
+            state, feedback, query, self.confidence_width(state), key, self
+        )
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""

@@ -1,7 +1,9 @@
-"""Regularized evolution: the genetic baseline of architecture search, over arms that have neighbours.
+"""Regularized evolution: the genetic baseline of architecture search, over arms that have
+neighbours.
 
-Real, Aggarwal, Huang, Le. Regularized evolution for image classifier architecture search. AAAI 2019, Algorithm 1, with the
-settings of the public NAS benchmarks: population 100, tournaments of 10 drawn with replacement (THEORY 6.2).
+Real, Aggarwal, Huang, Le. Regularized evolution for image classifier architecture search. AAAI
+2019, Algorithm 1, with the settings of the public NAS benchmarks: population 100, tournaments of 10
+drawn with replacement (THEORY 6.2).
 """
 
 from __future__ import annotations
@@ -37,25 +39,30 @@ class EvolutionState:
 @struct.dataclass
 @one_dtype
 class RegularizedEvolution:
-    """The best of a random tournament mutates into a random neighbour, which replaces the oldest; O(sample) a step."""
+    """The best of a random tournament mutates into a random neighbour, which replaces the oldest;
+    O(sample) a step."""
 
     neighbours: Array  # [A, K] int32, the mutations of every arm; -1 is padding
     population: int = struct.field(pytree_node=False, default=100)  # P
     sample: int = struct.field(pytree_node=False, default=10)  # tournament size
 
     def init(self, domain: Arms, key: PRNGKey) -> EvolutionState:
-        """An empty population. Raises ValueError on static mistakes and a neighbour table that does not fit the arms."""
+        """An empty population. Raises ValueError on static mistakes and a neighbour table that does
+        not fit the arms."""
         domain = checks.arms(domain)
         checks.capacity(population=self.population, sample=self.sample)
         if self.sample > self.population:
             raise ValueError(
-                f"sample must be at most the population; {self.sample} of {self.population} was given."
+                f"sample must be at most the population; {self.sample} of {self.population} was"
+                " given."
             )
         _check_table(self.neighbours, domain)
         dtype = domain.features.dtype
         checks.room(2 * self.population, dtype, population=self.population)
         empty = jnp.zeros(self.population, jnp.int32)
-        return EvolutionState(domain, empty, jnp.zeros(self.population, dtype), jnp.zeros((), jnp.int32))
+        return EvolutionState(
+            domain, empty, jnp.zeros(self.population, dtype), jnp.zeros((), jnp.int32)
+        )
 
     def ask(self, state: EvolutionState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         start_key, tournament_key, mutation_key = jax.random.split(key, 3)
@@ -104,12 +111,14 @@ class RegularizedEvolution:
 def _check_table(neighbours: Any, domain: Arms) -> None:
     if jnp.ndim(neighbours) != 2 or jnp.shape(neighbours)[0] != domain.count:
         raise ValueError(
-            f"neighbours must be a table [A, K] with a row for each of the {domain.count} arms; its shape is"
+            f"neighbours must be a table [A, K] with a row for each of the {domain.count} arms; its"
+            " shape is"
             f" {jnp.shape(neighbours)}."
         )
     if not jnp.issubdtype(jnp.asarray(neighbours).dtype, jnp.integer):
         raise ValueError(
-            f"neighbours must be arm numbers (integers); dtype {jnp.asarray(neighbours).dtype} was given."
+            f"neighbours must be arm numbers (integers); dtype {jnp.asarray(neighbours).dtype} was"
+            " given."
         )
     if is_traced(neighbours):
         return
@@ -118,18 +127,22 @@ def _check_table(neighbours: Any, domain: Arms) -> None:
     if len(dangling):
         row, column = dangling[0]
         raise ValueError(
-            f"neighbours[{row}, {column}] is {table[row, column]}; the arms are 0 to {domain.count - 1} and -1 is padding."
+            f"neighbours[{row}, {column}] is {table[row, column]}; the arms are 0 to"
+            f" {domain.count - 1} and -1 is padding."
         )
     alone = np.flatnonzero((table < 0).all(1))
     if len(alone):
-        raise ValueError(f"arm {alone[0]} has no neighbour to mutate into ({len(alone)} such arms).")
+        raise ValueError(
+            f"arm {alone[0]} has no neighbour to mutate into ({len(alone)} such arms)."
+        )
 
 
 def one_change_apart(codes: Any) -> np.ndarray:
-    """The neighbour table [A, K] of codes [A,L] (integers or bits): arms whose codes differ in exactly one position.
+    """The neighbour table [A, K] of codes [A,L] (integers or bits): arms whose codes differ in
+    exactly one position.
 
-    Sorts the codes with each position masked in turn, O(A L log A); -1 pads rows with fewer neighbours. Raises ValueError
-    unless codes are a matrix without repeated rows.
+    Sorts the codes with each position masked in turn, O(A L log A); -1 pads rows with fewer
+    neighbours. Raises ValueError unless codes are a matrix without repeated rows.
     """
     table = np.asarray(codes)
     if table.ndim != 2:

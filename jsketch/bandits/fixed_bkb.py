@@ -1,10 +1,11 @@
 """Fixed-size batches, as a laboratory evaluates them (96 at a time, a round of 1,000), and
 evaluations that are still pending when the next batch is chosen.
 
-The posterior is BKB's. Within a batch every pick is hallucinated: its variance effect is counted, its reward is not
-(Desautels et al. 2014), and pending evaluations are counted the same way. A fixed batch outgrows the region that the
-dictionary represents, so picks are conditioned on with the full sketched covariance k~ (BBKB eq. 2), a prior in which
-different arms differ even where the dictionary is empty; BBKB's adaptive batches need only its embedded part e.
+The posterior is BKB's. Within a batch every pick is hallucinated: its variance effect is counted,
+its reward is not (Desautels et al. 2014), and pending evaluations are counted the same way. A fixed
+batch outgrows the region that the dictionary represents, so picks are conditioned on with the full
+sketched covariance k~ (BBKB eq. 2), a prior in which different arms differ even where the
+dictionary is empty; BBKB's adaptive batches need only its embedded part e.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class FixedBatchState:
 
 
 class _Pulls(NamedTuple):
-    """Hallucinated pulls, R slots; the covariance of slot j with an arm x is k~(x, x_j), its noise variance 1/n_j."""
+    """Hallucinated pulls, R slots; the covariance of slot j with an arm x is k~(x, x_j), its noise
+    variance 1/n_j."""
 
     points: Array  # [R, d]
     z: Array  # [R, M]
@@ -56,7 +58,9 @@ class _Batch(NamedTuple):
     pulls: _Pulls
 
 
-def _parts(state: SketchState, kernel: Kernel, lam: ArrayLike, pulls: _Pulls, x: Array) -> tuple[Array, ...]:
+def _parts(
+    state: SketchState, kernel: Kernel, lam: ArrayLike, pulls: _Pulls, x: Array
+) -> tuple[Array, ...]:
     """(z [M], u [M], L^-1 c [R]) of a point x [d], c its covariance with the pulls."""
     k = kernel.gram(x[None], state.nystrom.points)
     z, u = matmul(k, state.nystrom.root)[0], matmul(k, state.whitened_root)[0]
@@ -65,9 +69,15 @@ def _parts(state: SketchState, kernel: Kernel, lam: ArrayLike, pulls: _Pulls, x:
 
 
 def _add(
-    pulls: _Pulls, slot: Array, x: Array, parts: tuple[Array, ...], variance: Array, count: ArrayLike
+    pulls: _Pulls,
+    slot: Array,
+    x: Array,
+    parts: tuple[Array, ...],
+    variance: Array,
+    count: ArrayLike,
 ) -> _Pulls:
-    """One more slot: `count` > 0 pulls of the arm x whose full variance before the batch is `variance`."""
+    """One more slot: `count` > 0 pulls of the arm x whose full variance before the batch is
+    `variance`."""
     z, u, half = parts
     pivot = jnp.sqrt(jnp.maximum(variance - matmul(half, half), 0) + 1 / count)
     row = put(-matmul(half, pulls.inverse) / pivot, slot, 1 / pivot)
@@ -82,7 +92,8 @@ def _add(
 @struct.dataclass
 @one_dtype
 class FixedBKB:
-    """BKB in batches of a fixed size. No bound on the variance ratio ends a batch: `ratio` scales the width only."""
+    """BKB in batches of a fixed size. No bound on the variance ratio ends a batch: `ratio` scales
+    the width only."""
 
     kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
@@ -93,9 +104,11 @@ class FixedBKB:
     ratio: ArrayLike = 1.0  # C of the width
     width: widths.Width = widths.bbkb_code
     batch: int = struct.field(pytree_node=False, default=96)  # B
-    max_pending: int = struct.field(pytree_node=False, default=0)  # P distinct arms pending at an `ask`
+    # P distinct arms pending at an `ask`
+    max_pending: int = struct.field(pytree_node=False, default=0)
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
-    # False: no arm is asked for twice, failed evaluations count; a batch ends when none is left, the next ones are empty
+    # False: no arm is asked for twice, failed evaluations count; a batch ends when none is left,
+    # the next ones are empty
     repeat: bool = struct.field(pytree_node=False, default=True)
 
     def init(
@@ -108,8 +121,8 @@ class FixedBKB:
         dictionary: Any = None,
         failed: Any = None,
     ) -> FixedBatchState:
-        """As `BKB.init`; `failed` holds arms [n] whose evaluations failed, which pull counts leave out. Raises
-        ValueError on static mistakes."""
+        """As `BKB.init`; `failed` holds arms [n] whose evaluations failed, which pull counts leave
+        out. Raises ValueError on static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
@@ -137,17 +150,19 @@ class FixedBKB:
         return state.tried | (state.sketch.pull_counts > 0) | (state.pending > 0)
 
     def pend(self, state: FixedBatchState, query: Query) -> FixedBatchState:
-        """The state with the query pending: until they are observed, its evaluations lower variances and not means.
+        """The state with the query pending: until they are observed, its evaluations lower
+        variances and not means.
 
-        Raises ValueError when more than max_pending distinct arms would be pending, and for an arm that is not there
-        (where arms are traced it is left out, and `tell` flags it).
+        Raises ValueError when more than max_pending distinct arms would be pending, and for an arm
+        that is not there (where arms are traced it is left out, and `tell` flags it).
         """
         query = queries.on_arms(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
         pending = state.pending.at[query.index].add(ones)
         if not is_traced(pending) and int((pending > 0).sum()) > self.max_pending:
             raise ValueError(
-                f"{int((pending > 0).sum())} distinct arms would be pending, max_pending is {self.max_pending}: raise it."
+                f"{int((pending > 0).sum())} distinct arms would be pending, max_pending is"
+                f" {self.max_pending}: raise it."
             )
         return replace(state, pending=pending)
 
@@ -159,7 +174,9 @@ class FixedBKB:
         slots, (size, d) = self.max_pending + self.batch, state.domain.features.shape
         square = jnp.zeros((slots, state.capacity), state.pending.dtype)
         inverse = jnp.zeros((slots, slots), state.pending.dtype)
-        pulls = _Pulls(jnp.broadcast_to(state.domain.features[0], (slots, d)), square, square, inverse)
+        pulls = _Pulls(
+            jnp.broadcast_to(state.domain.features[0], (slots, d)), square, square, inverse
+        )
         if self.max_pending == 0:
             return pulls
         index, valid = compact(running_count(state.pending > 0), 0, min(self.max_pending, size))
@@ -173,12 +190,15 @@ class FixedBKB:
         return lax.fori_loop(0, valid.sum(dtype=jnp.int32), add, pulls)
 
     def _top(self, state: FixedBatchState, batch: _Batch, width: Array) -> tuple[Array, Array]:
-        """(arm, scores): refreshes the arm with the largest stored score until it stays the largest."""
+        """(arm, scores): refreshes the arm with the largest stored score until it stays the
+        largest."""
         sketch, features = state.sketch, state.domain.features
 
         def refresh(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             _, arm, scores = carry
-            _, _, half = _parts(sketch, self.kernel, self.regularization, batch.pulls, features[arm])
+            _, _, half = _parts(
+                sketch, self.kernel, self.regularization, batch.pulls, features[arm]
+            )
             variance = jnp.maximum(sketch.variance[arm] - matmul(half, half), 0)
             scores = put(scores, arm, sketch.mean[arm] + width * jnp.sqrt(variance))
             best = jnp.argmax(scores).astype(jnp.int32)
@@ -219,18 +239,23 @@ class FixedBKB:
             return _Batch(put(batch.arms, batch.size, arm), batch.size + 1, scores, pulls)
 
         zero = jnp.zeros((), jnp.int32)
-        start = _Batch(jnp.zeros(self.batch, jnp.int32), zero, scores, self._conditioned_on_pending(state))
+        start = _Batch(
+            jnp.zeros(self.batch, jnp.int32), zero, scores, self._conditioned_on_pending(state)
+        )
         batch = lax.while_loop(lambda b: b.size < limit, pick, start)
         return Query(index=batch.arms, mask=jnp.arange(self.batch, dtype=jnp.int32) < batch.size)
 
     def tell(
         self, state: FixedBatchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FixedBatchState, Info]:
-        """Any part of what was asked for, in any order: slots with a false mask stay pending, a NaN is a failure."""
+        """Any part of what was asked for, in any order: slots with a false mask stay pending, a NaN
+        is a failure."""
         query, y = queries.feedback(state.domain, query, y)
         sketch = attach(state.sketch, state.domain)
         feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
-        new, info = sketched.apply_feedback(sketch, feedback, query, self.confidence_width(state), key, self)
+        new, info = sketched.apply_feedback(
+            sketch, feedback, query, self.confidence_width(state), key, self
+        )
         left = state.pending.at[query.index].add(-query.mask.astype(state.pending.dtype))
         pending = jnp.where(info.overflow, state.pending, jnp.maximum(left, 0))
         many = (state.pending > 0).sum() > self.max_pending

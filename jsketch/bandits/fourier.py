@@ -1,8 +1,9 @@
 """Linear bandits on Fourier features of a stationary kernel: UCB, and Thompson sampling (TS-QFF).
 
-The features are taken for the kernel itself, residual 0. With fewer of them than the explored space has dimensions the
-posterior underestimates variances where nothing was observed (variance starvation: Wang, Gehring, Kohli, Jegelka. Batched
-large-scale Bayesian optimization in high-dimensional spaces. AISTATS 2018); BKB keeps the residual and does not.
+The features are taken for the kernel itself, residual 0. With fewer of them than the explored space
+has dimensions the posterior underestimates variances where nothing was observed (variance
+starvation: Wang, Gehring, Kohli, Jegelka. Batched large-scale Bayesian optimization in
+high-dimensional spaces. AISTATS 2018); BKB keeps the residual and does not.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def _start(bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey) -> Featur
     checks.positive(scale=bandit.scale)
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
-    checks.features_of(bandit.features, "draw", "RandomFourier or QuadratureFourier, from sketch.fourier")
+    checks.features_of(
+        bandit.features, "draw", "RandomFourier or QuadratureFourier, from sketch.fourier"
+    )
     arm_key, feature_key = jax.random.split(key)
     arms = domain.features
     drawn = bandit.features.draw(bandit.kernel, arms.shape[1], feature_key, arms.dtype)
@@ -39,7 +42,8 @@ def _start(bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey) -> Featur
 @struct.dataclass
 @one_dtype
 class FourierUCB:
-    """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel; O(A M + M^2) a step."""
+    """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel;
+    O(A M + M^2) a step."""
 
     kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
@@ -65,17 +69,21 @@ class FourierUCB:
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return features.best(state, self.scores(state))
 
-    def tell(self, state: FeatureState, query: Query, y: Array, key: PRNGKey) -> tuple[FeatureState, Info]:
+    def tell(
+        self, state: FeatureState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[FeatureState, Info]:
         return features.learn(self, state, query, y, key)
 
 
 @struct.dataclass
 @one_dtype
 class FourierTS:
-    """Thompson sampling with Fourier features, by quadrature (TS-QFF, the default) or random; O(A M + M^2) a step.
+    """Thompson sampling with Fourier features, by quadrature (TS-QFF, the default) or random; O(A M
+    + M^2) a step.
 
-    Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity and quadrature Fourier features.
-    NeurIPS 2018, Algorithm 1. A sample is one draw of the M weights, joint over all arms.
+    Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity and
+    quadrature Fourier features. NeurIPS 2018, Algorithm 1. A sample is one draw of the M weights,
+    joint over all arms.
     """
 
     kernel: Kernel
@@ -105,5 +113,7 @@ class FourierTS:
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return features.best(state, self.sample(state, key))
 
-    def tell(self, state: FeatureState, query: Query, y: Array, key: PRNGKey) -> tuple[FeatureState, Info]:
+    def tell(
+        self, state: FeatureState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[FeatureState, Info]:
         return features.learn(self, state, query, y, key)

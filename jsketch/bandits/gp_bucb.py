@@ -1,7 +1,9 @@
-"""GP-BUCB: exact GP-UCB in adaptive batches, mean frozen and variances shrinking by hallucinated pulls.
+"""GP-BUCB: exact GP-UCB in adaptive batches, mean frozen and variances shrinking by hallucinated
+pulls.
 
-Desautels, Krause, Burdick (2014) in the adaptive form of BBKB's Algorithm 2 (product rule), and with BBKB's rule (Lemma 1,
-a sum) on the same exact posterior: the sum never exceeds the product, so its batches are at least as long (THEORY 5.6).
+Desautels, Krause, Burdick (2014) in the adaptive form of BBKB's Algorithm 2 (product rule), and
+with BBKB's rule (Lemma 1, a sum) on the same exact posterior: the sum never exceeds the product, so
+its batches are at least as long (THEORY 5.6).
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class GPBUCB:
     ratio: ArrayLike = 2.0  # C >= 1, by which a variance may shrink within a batch; 1 is GP-UCB
     width: widths.Width = widths.gp_ucb_code
     rule: str = struct.field(pytree_node=False, default="product")  # or "sum": Lemma 1 of BBKB
-    max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a full batch is flagged `truncated`
+    # B; a full batch is flagged `truncated`
+    max_batch: int = struct.field(pytree_node=False, default=10_000)
     # D new directions in a batch; likewise flagged
     new_arms: int = struct.field(pytree_node=False, default=64)
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
@@ -62,18 +65,26 @@ class GPBUCB:
         state = exact_state.start(self, domain, key)
         rows, dtype = self.capacity + self.new_arms, state.count.dtype
         checks.room(
-            rows * (state.domain.count + 2 * rows), dtype, capacity=self.capacity, new_arms=self.new_arms
+            rows * (state.domain.count + 2 * rows),
+            dtype,
+            capacity=self.capacity,
+            new_arms=self.new_arms,
         )
         checks.room(self.max_batch, dtype, max_batch=self.max_batch)
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
-        """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch (THEORY 4.3)."""
-        return jnp.sqrt(self.ratio) * self.width(exact_state.evidence(state), widths.assumptions(self))
+        """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch
+        (THEORY 4.3)."""
+        return jnp.sqrt(self.ratio) * self.width(
+            exact_state.evidence(state), widths.assumptions(self)
+        )
 
     def scores(self, state: ExactState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
-        return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(state.posterior.variance)
+        return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(
+            state.posterior.variance
+        )
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         nothing_known = state.count == 0
@@ -104,9 +115,13 @@ class GPBUCB:
         # by its capacity of picks, or of new directions
         full = (batch.size >= self.max_batch) & (limited > self.max_batch) & (self.max_batch > 1)
         missing = ~batch.fits & (batch.size < limit)
-        return Query(index=batch.arms, mask=mask, truncated=(full | missing) & (batch.bound <= self.ratio))
+        return Query(
+            index=batch.arms, mask=mask, truncated=(full | missing) & (batch.bound <= self.ratio)
+        )
 
-    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+    def tell(
+        self, state: ExactState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[ExactState, Info]:
         new, info = exact_state.learn(self, state, query, y, self.confidence_width(state), key)
         return new, replace(info, truncated=queries.truncated(query))
 

@@ -1,4 +1,5 @@
-"""Algorithms on the exact GP posterior: GP-UCB and epsilon-greedy. Cost O(A u) a step for u distinct pulled arms.
+"""Algorithms on the exact GP posterior: GP-UCB and epsilon-greedy. Cost O(A u) a step for u
+distinct pulled arms.
 
 GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (THEORY 4.1).
 """
@@ -46,14 +47,20 @@ class GPUCB:
 
     def scores(self, state: ExactState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
-        return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(state.posterior.variance)
+        return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(
+            state.posterior.variance
+        )
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return queries.single(
-            jnp.where(state.count == 0, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32))
+            jnp.where(
+                state.count == 0, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32)
+            )
         )
 
-    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+    def tell(
+        self, state: ExactState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[ExactState, Info]:
         return exact_state.learn(self, state, query, y, self.confidence_width(state), key)
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
@@ -86,7 +93,9 @@ class EpsGreedy:
         best = jnp.argmax(state.posterior.mean).astype(jnp.int32)
         return queries.single(jnp.where(explore | (state.count == 0), uniform, best))
 
-    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+    def tell(
+        self, state: ExactState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[ExactState, Info]:
         return exact_state.learn(self, state, query, y, jnp.zeros_like(state.count), key)
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:

@@ -1,7 +1,9 @@
-"""Linear bandits on a sketch whose size is fixed in advance: SOFUL and CBRAP. Features are used as they are, k(x,y) = x.y.
+"""Linear bandits on a sketch whose size is fixed in advance: SOFUL and CBRAP. Features are used as
+they are, k(x,y) = x.y.
 
-Both are exact when the sketch is as large as the space that the pulled arms span, and may suffer linear regret when it is
-smaller and the spectrum of the arms decays slowly; BKB with a linear kernel finds the size by itself (BKB, Sec. 5).
+Both are exact when the sketch is as large as the space that the pulled arms span, and may suffer
+linear regret when it is smaller and the spectrum of the arms decays slowly; BKB with a linear
+kernel finds the size by itself (BKB, Sec. 5).
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class SOFULState:
     """Frequent directions of the pulled arms, and the moment of their rewards; memory O(m d)."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
+    # [] int32, uniform; pulled while nothing is known, another one after it failed
+    first_arm: Array
     sketch: FrequentDirections  # m directions
     moment: Array  # [d], sum_i y_i x_i, not sketched
     count: Array  # [], observations so far
@@ -42,11 +45,13 @@ class SOFULState:
 @struct.dataclass
 @one_dtype
 class SOFUL:
-    """Linear UCB or Thompson sampling with V = lam I + S^T S, S the frequent directions of the pulled arms.
+    """Linear UCB or Thompson sampling with V = lam I + S^T S, S the frequent directions of the
+    pulled arms.
 
-    Kuzborskij, Cella, Cesa-Bianchi. Efficient linear bandits through matrix sketching. AISTATS 2019. The width
-    `soful_paper` is its Theorem 1; `gp_ucb_code`, sqrt(lam) F + xi sqrt(logdet(V/lam) + log 1/delta), knows nothing of what
-    the sketch lost. A width reads a `widths.DirectionsEvidence`.
+    Kuzborskij, Cella, Cesa-Bianchi. Efficient linear bandits through matrix sketching. AISTATS
+    2019. The width `soful_paper` is its Theorem 1; `gp_ucb_code`, sqrt(lam) F + xi
+    sqrt(logdet(V/lam) + log 1/delta), knows nothing of what the sketch lost. A width reads a
+    `widths.DirectionsEvidence`.
 
     Cost O(A m d) a step by UCB, O(A d) by TS, and O(m^2 d + m^3) for the sketch.
     """
@@ -82,7 +87,8 @@ class SOFUL:
             jax.eval_shape(lambda: self.confidence_width(state))
         except AttributeError as error:
             raise ValueError(
-                f"width reads what SOFUL does not know ({error}): use widths.gp_ucb_code, widths.soful_paper or"
+                f"width reads what SOFUL does not know ({error}): use widths.gp_ucb_code,"
+                " widths.soful_paper or"
                 " widths.Bayesian."
             ) from error
         return state
@@ -111,25 +117,34 @@ class SOFUL:
         return matmul(arms, self.weights(state)) + self.confidence_width(state) * jnp.sqrt(variance)
 
     def sample(self, state: SOFULState, key: PRNGKey) -> Array:
-        """A draw of the mean rewards of all arms, [A]: weights from N(V^-1 sum_i y_i x_i, width^2 V^-1)."""
+        """A draw of the mean rewards of all arms, [A]: weights from N(V^-1 sum_i y_i x_i, width^2
+        V^-1)."""
         normal = jax.random.normal(key, state.moment.shape, state.moment.dtype)
         drawn = projection.power(state.sketch, normal, self.regularization, -0.5)
-        return matmul(state.domain.features, self.weights(state) + self.confidence_width(state) * drawn)
+        return matmul(
+            state.domain.features, self.weights(state) + self.confidence_width(state) * drawn
+        )
 
     def ask(self, state: SOFULState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         scores = self.sample(state, key) if self.form == "ts" else self.scores(state)
         best = jnp.argmax(scores).astype(jnp.int32)
         return queries.single(jnp.where(state.count == 0, state.first_arm, best))
 
-    def tell(self, state: SOFULState, query: Query, y: Array, key: PRNGKey) -> tuple[SOFULState, Info]:
+    def tell(
+        self, state: SOFULState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[SOFULState, Info]:
         query, y = queries.feedback(state.domain, query, y)
         observed = counts.usable(query, y)
 
-        def one(i: Array, carry: tuple[FrequentDirections, Array]) -> tuple[FrequentDirections, Array]:
+        def one(
+            i: Array, carry: tuple[FrequentDirections, Array]
+        ) -> tuple[FrequentDirections, Array]:
             sketch, moment = carry
             x = state.domain.features[query.index[i]]
             appended = projection.append(sketch, x)
-            sketch = jax.tree.map(lambda new, old: jnp.where(observed[i], new, old), appended, sketch)
+            sketch = jax.tree.map(
+                lambda new, old: jnp.where(observed[i], new, old), appended, sketch
+            )
             return sketch, moment + x * jnp.where(observed[i], y[i], 0)
 
         sketch, moment = counts.over_slots(one, (state.sketch, state.moment), query)
@@ -142,10 +157,11 @@ class SOFUL:
 @struct.dataclass
 @one_dtype
 class CBRAP:
-    """Linear UCB on a Gaussian projection of the features to m dimensions, drawn once at the start; O(A m + m^2) a step.
+    """Linear UCB on a Gaussian projection of the features to m dimensions, drawn once at the start;
+    O(A m + m^2) a step.
 
-    Yu, Lyu, King. CBRAP: contextual bandits with random projection. AAAI 2017. The width takes the projected model for the
-    truth, as the paper's algorithm does.
+    Yu, Lyu, King. CBRAP: contextual bandits with random projection. AAAI 2017. The width takes the
+    projected model for the truth, as the paper's algorithm does.
     """
 
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
@@ -165,7 +181,9 @@ class CBRAP:
         checks.model(domain, kernels.Linear(), self.regularization)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
-        checks.room(self.size * (domain.count + arms.shape[1] + self.size), arms.dtype, size=self.size)
+        checks.room(
+            self.size * (domain.count + arms.shape[1] + self.size), arms.dtype, size=self.size
+        )
         drawn = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)
         return features.start(self, domain, arm_key, matmul(arms, drawn))
 
@@ -180,5 +198,7 @@ class CBRAP:
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return features.best(state, self.scores(state))
 
-    def tell(self, state: FeatureState, query: Query, y: Array, key: PRNGKey) -> tuple[FeatureState, Info]:
+    def tell(
+        self, state: FeatureState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[FeatureState, Info]:
         return features.learn(self, state, query, y, key)

@@ -1,8 +1,9 @@
 """mini-GP-UCB and mini-GP-EI: exact GPs that evaluate few unique arms many times each.
 
-Calandriello, Carratino, Lazaric, Valko, Rosasco. Scaling Gaussian process optimization by evaluating a few unique
-candidates multiple times. ICML 2022, Algorithm 1. A candidate is evaluated until its standard deviation has shrunk by the
-factor C, all at once: (C^2 - 1)/sigma^2(x) times. Switches, and with them the distinct arms of the posterior, are few.
+Calandriello, Carratino, Lazaric, Valko, Rosasco. Scaling Gaussian process optimization by
+evaluating a few unique candidates multiple times. ICML 2022, Algorithm 1. A candidate is evaluated
+until its standard deviation has shrunk by the factor C, all at once: (C^2 - 1)/sigma^2(x) times.
+Switches, and with them the distinct arms of the posterior, are few.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ ACQUISITIONS = ("ucb", "ei")
 @struct.dataclass
 @one_dtype
 class MiniGP:
-    """mini-GP-UCB, or mini-GP-EI, over finite arms: a batch is one arm, repeated; O(A N) a batch."""
+    """mini-GP-UCB, or mini-GP-EI, over finite arms: a batch is one arm, repeated; O(A N) a
+    batch."""
 
     kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
@@ -40,7 +42,8 @@ class MiniGP:
     ratio: ArrayLike = 2.0
     width: widths.Width = widths.gp_ucb_code
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
-    max_batch: int = struct.field(pytree_node=False, default=10_000)  # B; a full batch is flagged `truncated`
+    # B; a full batch is flagged `truncated`
+    max_batch: int = struct.field(pytree_node=False, default=10_000)
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
@@ -54,12 +57,15 @@ class MiniGP:
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
-        """C beta_t, []: within a batch the standard deviation shrinks by C (Lemma 3.2 of the paper)."""
-        return jnp.asarray(self.ratio * self.width(exact_state.evidence(state), widths.assumptions(self)))
+        """C beta_t, []: within a batch the standard deviation shrinks by C (Lemma 3.2 of the
+        paper)."""
+        return jnp.asarray(
+            self.ratio * self.width(exact_state.evidence(state), widths.assumptions(self))
+        )
 
     def scores(self, state: ExactState) -> Array:
-        """The acquisition at all arms, [A]: upper confidence bounds, or expected improvement over the best posterior mean
-        of a pulled arm under the standard deviation times the width."""
+        """The acquisition at all arms, [A]: upper confidence bounds, or expected improvement over
+        the best posterior mean of a pulled arm under the standard deviation times the width."""
         posterior = state.posterior
         sd = self.confidence_width(state) * jnp.sqrt(posterior.variance)
         if self.acquisition == "ucb":
@@ -87,7 +93,9 @@ class MiniGP:
             truncated=cut if self.max_batch > 1 else None,
         )
 
-    def tell(self, state: ExactState, query: Query, y: Array, key: PRNGKey) -> tuple[ExactState, Info]:
+    def tell(
+        self, state: ExactState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[ExactState, Info]:
         """The batch is one arm, so its rewards enter as one observation of their mean."""
         query, y = queries.feedback(state.domain, query, y)
         arm, y = queries.one_arm(query, y)
@@ -105,7 +113,9 @@ class MiniGP:
             repeats,
         )
         count = jnp.where(overflow, 0, count)
-        info = exact_state.describe(query, y, posterior, count, overflow, self.confidence_width(state))
+        info = exact_state.describe(
+            query, y, posterior, count, overflow, self.confidence_width(state)
+        )
         new = exact_state.after(state, posterior, count, query.mask.any() & ~overflow, key)
         return new, replace(info, truncated=queries.truncated(query))
 

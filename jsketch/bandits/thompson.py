@@ -1,8 +1,9 @@
 """Batch Thompson sampling with a fixed batch, on the exact and on the sketched posterior.
 
-Kandasamy, Krishnamurthy, Schneider, Poczos. Parallelised Bayesian optimisation via Thompson sampling. AISTATS 2018; with
-the settings of BBKB's experiments: batches of 30, the confidence width divided by 10 (THEORY 6.1). Every slot of a
-batch draws its own function from N(mean, width^2 covariance) and takes its argmax.
+Kandasamy, Krishnamurthy, Schneider, Poczos. Parallelised Bayesian optimisation via Thompson
+sampling. AISTATS 2018; with the settings of BBKB's experiments: batches of 30, the confidence width
+divided by 10 (THEORY 6.1). Every slot of a batch draws its own function from N(mean, width^2
+covariance) and takes its argmax.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, is_traced
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
 SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
-# of max k(x,x), the largest shift of the Gram matrix that passes for rounding: samples feel it as independent noise
+# of max k(x,x), the largest shift of the Gram matrix that passes for rounding: samples feel it as
+# independent noise
 LARGEST_SHIFT = 1e-3
 
 
 def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
-    """Standard normals [batch, slots], drawn slot by slot: more slots leave the others' numbers as they are."""
+    """Standard normals [batch, slots], drawn slot by slot: more slots leave the others' numbers as
+    they are."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(slots, dtype=jnp.int32))
     return jax.vmap(lambda k: jax.random.normal(k, (batch,), dtype), out_axes=1)(keys)
 
@@ -42,7 +45,8 @@ def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
 def _batch(
     samples: Array, first_arm: Array, nothing_known: Array, limit: ArrayLike | None, size: int
 ) -> Query:
-    """The argmax of each of the sampled functions [B,A]; a single uniform arm while nothing is known."""
+    """The argmax of each of the sampled functions [B,A]; a single uniform arm while nothing is
+    known."""
     limit = jnp.clip(queries.limited(limit), 1, size)
     limit = jnp.where(nothing_known, 1, limit)
     index = jnp.where(nothing_known, first_arm, jnp.argmax(samples, 1).astype(jnp.int32))
@@ -54,11 +58,13 @@ class ThompsonState:
     """`ExactState`, and what the Gram matrix of the arms needs to have a root."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
+    # [] int32, uniform; pulled while nothing is known, another one after it failed
+    first_arm: Array
     posterior: Exact
     count: Array  # [], observations so far
     prior_variance: Array  # [], max_x k(x,x)
-    shift: Array  # [], added to the diagonal of the Gram matrix, the least that makes it positive definite
+    # [], added to the diagonal of the Gram matrix, the least that makes it positive definite
+    shift: Array
 
     @property
     def capacity(self) -> int:
@@ -83,9 +89,9 @@ _jitted_cholesky = jax.jit(shifted_cholesky)  # its loop would run a step at a t
 class TS:
     """Thompson sampling from the exact GP posterior, joint over the arms.
 
-    A sample is pathwise: a draw from the prior over the arms (one root of their Gram matrix a batch, O(A^3), nothing of it
-    kept), in which the coordinates along the pulled arms are replaced by draws from their posterior. For more than
-    EXACT_ARMS arms use SketchedTS.
+    A sample is pathwise: a draw from the prior over the arms (one root of their Gram matrix a
+    batch, O(A^3), nothing of it kept), in which the coordinates along the pulled arms are replaced
+    by draws from their posterior. For more than EXACT_ARMS arms use SketchedTS.
     """
 
     kernel: Kernel
@@ -99,14 +105,15 @@ class TS:
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ThompsonState:
-        """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms than EXACT_ARMS, and for
-        a kernel that is not positive semi-definite on the arms."""
+        """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms
+        than EXACT_ARMS, and for a kernel that is not positive semi-definite on the arms."""
         checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(batch=self.batch)
         if domain.count > EXACT_ARMS:
             raise ValueError(
-                f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many (at most {EXACT_ARMS})."
+                f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many"
+                f" (at most {EXACT_ARMS})."
                 " SketchedTS needs none."
             )
         prior = exact_state.start(self, domain, key)
@@ -115,21 +122,28 @@ class TS:
         arms, variance = prior.domain.features, prior.prior_variance
         first = prior.domain.count * jnp.finfo(arms.dtype).eps * _scale(variance)
         _, shift = _jitted_cholesky(self.kernel.gram(arms, arms), first)
-        state = ThompsonState(prior.domain, prior.first_arm, prior.posterior, prior.count, variance, shift)
+        state = ThompsonState(
+            prior.domain, prior.first_arm, prior.posterior, prior.count, variance, shift
+        )
         if not is_traced(shift) and bool(state.indefinite):
             raise ValueError(
-                "the kernel is not positive semi-definite on these arms: their table of kernel values needs"
-                f" {float(shift):.2g} on its diagonal of {float(variance):.2g} to have a root. Check the kernel (a"
+                "the kernel is not positive semi-definite on these arms: their table of kernel"
+                " values needs"
+                f" {float(shift):.2g} on its diagonal of {float(variance):.2g} to have a root."
+                " Check the kernel (a"
                 " Precomputed table must be symmetric, with no negative eigenvalue)."
             )
         return state
 
     def confidence_width(self, state: ThompsonState) -> Array:
         """The factor on the posterior's standard deviation, []."""
-        return jnp.asarray(self.scale * self.width(exact_state.evidence(state), widths.assumptions(self)))
+        return jnp.asarray(
+            self.scale * self.width(exact_state.evidence(state), widths.assumptions(self))
+        )
 
     def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
-        """B independent draws from N(mean, width^2 covariance), [B,A], covariance in leverage units."""
+        """B independent draws from N(mean, width^2 covariance), [B,A], covariance in leverage
+        units."""
         prior_key, slot_key = jax.random.split(key)
         arms, posterior = state.domain.features, state.posterior
         # samples feel the shift of a singular Gram matrix as independent noise of that variance
@@ -141,12 +155,16 @@ class TS:
             _slot_normals(slot_key, state.capacity, self.batch, arms.dtype),
             self.regularization,
         )
-        return posterior.mean + self.confidence_width(state) * deviation
+        return posterior.mean[None, :] + self.confidence_width(state) * deviation
 
     def ask(self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return _batch(self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch)
+        return _batch(
+            self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch
+        )
 
-    def tell(self, state: ThompsonState, query: Query, y: Array, key: PRNGKey) -> tuple[ThompsonState, Info]:
+    def tell(
+        self, state: ThompsonState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[ThompsonState, Info]:
         new, info = exact_state.learn(self, state, query, y, self.confidence_width(state), key)
         return new, replace(info, nonfinite=info.nonfinite | state.indefinite)
 
@@ -160,8 +178,9 @@ class TS:
 class SketchedTS:
     """Thompson sampling from BKB's posterior, O(A M B) a batch and no table of A x A or A x M.
 
-    A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x): the embedded part is joint over the arms, the part that
-    the dictionary does not see is independent from arm to arm. Every arm has exactly the variance sigma~^2.
+    A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x): the embedded part is joint over the
+    arms, the part that the dictionary does not see is independent from arm to arm. Every arm has
+    exactly the variance sigma~^2.
     """
 
     kernel: Kernel
@@ -183,7 +202,12 @@ class SketchedTS:
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
         sketched.check_room(domain, self.capacity)
-        checks.room(2 * self.batch * domain.count, domain.features.dtype, batch=self.batch, arms=domain.count)
+        checks.room(
+            2 * self.batch * domain.count,
+            domain.features.dtype,
+            batch=self.batch,
+            arms=domain.count,
+        )
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, None)
 
     def confidence_width(self, state: SketchState) -> Array:
@@ -202,18 +226,28 @@ class SketchedTS:
         def chunk(x: Array) -> Array:
             return matmul(self.kernel.gram(x, state.nystrom.points), weights)
 
-        embedded = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1, self.batch)[: arms.shape[0]]
+        embedded = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1, self.batch)[
+            : arms.shape[0]
+        ]
         unseen = jnp.sqrt(state.residual / self.regularization)
         noise = jax.random.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
-        return state.mean + self.confidence_width(state) * (embedded.T + unseen * noise)
+        return state.mean[None, :] + self.confidence_width(state) * (
+            embedded.T + unseen[None, :] * noise
+        )
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return _batch(self.samples(state, key), state.first_arm, state.evidence.count == 0, limit, self.batch)
+        return _batch(
+            self.samples(state, key), state.first_arm, state.evidence.count == 0, limit, self.batch
+        )
 
-    def tell(self, state: SketchState, query: Query, y: Array, key: PRNGKey) -> tuple[SketchState, Info]:
+    def tell(
+        self, state: SketchState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[SketchState, Info]:
         query, y = queries.feedback(state.domain, query, y)
         feedback = counts.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
-        return sketched.apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+        return sketched.apply_feedback(
+            state, feedback, query, self.confidence_width(state), key, self
+        )
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""

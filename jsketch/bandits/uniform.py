@@ -1,4 +1,5 @@
-"""The uniform policy: every evaluation at an arm drawn uniformly. The baseline of every regret ratio."""
+"""The uniform policy: every evaluation at an arm drawn uniformly. The baseline of every regret
+ratio."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ class Uniform:
         limit = jnp.maximum(queries.limited(limit), 1)
         return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < limit)
 
-    def tell(self, state: UniformState, query: Query, y: Array, key: PRNGKey) -> tuple[UniformState, Info]:
+    def tell(
+        self, state: UniformState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[UniformState, Info]:
         query, y = queries.feedback(state.domain, query, y)
         observed = counts.usable(query, y).sum(dtype=jnp.int32)
         info = Info(

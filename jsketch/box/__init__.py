@@ -1,6 +1,8 @@
-"""Maximisation over a box: who chooses the next point. A folder per paper family, one history for all.
+"""Maximisation over a box: who chooses the next point. A folder per paper family, one history for
+all.
 
-history, scaling, space   what all share: observations, units, and mixed spaces of hyperparameters
+history, scaling          what all share: observations and units
+space, space_values       mixed spaces of hyperparameters, and their values
 acquisition               acquisition functions of a Gaussian posterior
 gp/                       Gaussian process regression and `GPBandit`
 turbo/                    TuRBO: trust regions

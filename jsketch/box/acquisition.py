@@ -1,8 +1,10 @@
-"""Acquisition functions of a Gaussian posterior; `search.over_cube` maximises them over the unit cube.
+"""Acquisition functions of a Gaussian posterior; `search.over_cube` maximises them over the unit
+cube.
 
-Expected improvement in logarithms, so that neither it nor its gradient vanishes far from the data: Ament, Daulton,
-Eriksson, Balandat, Bakshy. Unexpected improvements to expected improvement for Bayesian optimization. NeurIPS 2023. The far
-tail is written here with Laplace's continued fraction of Mills' ratio, which has no cancellation.
+Expected improvement in logarithms, so that neither it nor its gradient vanishes far from the data:
+Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected improvements to expected improvement for
+Bayesian optimization. NeurIPS 2023. The far tail is written here with Laplace's continued fraction
+of Mills' ratio, which has no cancellation.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ def log_expected_improvement(mean: Array, variance: Array, threshold: ArrayLike)
 
 
 def expected_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-    """E max(f - threshold, 0): zero, with its gradient, where its logarithm is below what a float can hold."""
+    """E max(f - threshold, 0): zero, with its gradient, where its logarithm is below what a float
+    can hold."""
     return jnp.exp(log_expected_improvement(mean, variance, threshold))
 
 

@@ -1,4 +1,5 @@
-"""What every box optimiser shares: its observations at a fixed capacity, its first points, and the unit cube.
+"""What every box optimiser shares: its observations at a fixed capacity, its first points, and the
+unit cube.
 
 A state that holds a `History` needs no more for the protocol than
 
@@ -18,17 +19,18 @@ from flax import struct
 from jax import Array, lax
 
 from jsketch import checks
+from jsketch.linalg import aligned
 from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
 
 
 @struct.dataclass
 class History:
-    """Evaluations in order, N slots of which the first `count` are in use."""
+    """Evaluations in order, in N slots; the first `count` are in use."""
 
     x: Array  # [N, d]
     y: Array  # [N], zero where `ok` is false
     ok: Array  # [N] bool, a finite value was observed; false for failed evaluations and free slots
-    count: Array  # [] int32, evaluations told, failed ones included
+    count: Array  # [] int32, evaluations observed, failed ones included
 
     @property
     def capacity(self) -> int:
@@ -36,8 +38,8 @@ class History:
 
 
 def checked_box(box: Box) -> Box:
-    """The box as JAX arrays of floating point numbers. Raises ValueError unless it is a Box whose lower and upper are finite
-    vectors [d] with lower < upper."""
+    """The box as JAX arrays of floating point numbers. Raises ValueError unless it is a Box whose
+    lower and upper are finite vectors [d] with lower < upper."""
     if isinstance(box, type) or not (hasattr(box, "lower") and hasattr(box, "upper")):
         raise ValueError(f"a box is Box(lower, upper), the ends of each input; {box!r} was given.")
     try:
@@ -57,17 +59,19 @@ def checked_box(box: Box) -> Box:
 
 def to_unit(box: Box, x: Array) -> Array:
     """Points x [..., d] of the box in the unit cube."""
-    return (x - box.lower) / (box.upper - box.lower)
+    return (x - aligned(box.lower, x)) / aligned(box.upper - box.lower, x)
 
 
 def from_unit(box: Box, u: Array) -> Array:
     """Points u [..., d] of the unit cube in the box; never outside by rounding."""
-    return jnp.clip(box.lower + u * (box.upper - box.lower), box.lower, box.upper)
+    lower, upper = aligned(box.lower, u), aligned(box.upper, u)
+    return jnp.clip(lower + u * (upper - lower), lower, upper)
 
 
 def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
-    """n uniform points of the box, [n,d]: `key` is the one that `init` was given, so that all optimisers meet the same
-    points in the same run. A larger n only adds points. Raises ValueError for n < 1."""
+    """n uniform points of the box, [n,d]: `key` is the one that `init` was given, so that all
+    optimisers meet the same points in the same run. A larger n only adds points. Raises ValueError
+    for n < 1."""
     checks.capacity(initial=n)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(n, dtype=jnp.int32))
     unit = jax.vmap(lambda k: jax.random.uniform(k, box.lower.shape, box.lower.dtype))(keys)
@@ -75,7 +79,8 @@ def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
 
 
 def empty(box: Box, capacity: int) -> History:
-    """No evaluation yet, with room for `capacity`. Raises ValueError for a capacity below 1 or beyond all memory."""
+    """No evaluation yet, with room for `capacity`. Raises ValueError for a capacity below 1 or
+    beyond all memory."""
     checks.capacity(horizon=capacity)
     checks.room(capacity * (box.lower.shape[0] + 2), box.lower.dtype, horizon=capacity)
     x = jnp.zeros((capacity, box.lower.shape[0]), box.lower.dtype)
@@ -83,19 +88,21 @@ def empty(box: Box, capacity: int) -> History:
 
 
 def write(old: Array, new: Array, start: Array, size: Array) -> Array:
-    """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows past N are dropped, see `add`."""
+    """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows beyond N are
+    dropped, see `add`."""
     source = jnp.arange(old.shape[0], dtype=jnp.int32) - start
     fresh = ((source >= 0) & (source < size)).reshape(-1, *[1] * (old.ndim - 1))
     return jnp.where(fresh, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
 
 
 def values(query: PointQuery, y: Any) -> Array:
-    """The values of a query as floating point numbers [B]. Raises ValueError unless there is one for each slot."""
+    """The values of a query as floating point numbers [B]. Raises ValueError unless there is one
+    for each slot."""
     y = jnp.asarray(checks.real("y", y))
     if y.shape != query.mask.shape:
         raise ValueError(
-            f"y must hold one value for each slot of the query, shape {query.mask.shape}, NaN for a failed evaluation;"
-            f" its shape is {y.shape}."
+            f"y must hold one value for each slot of the query, shape {query.mask.shape}, NaN for a"
+            f" failed evaluation; its shape is {y.shape}."
         )
     return y.astype(query.x.dtype)
 
@@ -103,34 +110,39 @@ def values(query: PointQuery, y: Any) -> Array:
 def add(history: History, query: PointQuery, y: Any) -> History:
     """The history after the values y [B] of a query; what is not finite counts as failed.
 
-    Raises ValueError for more evaluations than the horizon. Where that is traced, those beyond are not kept: `info` counts
-    them as failed, and nothing more is asked for.
+    Raises ValueError for more evaluations than the horizon. Where that is traced, those beyond are
+    not kept: `info` counts them as failed, and nothing more is asked for.
     """
     y = values(query, y)
     count = history.count + query.size
     if not is_traced(count) and int(count) > history.capacity:
         raise ValueError(
-            f"the horizon is {history.capacity} evaluations: {int(history.count)} were told, and {int(query.size)} more are"
-            " too many. Give `init` a larger horizon."
+            f"the horizon is {history.capacity} evaluations: {int(history.count)} were observed,"
+            f" and {int(query.size)} more are too many. Give `init` a larger horizon."
         )
     ok = jnp.isfinite(y)
     rows = (query.x, jnp.where(ok, y, 0), ok)
     slots = (history.x, history.y, history.ok)
-    x, y, ok = (write(old, new, history.count, query.size) for old, new in zip(slots, rows, strict=True))
+    x, y, ok = (
+        write(old, new, history.count, query.size) for old, new in zip(slots, rows, strict=True)
+    )
     return History(x, y, ok, count)
 
 
 def best(history: History) -> tuple[Array, Array]:
-    """(x [d], y []) of the largest value so far, the first of equals; y is -inf while there is none."""
+    """(x [d], y []) of the largest value so far, the first of equals; y is -inf while there is
+    none."""
     score = jnp.where(history.ok, history.y, -jnp.inf)
     first = jnp.argmax(score)
     return history.x[first], score[first]
 
 
 def query(history: History, initial: Array, propose: Callable[[], Array]) -> BoxQuery:
-    """The initial points [n,d] while nothing has been told, then propose() [B,d]; cut at the capacity.
+    """The initial points [n,d] while nothing has been observed, then propose() [B,d]; cut at the
+    capacity.
 
-    All initial points at once, so that under vmap (where a cond pays for both sides) one proposal is wasted and not n.
+    All initial points at once, so that under vmap (where a cond pays for both sides) one proposal
+    is wasted and not n.
     """
     n = initial.shape[0]
     batch = jax.eval_shape(propose).shape[0]

@@ -1,6 +1,7 @@
-"""The units in which a parametric model sees a problem: inputs in [-1,1], values with mean 0 and standard deviation 1.
+"""Units of a parametric model: inputs in [-1,1], values with mean 0 and standard deviation 1.
 
-f2 of the GO-UCB paper ranges over [-2500, 783]: gradient steps of one size for all problems need one scale for all of them.
+f2 of the GO-UCB paper ranges over [-2500, 783]: gradient steps of one size for all problems need
+one scale for all of them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from flax import struct
 from jax import Array
 
 from jsketch.box.history import History
+from jsketch.linalg import aligned
 from jsketch.types import Box
 
 
@@ -26,11 +28,11 @@ class Scaling:
 
     def inputs(self, x: Array) -> Array:
         """Points x [..., d] in the model's units."""
-        return (x - self.middle) / self.half
+        return (x - aligned(self.middle, x)) / aligned(self.half, x)
 
     def points(self, z: Array) -> Array:
         """The inverse of `inputs`."""
-        return self.middle + z * self.half
+        return aligned(self.middle, z) + z * aligned(self.half, z)
 
     def values(self, y: Array) -> Array:
         """Values of the objective in the model's units."""
@@ -57,16 +59,16 @@ class Moments(NamedTuple):
 
 
 def moments(y: Array, ok: Array) -> Moments:
-    """Of the values y [N] with ok [N]; 0 and 0 without any. A deviation that is only rounding, as of equal values, is 0.
+    """Of the values y [N] with ok [N]; 0 and 0 without any. A deviation that is only rounding, as
+    of equal values, is 0.
 
-    The unit is within a factor of 8 of the largest |y|: of values near 1e200 no float holds the squares, nor of values near
-    1e-200.
+    The unit is within a factor of 8 of the largest |y|: of values near 1e200 no float holds the
+    squares, nor of values near 1e-200.
     """
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
-    unit = largest / (
-        8 * jnp.frexp(largest)[0]
-    )  # not the largest power of two, whose inverse is rounded to zero
+    # not the largest power of two, whose inverse is rounded to zero
+    unit = largest / (8 * jnp.frexp(largest)[0])
     count = jnp.maximum(ok.sum(), 1).astype(y.dtype)
     scaled = jnp.where(ok, y / unit, 0)
     mean = scaled.sum() / count
@@ -76,7 +78,8 @@ def moments(y: Array, ok: Array) -> Moments:
 
 
 def standard(box: Box, past: History) -> Scaling:
-    """Sides of the box to [-1,1], successful values to mean 0 and deviation 1 (only centred while all are equal)."""
+    """Sides of the box to [-1,1], successful values to mean 0 and deviation 1 (only centred while
+    all are equal)."""
     found = moments(past.y, past.ok)
     deviation = jnp.where(found.deviation > 0, found.unit * found.deviation, 1)
     mean = found.unit * found.mean

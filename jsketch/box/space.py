@@ -1,14 +1,20 @@
-"""Hyperparameters by name (reals, integers, categories) as points of [0,10]^d, for optimisers that know only a box.
+"""Hyperparameters by name (reals, integers, categories) as points of [0,10]^d.
 
-GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2): each hyperparameter has one input in [0,10]; reals are mapped
-linearly, integers and categories have intervals of equal length. The logarithmic scale is ours. Host code, for `drive_box`:
+GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2): each hyperparameter has one input in [0,10];
+reals are mapped linearly, integers and categories have intervals of equal length. The logarithmic
+scale is ours. Host code, for `drive_box`:
 
-    space = Space(Real("learning_rate", 1e-4, 1.0, log=True), Integer("depth", 1, 8), Category("loss", ("a", "b")))
+    space = Space(
+        Real("learning_rate", 1e-4, 1.0, log=True),
+        Integer("depth", 1, 8),
+        Category("loss", ("a", "b")),
+    )
 
     def validated(h):  # {"learning_rate": 0.01, "depth": 3, "loss": "a"}
         return ...
 
-    run = drive_box(GPBandit(), space.objective(validated), space.box, jax.random.key(0), horizon=30)
+    objective = space.objective(validated)
+    run = drive_box(GPBandit(), objective, space.box, jax.random.key(0), horizon=30)
     x, value = run.best
     space.decode(x)
 """
@@ -18,14 +24,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from numbers import Real as RealNumber
 from typing import Any, Protocol
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jsketch.box.space_values import (
+    check_order,
+    interval,
+    is_finite,
+    is_integer,
+    is_number,
+    is_same,
+)
 from jsketch.types import Box
 
 SIDE = 10.0  # of the box
@@ -46,11 +58,12 @@ class Hyperparameter(Protocol):
 
 @dataclass(frozen=True)
 class Real:
-    """A number from low to high, linear or, with log=True, with equal ratios on equal lengths. With open=True, the ends are
-    excluded: decoded values stay a millionth of the range (of its logarithm, with log=True) away from them, and at least the
-    spacing of floats.
+    """A number from low to high, linear or, with log=True, with equal ratios on equal lengths. With
+    open=True, the ends are excluded: decoded values stay a millionth of the range (of its
+    logarithm, with log=True) away from them, and at least the spacing of floats.
 
-    Raises ValueError unless low < high are finite, for log=True with low <= 0, and for a range that floats cannot divide.
+    Raises ValueError unless low < high are finite, for log=True with low <= 0, and for a range that
+    floats cannot divide.
     """
 
     name: str
@@ -61,16 +74,22 @@ class Real:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if not _is_number(end) or not _is_finite(end):
-                raise ValueError(f"{self.name}: low and high must be finite numbers; {end!r} was given.")
-        _check_order(self)
+            if not is_number(end) or not is_finite(end):
+                raise ValueError(
+                    f"{self.name}: low and high must be finite numbers; {end!r} was given."
+                )
+        check_order(self.name, self.low, self.high)
         if self.log and self.low <= 0:
-            raise ValueError(f"{self.name}: a logarithmic scale needs low > 0; {self.low} was given.")
+            raise ValueError(
+                f"{self.name}: a logarithmic scale needs low > 0; {self.low} was given."
+            )
         low, high = self._decoded_ends()
         if not (low <= high and 0 < self._width() < math.inf):
             raise ValueError(
-                f"{self.name}: floats cannot divide the range from low = {self.low} to high = {self.high}"
-                f"{' without its ends' if self.open else ''}{' on a logarithmic scale' if self.log else ''}."
+                f"{self.name}: floats cannot divide the range from low = {self.low} to high ="
+                f" {self.high}"
+                f"{' without its ends' if self.open else ''}"
+                f"{' on a logarithmic scale' if self.log else ''}."
             )
 
     def decode(self, unit: float) -> float:
@@ -82,7 +101,7 @@ class Real:
 
     def encode(self, value: Any) -> float:
         """Where in [0,1] the value is. Raises ValueError for a value outside."""
-        inside = _is_number(value) and (
+        inside = is_number(value) and (
             self.low < value < self.high if self.open else self.low <= value <= self.high
         )
         if not inside:
@@ -93,7 +112,11 @@ class Real:
     def _decoded_ends(self) -> tuple[float, float]:
         """The smallest and the largest decoded value."""
         low, high = float(self.low), float(self.high)
-        return (math.nextafter(low, math.inf), math.nextafter(high, -math.inf)) if self.open else (low, high)
+        return (
+            (math.nextafter(low, math.inf), math.nextafter(high, -math.inf))
+            if self.open
+            else (low, high)
+        )
 
     def _width(self) -> float:
         return self._scaled(self.high) - self._scaled(self.low)
@@ -110,7 +133,8 @@ class Real:
 class Integer:
     """An integer from low to high, both included; each has an interval of the same length.
 
-    Raises ValueError unless low < high are integers, at most 2^50 of them. In float32, an optimiser proposes about 2^23.
+    Raises ValueError unless low < high are integers, at most 2^50 of them. In float32, an optimiser
+    proposes about 2^23.
     """
 
     name: str
@@ -119,22 +143,23 @@ class Integer:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if not _is_integer(end):
+            if not is_integer(end):
                 raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
-        _check_order(self)
+        check_order(self.name, self.low, self.high)
         if self._count > MOST_INTEGERS:
             raise ValueError(
-                f"{self.name}: a float tells at most 2^50 integers apart; low = {self.low}, high = {self.high} was given:"
-                " take a Real, and round it."
+                f"{self.name}: a float tells at most 2^50 integers apart; low = {self.low}, high ="
+                f" {self.high} was given: take a Real, and round it."
             )
 
     def decode(self, unit: float) -> int:
         """The value in whose interval unit is; 1 belongs to the last."""
-        return int(self.low) + _interval(unit, self._count)
+        return int(self.low) + interval(unit, self._count)
 
     def encode(self, value: Any) -> float:
-        """The middle of the value's interval. Raises ValueError for what is no integer from low to high."""
-        if not _is_integer(value) or not self.low <= value <= self.high:
+        """The middle of the value's interval. Raises ValueError for what is no integer from low to
+        high."""
+        if not is_integer(value) or not self.low <= value <= self.high:
             raise ValueError(
                 f"{self.name} must be an integer in [{self.low}, {self.high}]; {value!r} was given."
             )
@@ -147,10 +172,11 @@ class Integer:
 
 @dataclass(frozen=True)
 class Category:
-    """One of several choices (strings, numbers, True and False, None); each has an interval of the same length.
+    """One of several choices (strings, numbers, True and False, None); each has an interval of the
+    same length.
 
-    Raises ValueError for no choices, for an array among them and for a choice given twice; 1 and True are the same, and so
-    are NaN and NaN.
+    Raises ValueError for no choices, for an array among them and for a choice given twice; 1 and
+    True are the same, and so are NaN and NaN.
     """
 
     name: str
@@ -158,24 +184,28 @@ class Category:
 
     def __post_init__(self) -> None:
         if not isinstance(self.choices, list | tuple):
-            raise ValueError(f"{self.name}: choices must be a tuple or a list; {self.choices!r} was given.")
+            raise ValueError(
+                f"{self.name}: choices must be a tuple or a list; {self.choices!r} was given."
+            )
         if len(self.choices) == 0:
             raise ValueError(f"{self.name}: a category needs at least one choice; none was given.")
         for position, choice in enumerate(self.choices):
             if np.ndim(choice) and hasattr(choice, "dtype"):
                 raise ValueError(f"{self.name}: a choice cannot be an array; {choice!r} was given.")
-            if any(_is_same(choice, other) for other in self.choices[:position]):
-                raise ValueError(f"{self.name}: the choice {choice!r} is given twice in {self.choices}.")
+            if any(is_same(choice, other) for other in self.choices[:position]):
+                raise ValueError(
+                    f"{self.name}: the choice {choice!r} is given twice in {self.choices}."
+                )
         object.__setattr__(self, "choices", tuple(self.choices))
 
     def decode(self, unit: float) -> Any:
         """The choice in whose interval unit is; 1 belongs to the last."""
-        return self.choices[_interval(unit, len(self.choices))]
+        return self.choices[interval(unit, len(self.choices))]
 
     def encode(self, value: Any) -> float:
         """The middle of the choice's interval. Raises ValueError for what is no choice."""
         for position, choice in enumerate(self.choices):
-            if _is_same(choice, value):
+            if is_same(choice, value):
                 return (position + 0.5) / len(self.choices)
         raise ValueError(f"{self.name} must be one of {self.choices}; {value!r} was given.")
 
@@ -194,12 +224,17 @@ class Space:
             raise ValueError("a space needs at least one hyperparameter; none was given.")
         names: list[str] = []
         for one in hyperparameters:
-            if isinstance(one, type) or not all(hasattr(one, part) for part in ("name", "decode", "encode")):
+            if isinstance(one, type) or not all(
+                hasattr(one, part) for part in ("name", "decode", "encode")
+            ):
                 raise ValueError(
-                    f"a space is made of hyperparameters, Space(Real(...), Integer(...), ...); {one!r} was given."
+                    "a space is made of hyperparameters, Space(Real(...), Integer(...), ...);"
+                    f" {one!r} was given."
                 )
             if not isinstance(one.name, str) or not one.name:
-                raise ValueError(f"the name of a hyperparameter must be a string; {one.name!r} was given.")
+                raise ValueError(
+                    f"the name of a hyperparameter must be a string; {one.name!r} was given."
+                )
             if one.name in names:
                 raise ValueError(f"the name {one.name!r} is given to two hyperparameters.")
             names.append(one.name)
@@ -216,19 +251,21 @@ class Space:
         return Box(jnp.zeros(d), jnp.full(d, SIDE))
 
     def decode(self, x: ArrayLike) -> dict[str, Any]:
-        """The hyperparameters by name at a point x [d]. Raises ValueError for what is no vector of numbers, for another
-        shape and for a point outside the box, NaN included."""
+        """The hyperparameters by name at a point x [d]. Raises ValueError for what is no vector of
+        numbers, for another shape and for a point outside the box, NaN included."""
         try:
             given = np.asarray(x)
-        except ValueError as error:  # rows of several lengths
+        except ValueError as error:
+            # rows of several lengths
             raise ValueError(f"x must be a vector of numbers; {x!r} was given.") from error
-        if given.dtype.kind in "OSUcMm":  # others become floats, those of JAX too
+        # others become floats, those of JAX too
+        if given.dtype.kind in "OSUcMm":
             raise ValueError(f"x must be a vector of numbers; {x!r} was given.")
         point = given.astype(float)
         if point.shape != (len(self.hyperparameters),):
             raise ValueError(
-                f"x must hold one number for each of {', '.join(self.names)}, shape ({len(self.hyperparameters)},);"
-                f" its shape is {point.shape}."
+                f"x must hold one number for each of {', '.join(self.names)}, shape"
+                f" ({len(self.hyperparameters)},); its shape is {point.shape}."
             )
         for name, value in zip(self.names, point, strict=True):
             if not 0 <= value <= SIDE:
@@ -239,55 +276,24 @@ class Space:
         }
 
     def encode(self, values: Mapping[str, Any]) -> np.ndarray:
-        """The point x [d], float64, of hyperparameters by name, in any order; in the middle of the interval of an integer or
-        a category. `decode` gives them back. Raises ValueError for names that are missing or unknown, and for values
-        outside."""
+        """The point x [d], float64, of hyperparameters by name, in any order; in the middle of the
+        interval of an integer or a category. `decode` gives them back. Raises ValueError for names
+        that are missing or unknown, and for values outside."""
         if not isinstance(values, Mapping):
             raise ValueError(
-                f"hyperparameters are given by name, {{{self.names[0]!r}: ...}}; {values!r} was given."
+                f"hyperparameters are given by name, {{{self.names[0]!r}: ...}}; {values!r} was"
+                " given."
             )
         unknown = [name for name in values if name not in self.names]
         missing = [name for name in self.names if name not in values]
         for what, names in (("unknown", unknown), ("missing", missing)):
             if names:
                 raise ValueError(
-                    f"{what} hyperparameters: {', '.join(map(str, names))}; the space has {', '.join(self.names)}."
+                    f"{what} hyperparameters: {', '.join(map(str, names))}; the space has"
+                    f" {', '.join(self.names)}."
                 )
         return SIDE * np.array([one.encode(values[one.name]) for one in self.hyperparameters])
 
     def objective(self, function: Callable[[dict[str, Any]], Any]) -> Callable[[ArrayLike], Any]:
-        """function(hyperparameters) -> y as a function of a point x [d], as `drive_box` wants it."""
+        """function(hyperparameters) -> y as one of a point x [d], as `drive_box` wants it."""
         return lambda x: function(self.decode(x))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, RealNumber) and not isinstance(value, bool)
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer that no float can hold
-        return False
-
-
-def _is_same(choice: Any, value: Any) -> bool:
-    """Equal, or both NaN, which is not equal to itself. What cannot be compared, such as an array, is nothing's equal."""
-    try:
-        return bool(choice is value or choice == value or (choice != choice and value != value))
-    except (TypeError, ValueError):
-        return False
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _check_order(one: Real | Integer) -> None:
-    if not one.low < one.high:
-        raise ValueError(f"{one.name}: low must be below high; low = {one.low}, high = {one.high} was given.")
-
-
-def _interval(unit: float, count: int) -> int:
-    """Which of `count` equal intervals of [0,1] unit is in."""
-    return min(max(math.floor(unit * count), 0), count - 1)

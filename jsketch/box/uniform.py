@@ -31,7 +31,9 @@ class UniformBox:
     def init(self, box: Box, key: PRNGKey, horizon: int) -> UniformState:
         """Nothing evaluated yet. Raises ValueError for a wrong box, initial < 1 and horizon < 1."""
         box = history.checked_box(box)
-        return UniformState(box, history.initial_points(box, key, self.initial), history.empty(box, horizon))
+        return UniformState(
+            box, history.initial_points(box, key, self.initial), history.empty(box, horizon)
+        )
 
     def ask(self, state: UniformState, key: PRNGKey) -> BoxQuery:
         def propose() -> Array:

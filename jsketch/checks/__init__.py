@@ -1,10 +1,11 @@
-"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are left to the caller.
+"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are
+left to the caller.
 
 scalars   signs, ranges and kinds of numbers
 sizes     capacities, counts, room in the memory
 domains   arms, candidates, boxes, examples
 kernels   whether a kernel is one, and fits the inputs
-queries   what an algorithm over arms is told: queries, rewards, past evaluations
+queries   what an algorithm over arms observes: queries, rewards, earlier evaluations
 """
 
 from jsketch.checks.domains import arm_numbers, arms, box, candidates, example, table

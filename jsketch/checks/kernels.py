@@ -12,21 +12,24 @@ from jsketch.checks.scalars import numbers_of
 from jsketch.types import Arms, is_traced
 from jsketch.warn import warn
 
-SAMPLED = 32  # arms whose Gram matrix is looked at
-INDEFINITE = 1e-4  # of the largest eigenvalue: a negative one beyond is no rounding
+# arms whose Gram matrix is checked
+SAMPLED = 32
+# of the largest eigenvalue: a negative one beyond is no rounding
+INDEFINITE = 1e-4
 
 
 def a_kernel(kernel: Any) -> None:
     """Raises ValueError for what is no kernel."""
     if isinstance(kernel, type) or not (hasattr(kernel, "gram") and hasattr(kernel, "diag")):
         raise ValueError(
-            f"kernel must be a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0); {kernel!r} was given."
+            "kernel must be a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0);"
+            f" {kernel!r} was given."
         )
 
 
 def kernel_on(kernel: Any, x: Any) -> None:
-    """Raises ValueError for what is no kernel, and, where the kernel itself can say so (a method `check`), for numbers that
-    make none and inputs x [n,d] that it is not defined for."""
+    """Raises ValueError for what is no kernel, and, where the kernel itself can say so (a method
+    `check`), for numbers that make none and inputs x [n,d] that it is not defined for."""
     a_kernel(kernel)
     if is_traced(kernel, x):
         return
@@ -37,7 +40,8 @@ def kernel_on(kernel: Any, x: Any) -> None:
 
 
 def inputs_of(forecaster: Any, x: Any) -> None:
-    """Raises ValueError for examples x [n,d] that the kernel of a forecaster, or of a mixture's, is not defined for."""
+    """Raises ValueError for examples x [n,d] that the kernel of a forecaster, or of a mixture's, is
+    not defined for."""
     kernel: Any = getattr(getattr(forecaster, "forecaster", forecaster), "kernel", None)
     if hasattr(kernel, "check_inputs") and not is_traced(x):
         kernel.check_inputs(x)
@@ -50,12 +54,12 @@ def features_of(maker: Any, method: str, wanted: str) -> None:
 
 
 def model(domain: Arms, kernel: Any, regularization: Any) -> None:
-    """Raises ValueError for a kernel that does not fit the arms; warns where it is not positive semi-definite, and when
-    float32 cannot resolve variances at this regularization (THEORY 9.1)."""
+    """Raises ValueError for a kernel that does not fit the arms; warns where it is not positive
+    semi-definite, and when float32 cannot resolve variances at this regularization (THEORY 9.1)."""
     a_kernel(kernel)
     if is_traced(domain, kernel):
         return
-    # inside somebody's jit even constants are traced, unless evaluated now
+    # inside a user's jit even constants are traced, unless evaluated now
     with jax.ensure_compile_time_eval():
         kernel_on(kernel, domain.features)
         _check_values(domain, kernel)
@@ -70,20 +74,21 @@ def _check_values(domain: Arms, kernel: Any) -> None:
         gram = np.asarray(kernel.gram(x, x), float)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features ({error}). An ARD kernel"
-            " needs one lengthscale a feature."
+            f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features"
+            f" ({error}). An ARD kernel needs one lengthscale a feature."
         ) from error
     if not np.isfinite(gram).all():
         row, column = np.argwhere(~np.isfinite(gram))[0]
         raise ValueError(
-            f"k(x, y) of arms {some[row]} and {some[column]} is {gram[row, column]}: check the numbers of the kernel"
-            f" {kernel}."
+            f"k(x, y) of arms {some[row]} and {some[column]} is {gram[row, column]}: check the"
+            f" numbers of the kernel {kernel}."
         )
     eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
     if eigenvalues[0] < -INDEFINITE * max(eigenvalues[-1], 0):
         warn(
-            f"the kernel is not positive semi-definite on these arms: of the Gram matrix of {SAMPLED} of them the least"
-            f" eigenvalue is {eigenvalues[0]:.3g}, the largest {eigenvalues[-1]:.3g}. Variances then mean nothing."
+            "the kernel is not positive semi-definite on these arms: of the Gram matrix of"
+            f" {SAMPLED} of them the least eigenvalue is {eigenvalues[0]:.3g}, the largest"
+            f" {eigenvalues[-1]:.3g}. Variances then mean nothing."
         )
 
 
@@ -93,7 +98,7 @@ def _warn_of_precision(domain: Arms, kernel: Any, regularization: Any) -> None:
     scale = float(jnp.max(kernel.diag(domain.features[:1])))
     if float(np.min(numbers_of(regularization))) < 1e-3 * scale:
         warn(
-            f"regularization {regularization} is too small to be meaningful in float32: residuals carry an error of about"
-            f" 1e-5 k(x,x), which is divided by it. Use arms in float64 (jax_enable_x64) or a regularization of at"
-            f" least {1e-3 * scale:g}."
+            f"regularization {regularization} is too small to be meaningful in float32: residuals"
+            " carry an error of about 1e-5 k(x,x), which is divided by it. Use arms in float64"
+            f" (jax_enable_x64) or a regularization of at least {1e-3 * scale:g}."
         )

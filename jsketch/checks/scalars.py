@@ -26,22 +26,26 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def _hold(
-    values: dict[str, Any], holds: Callable[[np.ndarray], Any], words: str, scalar: bool = True
+    values: dict[str, Any],
+    holds: Callable[[np.ndarray], np.ndarray],
+    words: str,
+    scalar: bool = True,
 ) -> None:
     for name, value in values.items():
         if scalar and shape_of(value) != ():
             raise ValueError(
-                f"{name} must be one number; an array of shape {shape_of(value)} was given. To try several, use jax.vmap."
+                f"{name} must be one number; an array of shape {shape_of(value)} was given. To try"
+                " several, use jax.vmap."
             )
         if not is_traced(value) and not np.all(holds(numbers_of(value))):
             raise ValueError(f"{name} {words}; {value} was given.")
 
 
-def _is_positive(numbers: np.ndarray) -> Any:
+def _is_positive(numbers: np.ndarray) -> np.ndarray:
     return np.isfinite(numbers) & (numbers > 0)
 
 
-def _is_nonnegative(numbers: np.ndarray) -> Any:
+def _is_nonnegative(numbers: np.ndarray) -> np.ndarray:
     return np.isfinite(numbers) & (numbers >= 0)
 
 
@@ -67,7 +71,11 @@ def all_nonnegative(**values: Any) -> None:
 
 def probability(**values: Any) -> None:
     """Raises ValueError unless every named value is one number strictly between 0 and 1."""
-    _hold(values, lambda p: (p > 0) & (p < 1), "is a probability and must lie strictly between 0 and 1")
+    _hold(
+        values,
+        lambda p: (p > 0) & (p < 1),
+        "is a probability and must lie strictly between 0 and 1",
+    )
 
 
 def fraction(**values: Any) -> None:
@@ -89,10 +97,12 @@ def confidence(bandit: Any) -> None:
 
 
 def a_width(width: Any) -> None:
-    """Raises ValueError for what is no callable pytree, a plain function among them, and for numbers that make no width."""
+    """Raises ValueError for what is no callable pytree, a plain function among them, and for
+    numbers that make no width."""
     if not callable(width) or jax.tree_util.all_leaves([width]):
         raise ValueError(
-            "width must be a width, such as widths.bbkb_paper or widths.Bayesian(2.0); a function of (evidence, confidence)"
+            "width must be a width, such as widths.bbkb_paper or widths.Bayesian(2.0); a function"
+            " of (evidence, confidence)"
             f" is wrapped: widths.Formula(function). {width!r} was given."
         )
     if hasattr(width, "check"):
@@ -107,8 +117,8 @@ def choice(choices: tuple[str, ...], **values: Any) -> None:
 
 
 def real(name: str, value: Any) -> Any:
-    """The named value as an array of real numbers: NumPy's, or JAX's where it was one. Raises ValueError for complex ones
-    and for what is no number."""
+    """The named value as an array of real numbers: NumPy's, or JAX's where it was one. Raises
+    ValueError for complex ones and for what is no number."""
     try:
         array = (
             value
@@ -117,10 +127,12 @@ def real(name: str, value: Any) -> Any:
             if is_traced(value)
             else np.asarray(value)
         )
-        array = array.astype(float) if array.dtype == object else array  # numbers of Python, perhaps
+        # numbers of Python, perhaps
+        array = array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be real numbers: {error}.") from error
-    # the small floats that NumPy has no letter for are known to jax; asking it first would cost more than an example
+    # the small floats that NumPy has no letter for are known to jax; asking it first would cost
+    # more than an example
     if array.dtype.kind not in "fiub" and not jnp.issubdtype(array.dtype, jnp.floating):
         raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
     return array

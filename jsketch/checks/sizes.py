@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsketch import memory
 
@@ -14,7 +15,9 @@ MOST = 2**31 - 1  # of what is counted in 32 bits
 
 def is_integer(value: Any, least: int) -> bool:
     """Whether it is an integer, Python's or NumPy's and no truth value, of at least that size."""
-    return not isinstance(value, bool) and isinstance(value, int | np.integer) and bool(value >= least)
+    return (
+        not isinstance(value, bool) and isinstance(value, int | np.integer) and bool(value >= least)
+    )
 
 
 def _integer(values: dict[str, int], least: int, words: str) -> None:
@@ -34,16 +37,17 @@ def count(**values: int) -> None:
 
 
 def larger(before: int, **values: int) -> None:
-    """Raises ValueError unless the named capacity to grow to is an integer, at least the one before."""
+    """Raises ValueError unless the named capacity to grow to is an integer, at least the one
+    before."""
     capacity(**values)
     for name, value in values.items():
         if value < before:
             raise ValueError(f"{name} can only grow: it is {before}, and {value} was given.")
 
 
-def room(numbers: int, dtype: Any, **sizes: int) -> None:
-    """Raises ValueError when so many numbers, which the named sizes ask for, are more than the memory holds, and for a size
-    that 32 bits cannot count."""
+def room(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
+    """Raises ValueError when so many numbers, which the named sizes ask for, are more than the
+    memory holds, and for a size that 32 bits cannot count."""
     said = " and ".join(f"{name} = {size:,}" for name, size in sizes.items())
     memory.check(int(numbers) * jnp.dtype(dtype).itemsize, said, "take less")
     for name, size in sizes.items():

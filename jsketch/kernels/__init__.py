@@ -1,9 +1,11 @@
-"""Kernels, each a frozen pytree whose numbers are leaves: `vmap` sweeps a lengthscale and another value compiles nothing.
+"""Kernels, each a frozen pytree whose numbers are leaves: `vmap` sweeps a lengthscale and another
+value compiles nothing.
 
-Two methods make a kernel: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`; they combine by
-`Scaled`, `Sum` and `Product`. Lengthscales are one number or one per input (ARD, [d]), in the units of the inputs.
-Two more are optional, and called on the host, where values are known: `check(x)` raises ValueError for numbers that make no
-kernel of inputs x [n,d], and `check_inputs(x)` for inputs that it is not defined for.
+Two methods make a kernel: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`; they
+combine by `Scaled`, `Sum` and `Product`. Lengthscales are one number or one per input (ARD, [d]),
+in the units of the inputs. Two more are optional, and called on the host, where values are
+concrete: `check(x)` raises ValueError for numbers that make no kernel of inputs x [n,d], and
+`check_inputs(x)` for inputs that it is not defined for.
 
     distances    squared distances, and the checks of a lengthscale
     stationary   Gaussian, Matern, rational quadratic

@@ -1,7 +1,9 @@
-"""Kernels for molecules, strings and graphs: similarities of sets (fingerprints of bits) and of counts.
+"""Kernels for molecules, strings and graphs: similarities of sets (fingerprints of bits) and of
+counts.
 
-Nothing of size n x m x d is ever held, so a library of candidates is compared to the dictionary only. Arms hold floating
-point features; `pack_bits` stores 16 bits in each, which float32 and float64 hold exactly (half precision does not).
+Nothing of size n x m x d is ever held, so a library of candidates is compared to the dictionary
+only. Arms hold floating point features; `pack_bits` stores 16 bits in each, which float32 and
+float64 hold exactly (half precision does not).
 """
 
 from __future__ import annotations
@@ -13,22 +15,25 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array, lax
+from jax.typing import DTypeLike
 
 from jsketch.linalg import matmul
 
 WORD = 16  # bits in a feature
 
 
-def pack_bits(table: Any, dtype: Any = float) -> np.ndarray:
-    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless all are 0 or 1,
-    and for a dtype that cannot hold every word."""
+def pack_bits(table: Any, dtype: DTypeLike = float) -> np.ndarray:
+    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless
+    all are 0 or 1, and for a dtype that cannot hold every word."""
     bits = np.asarray(table)
     if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
         raise ValueError(
             f"pack_bits takes a matrix [A, L] of zeros and ones; the shape given is {bits.shape}."
         )
     if np.finfo(dtype).nmant + 1 < WORD:
-        raise ValueError(f"{np.dtype(dtype)} cannot hold {WORD} bits exactly; use float32 or float64.")
+        raise ValueError(
+            f"{np.dtype(dtype)} cannot hold {WORD} bits exactly; use float32 or float64."
+        )
     padded = np.pad(bits.astype(np.int64), ((0, 0), (0, -bits.shape[1] % WORD)))
     words = padded.reshape(len(bits), -1, WORD) << np.arange(WORD)
     return words.sum(2).astype(dtype)
@@ -55,14 +60,18 @@ def _refuse(x: Any, wrong: Callable[[np.ndarray], np.ndarray], wanted: str) -> N
     found = np.argwhere(wrong(numbers))
     if len(found):
         row, column = found[0]
-        raise ValueError(f"this kernel compares {wanted}; input [{row}, {column}] is {numbers[row, column]}.")
+        raise ValueError(
+            f"this kernel compares {wanted}; input [{row}, {column}] is {numbers[row, column]}."
+        )
 
 
 @struct.dataclass
 class Tanimoto:
-    """|a and b| / |a or b| of sets given as bits: zeros and ones [n,L], or words of `pack_bits` (static `packed`).
+    """|a and b| / |a or b| of sets given as bits: zeros and ones [n,L], or words of `pack_bits`
+    (static `packed`).
 
-    Positive semi-definite (Jaccard index; Gower 1971; Ralaivola et al. 2005). Two empty sets have similarity 1.
+    Positive semi-definite (Jaccard index; Gower 1971; Ralaivola et al. 2005). Two empty sets have
+    similarity 1.
     """
 
     packed: bool = struct.field(pytree_node=False, default=True)
@@ -74,16 +83,18 @@ class Tanimoto:
             common = _common_bits(x, y)
         else:
             size_x, size_y, common = x.sum(1), y.sum(1), matmul(x, y.T)
-        return _ratio(common, size_x[:, None] + size_y - common)
+        return _ratio(common, size_x[:, None] + size_y[None, :] - common)
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for anything but bits: of counts the ratio is no kernel."""
+        """Raises ValueError for anything but bits: the ratio of counts is no kernel."""
         if self.packed:
             _refuse(
-                x, lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0), f"words of {WORD} bits, from pack_bits"
+                x,
+                lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0),
+                f"words of {WORD} bits, from pack_bits",
             )
         else:
             _refuse(x, lambda t: (t != 0) & (t != 1), "zeros and ones (MinMax compares counts)")
@@ -91,7 +102,8 @@ class Tanimoto:
 
 @struct.dataclass
 class MinMax:
-    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) of counts >= 0, [n,L]: Tanimoto of multisets, positive semi-definite.
+    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) of counts >= 0, [n,L]: Tanimoto of multisets,
+    positive semi-definite.
 
     Two empty multisets have similarity 1.
     """
@@ -101,11 +113,11 @@ class MinMax:
             return common + jnp.minimum(x[:, i, None], y[None, :, i])
 
         common = lax.fori_loop(0, x.shape[1], add, jnp.zeros((x.shape[0], y.shape[0]), x.dtype))
-        return _ratio(common, x.sum(1)[:, None] + y.sum(1) - common)
+        return _ratio(common, x.sum(1)[:, None] + y.sum(1)[None, :] - common)
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for negative numbers, of which the ratio is no kernel."""
+        """Raises ValueError for negative numbers: their ratio is no kernel."""
         _refuse(x, lambda t: t < 0, "numbers, at least 0")

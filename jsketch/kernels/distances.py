@@ -10,10 +10,10 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul
+from jsketch.linalg import aligned, matmul
 
-# small tables sum distances input by input, exactly zero for equal points; large ones expand the square into a product,
-# 2 to 3 times as fast, at an error of eps |x|^2 about the mean of y
+# small tables sum distances input by input, exactly zero for equal points; large ones expand the
+# square into a product, 2 to 3 times as fast, at an error of eps |x|^2 about the mean of y
 DIRECT_ENTRIES = 1 << 16
 DIRECT_DIMENSIONS = 32
 
@@ -26,7 +26,8 @@ def _direct_squared_distances(x: Array, y: Array) -> Array:
     total = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
     if x.shape[1] > DIRECT_DIMENSIONS:
         return lax.fori_loop(0, x.shape[1], add, total)
-    for i in range(x.shape[1]):  # unrolled, so that the sums fuse
+    # unrolled, so that the sums fuse
+    for i in range(x.shape[1]):
         total = add(i, total)
     return total
 
@@ -35,46 +36,60 @@ def _direct_squared_distances(x: Array, y: Array) -> Array:
 def _direct_squared_distances_jvp(
     points: tuple[Array, Array], changes: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """In products: the derivative of the sum input by input writes a matrix for each input (20 times as slow at d = 20)."""
+    """In products: the derivative of the sum input by input writes a matrix for each input (20
+    times as slow at d = 20)."""
     (x, y), (dx, dy) = points, changes
-    own = (x * dx).sum(1)[:, None] + (y * dy).sum(1)
+    own = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
     return _direct_squared_distances(x, y), 2 * (own - matmul(x, dy.T) - matmul(dx, y.T))
 
 
 def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
     """|x_i - y_j|^2, [n,m], of x [n,d] and y [m,d]; never negative.
 
-    direct sums input by input whatever the size, for kernels that are not smooth at distance 0. Raises ValueError where x
-    and y differ in their number of inputs.
+    direct sums input by input whatever the size, for kernels that are not smooth at distance 0.
+    Raises ValueError where x and y differ in their number of inputs.
     """
     if x.shape[1] != y.shape[1]:
         raise ValueError(f"points of {x.shape[1]} and of {y.shape[1]} inputs have no distance.")
     if direct or (x.shape[0] * y.shape[0] < DIRECT_ENTRIES and x.shape[1] <= DIRECT_DIMENSIONS):
         return _direct_squared_distances(x, y)
-    centre = y.mean(0)
+    centre = y.mean(0, keepdims=True)
     x, y = x - centre, y - centre
-    return jnp.maximum(jnp.square(x).sum(1)[:, None] + jnp.square(y).sum(1) - 2 * matmul(x, y.T), 0)
+    return jnp.maximum(
+        jnp.square(x).sum(1)[:, None] + jnp.square(y).sum(1)[None, :] - 2 * matmul(x, y.T), 0
+    )
 
 
-def scaled_squared_distances(x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False) -> Array:
+def scaled_squared_distances(
+    x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False
+) -> Array:
     """|x_i - y_j|^2 / lengthscale^2, [n,m], lengthscale [] or [d]."""
     check_shape(lengthscale, x)
     if jnp.ndim(lengthscale) == 0:
-        return squared_distances(x, y, direct=direct) * (1 / jnp.square(lengthscale)).astype(x.dtype)
-    return squared_distances(x / lengthscale, y / lengthscale, direct=direct)
+        return squared_distances(x, y, direct=direct) * (1 / jnp.square(lengthscale)).astype(
+            x.dtype
+        )
+    return squared_distances(divided(x, lengthscale), divided(y, lengthscale), direct=direct)
+
+
+def divided(x: Array, lengthscale: ArrayLike) -> Array:
+    """x / lengthscale, [n,d], lengthscale [] or [d]."""
+    return x / aligned(lengthscale, x)
 
 
 def check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:
-    """Raises ValueError unless the lengthscale is positive, and one number or one for each input of x [n,d]."""
+    """Raises ValueError unless the lengthscale is positive, and one number or one for each input of
+    x [n,d]."""
     checks.all_positive(lengthscale=lengthscale)
     check_shape(lengthscale, x)
 
 
 def check_shape(lengthscale: ArrayLike, x: Any) -> None:
-    """Raises ValueError unless there is a lengthscale for all inputs of x [n,d], or for each: [k] and [n,1] broadcast."""
+    """Raises ValueError unless there is a lengthscale for all inputs of x [n,d], or for each: [k]
+    and [n,1] broadcast."""
     shape, inputs = jnp.shape(lengthscale), jnp.shape(x)[1]
     if shape not in ((), (1,), (inputs,)):
         raise ValueError(
-            f"the kernel cannot be evaluated on inputs [n, {inputs}]: its lengthscale has shape {shape}. An ARD kernel needs"
-            " one lengthscale a feature."
+            f"the kernel cannot be evaluated on inputs [n, {inputs}]: its lengthscale has shape"
+            f" {shape}. An ARD kernel needs one lengthscale a feature."
         )

@@ -10,7 +10,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.kernels.distances import check_lengthscale, check_shape
+from jsketch.kernels.distances import check_lengthscale, check_shape, divided
 from jsketch.linalg import matmul
 from jsketch.precision import one_dtype
 
@@ -24,11 +24,11 @@ class Linear:
 
     def gram(self, x: Array, y: Array) -> Array:
         check_shape(self.lengthscale, x)
-        return matmul(x / self.lengthscale, (y / self.lengthscale).T)
+        return matmul(divided(x, self.lengthscale), divided(y, self.lengthscale).T)
 
     def diag(self, x: Array) -> Array:
         check_shape(self.lengthscale, x)
-        return jnp.square(x / self.lengthscale).sum(1)
+        return jnp.square(divided(x, self.lengthscale)).sum(1)
 
     def check(self, x: Any) -> None:
         check_lengthscale(self.lengthscale, x)

@@ -46,11 +46,12 @@ def _matern(squared: Array, nu: float) -> Array:
 
 @_matern.defjvp
 def _matern_jvp(nu: float, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """In closed form: by the chain rule it is a difference divided by the distance, which between a point and itself may be
-    rounded to 1e-16 in place of 0, and then leaves anything."""
+    """In closed form: by the chain rule it is a difference divided by the distance, which between a
+    point and itself may be rounded to 1e-16 in place of 0, and then leaves anything."""
     (squared,), (change,) = primals, tangents
     scaled = _root(squared)
-    # of points as close as this the distance may be rounding alone, and what is left out is at most the distance
+    # of points as close as this the distance may be rounding alone, and what is left out is at most
+    # the distance
     apart = scaled > 4096 * jnp.finfo(scaled.dtype).eps
     inverse = jnp.where(apart, 1 / jnp.where(apart, scaled, 1), 0)
     slopes: dict[float, Any] = {0.5: inverse / 2, 1.5: 0.5, 2.5: (1 + scaled) / 6}
@@ -72,8 +73,11 @@ class Matern:
 
     def gram(self, x: Array, y: Array) -> Array:
         self._check_nu()
-        # exp(-r) has a kink at 0, where the square root turns an error of eps in the square into one of 1e-8
-        squared = 2 * self.nu * scaled_squared_distances(x, y, self.lengthscale, direct=self.nu == 0.5)
+        # exp(-r) has a kink at 0, where the square root turns an error of eps in the square into
+        # one of 1e-8
+        squared = (
+            2 * self.nu * scaled_squared_distances(x, y, self.lengthscale, direct=self.nu == 0.5)
+        )
         return _matern(squared, self.nu)
 
     def diag(self, x: Array) -> Array:

@@ -18,7 +18,8 @@ ASYMMETRY = 1e-4  # of the largest k(x,x): more is no rounding
 @struct.dataclass
 @one_dtype
 class Precomputed:
-    """A table of kernel values [A,A] for arms that are not vectors; the arms' features are then `index_features(A)`.
+    """A table of kernel values [A,A] for arms that are not vectors; the arms' features are then
+    `index_features(A)`.
 
     A feature that is no row of the table gives NaN: `check` says so on the host.
     """
@@ -26,7 +27,7 @@ class Precomputed:
     table: Array  # [A, A], symmetric positive semi-definite
 
     def gram(self, x: Array, y: Array) -> Array:
-        return self._values(x[:, :1], y[:, 0])
+        return self._values(x[:, :1], y[None, :, 0])
 
     def diag(self, x: Array) -> Array:
         return self._values(x[:, 0], x[:, 0])
@@ -43,13 +44,14 @@ class Precomputed:
         rows = len(self.table)
         if jnp.shape(x)[1] != 1:
             raise ValueError(
-                f"a Precomputed kernel takes features [A, 1], such as index_features(table); their shape is {jnp.shape(x)}."
+                "a Precomputed kernel takes features [A, 1], such as index_features(table); their"
+                f" shape is {jnp.shape(x)}."
             )
         wrong = np.flatnonzero(~_is_row(np.asarray(x)[:, 0], rows))
         if wrong.size:
             raise ValueError(
-                f"the feature of arm {wrong[0]} is {np.asarray(x)[wrong[0], 0]}, which is no row of the table: they are 0 to"
-                f" {rows - 1}."
+                f"the feature of arm {wrong[0]} is {np.asarray(x)[wrong[0], 0]}, which is no row of"
+                f" the table: they are 0 to {rows - 1}."
             )
 
 
@@ -61,7 +63,9 @@ def check_table(table: Any) -> None:
     """Raises ValueError unless the table is square, finite and symmetric to rounding, O(A^2)."""
     values = np.asarray(table)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
-        raise ValueError(f"a table of kernel values is a square matrix [A, A]; its shape is {values.shape}.")
+        raise ValueError(
+            f"a table of kernel values is a square matrix [A, A]; its shape is {values.shape}."
+        )
     if not np.issubdtype(values.dtype, np.floating):
         raise ValueError(
             f"a table of kernel values must be floating point numbers; its dtype is {values.dtype}."
@@ -75,8 +79,8 @@ def check_table(table: Any) -> None:
         if len(uneven):
             row, column = uneven[0] + [begin, 0]
             raise ValueError(
-                f"a table of kernel values must be symmetric: entry [{row}, {column}] is {values[row, column]}, entry"
-                f" [{column}, {row}] is {values[column, row]}."
+                f"a table of kernel values must be symmetric: entry [{row}, {column}] is"
+                f" {values[row, column]}, entry [{column}, {row}] is {values[column, row]}."
             )
 
 

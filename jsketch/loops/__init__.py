@@ -1,17 +1,20 @@
-"""Loops: a bandit meets a problem. `arms/`, `box/` and `streams/` are what is driven, `saving/` is runs in files.
+"""Loops: a bandit meets a problem. `arms/`, `box/` and `streams/` are what is driven, `saving/` is
+runs in files.
 
-    rollout     the pure run at a fixed capacity: one compiled loop over rounds, for anybody's jit and vmap
+    rollout     the pure run at a fixed capacity: one compiled loop over rounds, for your own jit
+                and vmap
     run         rollout on the host, growing the capacity when a dictionary would not fit
     run_seeds   the same over seeds: vmapped on an accelerator, spread over the cores of a CPU
-    drive       the same rounds for an objective that no tracer can enter; resumable
-    run_box     a box optimiser meets an objective; `drive_box` for objectives that no tracer can enter
+    drive       the same rounds for an objective that cannot be traced; resumable
+    run_box     a box optimiser meets an objective; `drive_box` for objectives that cannot be traced
     prequential a forecaster meets a stream: every prediction before its label
     chunks      a stream in a file, for `prequential_chunks`
-    Live        a stream that arrives one example at a time, saved and gone on with in another process
+    Live        a stream that arrives one example at a time, saved and resumed in another process
 
-The unit is a round: ask, observe a batch, tell. The horizon counts evaluations, traces live on the evaluation axis [T], and
-the last batch is cut at T. Keys are folded in by evaluation number from two separate roots, one for the algorithm and one
-for the problem: all algorithms meet the same noise under the same key, and a run continues at any point.
+The unit is a round: ask, observe a batch, tell. The horizon counts evaluations, traces live on the
+evaluation axis [T], and the last batch is cut at T. Keys are folded in by evaluation number from
+two separate roots, one for the algorithm and one for the problem: all algorithms meet the same
+noise under the same key, and a run continues at any point.
 """
 
 from jsketch.loops.arms.advance import compiled_programs, next_capacity

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from jsketch import checks, devices
 from jsketch.types import PRNGKey
@@ -19,14 +20,18 @@ def check_horizon(horizon: Any) -> None:
     """Raises ValueError unless the horizon is an integer of at least 1."""
     if not checks.is_integer(horizon, 1):
         raise ValueError(
-            f"horizon counts evaluations and must be an integer of at least 1; {horizon!r} was given."
+            f"horizon counts evaluations and must be an integer of at least 1; {horizon!r} was"
+            " given."
         )
     if horizon > checks.MOST:
-        raise ValueError(f"horizon can be at most {checks.MOST:,} evaluations; {horizon!r} was given.")
+        raise ValueError(
+            f"horizon can be at most {checks.MOST:,} evaluations; {horizon!r} was given."
+        )
 
 
 def check_keys(keys: Any, rank: int, wanted: str) -> PRNGKey:
-    """`keys` as typed keys of that rank (old-style uint32 pairs are taken too). Raises ValueError for anything else."""
+    """`keys` as typed keys of that rank (old-style uint32 pairs are taken too). Raises ValueError
+    for anything else."""
     if isinstance(keys, jax.Array) and keys.dtype == jnp.uint32 and keys.ndim == rank + 1:
         keys = jax.random.wrap_key_data(keys)
     if (
@@ -38,8 +43,8 @@ def check_keys(keys: Any, rank: int, wanted: str) -> PRNGKey:
 
 
 def check_objective(objective: Callable[..., Any], *arguments: Any) -> None:
-    """Raises ValueError unless objective(x [d], key), given as `arguments`, is one real number; and likewise its method
-    `value` of x, if it has one. Traces both, compiles nothing."""
+    """Raises ValueError unless objective(x [d], key), given as `arguments`, is one real number; and
+    likewise its method `value` of x, if it has one. Traces both, compiles nothing."""
     _check_number("the objective must be a function of a point and a key", objective, *arguments)
     value = getattr(objective, "value", None)
     if value is not None:
@@ -49,7 +54,8 @@ def check_objective(objective: Callable[..., Any], *arguments: Any) -> None:
 def _check_number(wanted: str, function: Callable[..., Any], *arguments: Any) -> None:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # not everything that can be called says with what
+    except (TypeError, ValueError):
+        # not everything that can be called says with what
         signature = None
     try:
         if signature is not None:
@@ -64,31 +70,41 @@ def _check_number(wanted: str, function: Callable[..., Any], *arguments: Any) ->
             jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, bool)
         )
         if not real or np.shape(y) != ():
-            what = f"an array of shape {y.shape} and dtype {dtype}" if hasattr(y, "dtype") else repr(y)
+            what = (
+                f"an array of shape {y.shape} and dtype {dtype}" if hasattr(y, "dtype") else repr(y)
+            )
             raise ValueError(f"{wanted} that returns one number, shape (); {what} was returned.")
 
     jax.eval_shape(checked, *arguments)
 
 
-def check_stream(xs: Any, ys: Any, dtype: Any = None) -> tuple[Array, Array]:
-    """Examples [n,d] and labels [n] as arrays of the floating `dtype`; without one, of that of the examples.
+def check_stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Array]:
+    """Examples [n,d] and labels [n] as arrays of the floating `dtype`; without one, of that of the
+    examples.
 
-    Raises ValueError for an empty stream, shapes that do not fit, what is not a real number and inputs that are not finite
-    in that dtype; labels may be NaN.
+    Raises ValueError for an empty stream, shapes that do not fit, what is not a real number and
+    inputs that are not finite in that dtype; labels may be NaN.
     """
     xs, ys = checks.real("examples", xs), checks.real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
         raise ValueError(
-            f"a stream is a matrix [n, d] of examples and a vector [n] of labels; the shapes are {xs.shape} and {ys.shape}."
+            "a stream is a matrix [n, d] of examples and a vector [n] of labels; the shapes are"
+            f" {xs.shape} and {ys.shape}."
         )
     if xs.shape[0] == 0 or xs.shape[1] == 0:
         raise ValueError(
-            f"the stream is empty: its examples have shape {xs.shape}, need at least one row and column."
+            f"the stream is empty: its examples have shape {xs.shape}, need at least one row and"
+            " column."
         )
     if dtype is None:
-        dtype = jax.dtypes.canonicalize_dtype(xs.dtype if jnp.issubdtype(xs.dtype, jnp.floating) else float)
+        dtype = jax.dtypes.canonicalize_dtype(
+            xs.dtype if jnp.issubdtype(xs.dtype, jnp.floating) else float
+        )
     with np.errstate(over="ignore"):  # said below
-        xs, ys = jnp.asarray(xs.astype(dtype, copy=False)), jnp.asarray(ys.astype(dtype, copy=False))
+        xs, ys = (
+            jnp.asarray(xs.astype(dtype, copy=False)),
+            jnp.asarray(ys.astype(dtype, copy=False)),
+        )
     # on an accelerator, where they are now: they would have to come back for NumPy
     finite = (
         np.asarray(jnp.isfinite(xs).all(1))
@@ -97,6 +113,7 @@ def check_stream(xs: Any, ys: Any, dtype: Any = None) -> tuple[Array, Array]:
     )
     if not finite.all():
         raise ValueError(
-            f"inputs must be finite; example {np.flatnonzero(~finite)[0]} is not ({(~finite).sum()} such examples in all)."
+            f"inputs must be finite; example {np.flatnonzero(~finite)[0]} is not ({(~finite).sum()}"
+            " such examples in all)."
         )
     return xs, ys

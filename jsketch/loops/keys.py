@@ -1,4 +1,4 @@
-"""Keys of a run: independent roots, from which every use folds in the number of its evaluation."""
+"""Keys of a run: independent roots; every use folds in the number of its evaluation."""
 
 from __future__ import annotations
 

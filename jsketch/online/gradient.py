@@ -1,7 +1,7 @@
 """FOGD: online gradient descent in random Fourier features.
 
-Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016; with PKAWV's settings (THEORY 7.8): D
-frequencies, 2D features (sin, cos)/sqrt(D), squared loss, step 1/sqrt(n).
+Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016; with PKAWV's settings
+(THEORY 7.8): D frequencies, 2D features (sin, cos)/sqrt(D), squared loss, step 1/sqrt(n).
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from jsketch.sketch.fourier import Fourier, RandomFourier
 from jsketch.types import ForecastInfo, PRNGKey
 
 
-def descend(weights: Array, z: Array, y: Array, learn: Array, step_size: ArrayLike) -> tuple[Array, Array]:
-    """(weights [r], predictions [B]) of the gradient steps for the squared loss on those rows of z [B,r], y [B] that are to
-    be learned, one after the other.
+def descend(
+    weights: Array, z: Array, y: Array, learn: Array, step_size: ArrayLike
+) -> tuple[Array, Array]:
+    """(weights [r], predictions [B]) of the gradient steps for the squared loss on those rows of z
+    [B,r], y [B] that are to be learned, one after the other.
 
     Their errors e satisfy (I + 2 eta tril(Z Z^T, -1)) e = Z w - y, a unit triangular system.
     """
@@ -83,7 +85,8 @@ class FOGD:
     def predict_update(
         self, state: GradientState, x: Array, y: Array
     ) -> tuple[GradientState, Array, ForecastInfo]:
-        """Predictions [B] for x [B,d], each before its label y [B], and the state after the block; as step by step."""
+        """Predictions [B] for x [B,d], each before its label y [B], and the state after the block;
+        as step by step."""
         z = fourier.features(state.features, x)
         weights, prediction = descend(state.weights, z, y, jnp.isfinite(y), self.step_size)
         state = replace(state, weights=weights)

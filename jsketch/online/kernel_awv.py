@@ -1,7 +1,8 @@
-"""Kernel-AWV and kernel ridge regression, exact: the forecasters that the sketched ones are measured against.
+"""Kernel-AWV and kernel ridge regression, exact: the forecasters that the sketched ones are
+measured against.
 
-Jezequel, Gaillard, Rudi. NeurIPS 2019, eq. 3 and closed form (9), after Azoury and Warmuth (2001) and Vovk (2001)
-(THEORY 7.1). O(t d + t^2) for the t-th example.
+Jezequel, Gaillard, Rudi. NeurIPS 2019, eq. 3 and closed form (9), after Azoury and Warmuth (2001)
+and Vovk (2001) (THEORY 7.1). O(t d + t^2) for the t-th example.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class KernelState:
     """The labelled examples so far, t of at most N, and L^-1 of K_tt + lam I = L L^T."""
 
     points: Array  # [N, d]
-    inverse: Array  # [N, N], lower triangular; the identity past t
+    inverse: Array  # [N, N], lower triangular; the identity beyond t
     solved: Array  # [N], L^-1 y
     used: Array  # [] int32, t
 
@@ -34,14 +35,14 @@ class KernelState:
 @struct.dataclass
 @one_dtype
 class KernelAWV:
-    """Azoury, Warmuth and Vovk's forecaster in a kernel's space; `penalize_current=False` is kernel ridge regression."""
+    """Azoury, Warmuth and Vovk's forecaster in a kernel's space; `penalize_current=False` is kernel
+    ridge regression."""
 
     kernel: Any
     regularization: ArrayLike = 1.0  # lam
     penalize_current: bool = struct.field(pytree_node=False, default=True)
-    capacity: int = struct.field(
-        pytree_node=False, default=128
-    )  # N labelled examples; `prequential` grows it
+    # N labelled examples; `prequential` grows it
+    capacity: int = struct.field(pytree_node=False, default=128)
 
     def init(self, x: Array, key: PRNGKey) -> KernelState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
@@ -59,11 +60,12 @@ class KernelAWV:
         )
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        """Warns, and says whether it did, when rounding is too much for an example x [d]
+        (`rounding`). On the host."""
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: KernelState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known."""
+        """y^ [] for x [d], before its label is observed."""
         row, rest = self._row(state, x)
         ridge = matmul(row, state.solved)
         # 1 + h = (lam + k(x,x) - |row|^2) / lam
@@ -72,7 +74,8 @@ class KernelAWV:
     def update(
         self, state: KernelState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[KernelState, ForecastInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
+        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
+        comes back unchanged."""
         row, rest = self._row(state, x)
         seen = jnp.isfinite(y)
         overflow = seen & (state.used >= state.points.shape[0])
@@ -88,7 +91,9 @@ class KernelAWV:
             used=state.used + learn.astype(jnp.int32),
         )
         nonfinite = jnp.isinf(y) | ~jnp.isfinite(state.solved).all()
-        return state, ForecastInfo(dictionary_size=state.used, overflow=overflow, nonfinite=nonfinite)
+        return state, ForecastInfo(
+            dictionary_size=state.used, overflow=overflow, nonfinite=nonfinite
+        )
 
     def grow(self, state: KernelState) -> KernelState:
         """The same state with room for half as many examples again."""

@@ -1,20 +1,23 @@
-"""Tuning without a validation set: the exponentially weighted average of forecasters that differ in some numbers.
+"""Tuning without a validation set: the exponentially weighted average of forecasters that differ in
+some numbers.
 
-The remark after Theorem 4 and Corollary 7 of Jezequel, Gaillard, Rudi (NeurIPS 2019), with the expert advice of Cesa-Bianchi
-and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to 3.6. While |y| <= B, the mixture of G experts has
+The remark after Theorem 4 and Corollary 7 of Jezequel, Gaillard, Rudi (NeurIPS 2019), with the
+expert advice of Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to
+3.6. While |y| <= B, the mixture of G experts has
 
     loss of the mixture <= min_g loss of expert g + log(G) / eta
 
-on every stream, however chosen: for the average of the predictions (`rule="average"`) at eta <= 1/(8 B^2), where the squared
-loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta <= 1/(2 B^2), where it is mixable.
+on every stream, however chosen: for the average of the predictions (`rule="average"`) at eta <=
+1/(8 B^2), where the squared loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta
+<= 1/(2 B^2), where it is mixable.
 
-An expert whose numbers are no longer finite has diverged: its weight is zero from then on. Against the others the bound
-holds as it stands: the mixture pays for what losses take from the pooled weights, and not for what an expert takes with it.
+An expert whose numbers are no longer finite has diverged: its weight is zero from then on. Against
+the others the bound holds as it stands: the mixture pays for what losses take from the pooled
+weights, and not for what an expert takes with it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,9 +28,10 @@ import numpy as np
 from flax import struct
 from jax import Array, lax
 from jax.scipy.special import logsumexp
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks
+from jsketch.online import grids
 from jsketch.online.step import step as one_step
 from jsketch.online.step import takes
 from jsketch.precision import one_dtype
@@ -41,13 +45,12 @@ class MixtureState:
     """What each expert believes, and how much it is believed."""
 
     experts: Any  # the state of the forecaster, every leaf with a leading axis G
-    log_weights: (
-        Array  # [G], of weights that sum to one; the largest is that of the expert with the least loss
-    )
+    # [G], of weights that sum to one; the largest is that of the expert with the least loss
+    log_weights: Array
 
     @property
     def diverged(self) -> Array:
-        """[G] bool, the experts that have lost their weight for good: all others have some, however little."""
+        """[G] bool, the experts that have lost their weight for good; all others have some."""
         return jnp.isneginf(self.log_weights)
 
 
@@ -64,22 +67,26 @@ class MixtureInfo:
 @struct.dataclass
 @one_dtype
 class Mixture:
-    """G copies of `forecaster` that differ in the fields named in `grid`, weighted by exp(-eta * their losses).
+    """G copies of `forecaster` that differ in the fields named in `grid`, weighted by exp(-eta *
+    their losses).
 
-    grid: the values of each field, every leaf with a leading axis G: {"regularization": [G]}, or a whole part of the
-    forecaster such as {"kernel": Gaussian([G])}. What the experts share is computed once (PKAWV's features, unless they are
-    in the grid); the rest costs G times one forecaster. All get the same key, so they draw the same.
+    grid: the values of each field, every leaf with a leading axis G: {"regularization": [G]}, or a
+    whole part of the forecaster such as {"kernel": Gaussian([G])}. What the experts share is
+    computed once (PKAWV's features, unless they are in the grid); the rest costs G times one
+    forecaster. All get the same key, so they draw the same.
 
-    in_turn: the experts one after the other, each on its own, instead of in one vmapped computation. For forecasters with a
-    dictionary that grows (NystromAWV): under vmap, what a point that joins costs is paid in every block (20,000 examples and
-    4 experts: 120 microseconds an example in turn, 300 vmapped, and 15 for one forecaster alone).
+    in_turn: the experts one after the other, each on its own, instead of in one vmapped
+    computation. For forecasters with a dictionary that grows (NystromAWV): under vmap, what a point
+    that joins costs is paid in every block (20,000 examples and 4 experts: 120 microseconds an
+    example in turn, 300 vmapped, and 15 for one forecaster alone).
 
-    An expert that diverges, in its state or in a prediction that is NaN, loses its weight for good (`state.diverged`,
-    `info.diverged`; `prequential` and `Live` warn), and the others go on. In a block it is left out from the first
-    prediction that is NaN there, which may be one that it still makes when taken one by one.
+    An expert that diverges, in its state or in a prediction that is NaN, loses its weight for good
+    (`state.diverged`, `info.diverged`; `prequential` and `Live` warn), and the others continue. In
+    a block it is left out from the first prediction that is NaN there, which may be one that it
+    still makes when taken one by one.
 
-    Predictions are clipped to [-B, B]. A label outside is learned as it is and counts as -B or B in the weights, and so
-    in the guarantee.
+    Predictions are clipped to [-B, B]. A label outside is learned as it is and counts as -B or B in
+    the weights, and so in the guarantee.
     """
 
     forecaster: Any
@@ -90,34 +97,42 @@ class Mixture:
     in_turn: bool = struct.field(pytree_node=False, default=False)
 
     def init(self, x: Array, key: PRNGKey) -> MixtureState:
-        """Equal weights; x [d] is one example. Raises ValueError on static mistakes of the grid and of each expert."""
+        """Equal weights; x [d] is one example. Raises ValueError on static mistakes of the grid and
+        of each expert."""
         checks.choice(tuple(RATES), rule=self.rule)
         checks.positive(bound=self.bound)
         if self.learning_rate is not None:
             checks.positive(learning_rate=self.learning_rate)
-        x, count = checks.example(x), self._count()
+        x, count = checks.example(x), grids.count(self.forecaster, self.grid)
         if not is_traced(self.forecaster, self.grid):
-            for g in range(count):  # under vmap their numbers would go unchecked
+            # under vmap their numbers would go unchecked
+            for g in range(count):
                 self._expert(g, x.dtype).init(x, key)
         experts = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))(
-            self._grid(x.dtype)
+            grids.floating(self.grid, x.dtype)
         )
         return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns of each expert for which rounding is too much for an example x [d] (`rounding`); says whether it did."""
-        experts = [self._expert(g, x.dtype) for g in range(self._count())]
-        return any([expert.check_rounding(x) for expert in experts if hasattr(expert, "check_rounding")])
+        """Warns of each expert whose rounding is too much for an example x [d] (`rounding`); says
+        whether it did."""
+        experts = [self._expert(g, x.dtype) for g in range(grids.count(self.forecaster, self.grid))]
+        return any(
+            [expert.check_rounding(x) for expert in experts if hasattr(expert, "check_rounding")]
+        )
 
     def predict(self, state: MixtureState, x: Array) -> Array:
         """y^ [] for x [d]."""
         predictions = self._each(lambda expert, own: expert.predict(own, x), state, x.dtype)
-        return self._weighed(state.log_weights, predictions[:, None], jnp.full(1, jnp.nan, x.dtype))[1][0]
+        return self._weighed(
+            state.log_weights, predictions[:, None], jnp.full(1, jnp.nan, x.dtype)
+        )[1][0]
 
     def update(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, MixtureInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
+        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
+        comes back unchanged."""
         state, _, info = self.step(state, x, y, key)
         return state, info
 
@@ -128,7 +143,9 @@ class Mixture:
         experts, predictions, infos = self._each(
             lambda expert, own: one_step(expert, own, x, y, key), state, x.dtype
         )
-        state, prediction, info = self._settled(state, experts, predictions[:, None], y[None], infos)
+        state, prediction, info = self._settled(
+            state, experts, predictions[:, None], y[None], infos
+        )
         return state, prediction[0], info
 
     @property
@@ -148,19 +165,20 @@ class Mixture:
     def advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
-        """As `step` for as many of x [B,d] and y [B] as all experts can take at once, exactly; where they take growing
-        blocks."""
+        """As `step` for as many of x [B,d] and y [B] as all experts can take at once, exactly;
+        where they take growing blocks."""
 
         def up_to(limit: Array) -> Any:
             return self._each(lambda expert, own: expert.advance(own, x, y, limit), state, x.dtype)
 
         ends = up_to(jnp.asarray(limit, jnp.int32))
         done = ends[2].min()
-        # dictionaries that differ end their blocks at different examples: again, to the first of the ends
+        # dictionaries that differ end their blocks at different examples: again, to the first of
+        # the ends
         same = (ends[2] == done).all() | (done == 0)
         experts, predictions, _, infos = lax.cond(same, lambda: ends, lambda: up_to(done))
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
-        # what is predicted past `done` does not count, not even as NaN
+        # what is predicted after `done` does not count, not even as NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
         state, prediction, info = self._settled(state, experts, predictions, y, infos)
         return state, prediction, done, info
@@ -168,13 +186,14 @@ class Mixture:
     def _settled(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """(state, y^ [B], info) after the block y [B] that the experts have predicted, [G, B], and learned."""
+        """(state, y^ [B], info) after the block y [B] that the experts have predicted, [G, B], and
+        learned."""
         infinite = jnp.isinf(y).any()
         log_weights, prediction = self._weighed(state.log_weights, predictions, y)
         # an infinite label raises the flag of every expert
         log_weights = jnp.where(infos.nonfinite & ~infinite, -jnp.inf, log_weights)
         overflow = infos.overflow.any()
-        new = self._unless(overflow, state, MixtureState(experts, _normalized(log_weights)))
+        new = self._unless(overflow, state, MixtureState(experts, grids.normalized(log_weights)))
         info = MixtureInfo(
             dictionary_size=infos.dictionary_size.max(),
             overflow=overflow,
@@ -184,8 +203,8 @@ class Mixture:
         return new, prediction, info
 
     def _weighed(self, log_weights: Array, predictions: Array, y: Array) -> tuple[Array, Array]:
-        """(log weights [G] after a block, up to a constant; y^ [B]) of the experts' predictions [G, B], each expert left out
-        from its first NaN on."""
+        """(log weights [G] after a block, up to a constant; y^ [B]) of the experts' predictions [G,
+        B], each expert left out from its first NaN on."""
         out = jnp.isneginf(log_weights)[:, None] | (
             jnp.cumsum(jnp.isnan(predictions), axis=1, dtype=jnp.int32) > 0
         )
@@ -202,7 +221,8 @@ class Mixture:
         return jax.tree.map(lambda before, after: jnp.where(overflow, before, after), old, new)
 
     def grow(self, state: MixtureState) -> MixtureState:
-        """The same state with more room for every expert. Raises ValueError when they come to differ in size."""
+        """The same state with more room for every expert. Raises ValueError when they come to
+        differ in size."""
         dtype = state.log_weights.dtype
         grown = [
             self._expert(g, dtype).grow(jax.tree.map(lambda leaf, g=g: leaf[g], state.experts))
@@ -210,50 +230,30 @@ class Mixture:
         ]
         if len({tuple(leaf.shape for leaf in jax.tree.leaves(expert)) for expert in grown}) > 1:
             raise ValueError(
-                f"the experts of this grid over {sorted(self.grid)} need different capacities, which one mixture cannot"
-                " hold: give the forecaster a larger capacity from the start."
+                f"the experts of this grid over {sorted(self.grid)} need different capacities,"
+                " which one mixture cannot hold: give the forecaster a larger capacity from the"
+                " start."
             )
         return replace(state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown))
 
-    def _each(self, call: Callable[[Any, Any], Any], state: MixtureState, dtype: Any) -> Any:
+    def _each(self, call: Callable[[Any, Any], Any], state: MixtureState, dtype: DTypeLike) -> Any:
         """call(expert, its state) for all G, stacked."""
 
         def one(values: dict[str, Any], own: Any) -> Any:
             return call(replace(self.forecaster, **values), own)
 
         if self.in_turn:
-            return lax.map(lambda pair: one(*pair), (self._grid(dtype), state.experts))
-        return jax.vmap(one)(self._grid(dtype), state.experts)
-
-    def _expert(self, g: int, dtype: Any) -> Any:
-        return replace(self.forecaster, **jax.tree.map(lambda leaf: leaf[g], self._grid(dtype)))
-
-    def _grid(self, dtype: Any) -> dict[str, Any]:
-        """The grid in the floating type of the examples."""
-
-        def cast(leaf: Any) -> Array:
-            return jnp.asarray(leaf, dtype if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None)
-
-        return jax.tree.map(cast, self.grid)
-
-    def _count(self) -> int:
-        """G. Raises ValueError for a grid that does not fit the forecaster."""
-        numbers = [f.name for f in dataclasses.fields(self.forecaster) if f.metadata.get("pytree_node", True)]
-        for name in self.grid:
-            if name not in numbers:
-                raise ValueError(
-                    f"the grid names {name!r}; the numbers of a {type(self.forecaster).__name__} are {numbers}."
-                )
-        shapes = [np.shape(leaf) for leaf in jax.tree.leaves(self.grid)]
-        lengths = {shape[:1] for shape in shapes}
-        if len(lengths) != 1 or lengths & {(), (0,)}:
-            raise ValueError(
-                "every number in the grid needs a leading axis with one entry for each of the G >= 1 experts; their shapes"
-                f" are {shapes}."
+            return lax.map(
+                lambda pair: one(*pair), (grids.floating(self.grid, dtype), state.experts)
             )
-        return shapes[0][0]
+        return jax.vmap(one)(grids.floating(self.grid, dtype), state.experts)
 
-    def _rate(self, dtype: Any) -> Array:
+    def _expert(self, g: int, dtype: DTypeLike) -> Any:
+        return replace(
+            self.forecaster, **jax.tree.map(lambda leaf: leaf[g], grids.floating(self.grid, dtype))
+        )
+
+    def _rate(self, dtype: DTypeLike) -> Array:
         bound = jnp.asarray(self.bound, dtype)
         largest = RATES[self.rule] / jnp.square(bound)
         return largest if self.learning_rate is None else jnp.asarray(self.learning_rate, dtype)
@@ -264,7 +264,7 @@ class Mixture:
 
     def _penalties(self, predictions: Array, y: Array) -> Array:
         """eta (y^_g - y)^2 [G, ...]; zero where there is no label."""
-        losses = jnp.where(jnp.isfinite(y), jnp.square(predictions - self._clipped(y)), 0)
+        losses = jnp.where(jnp.isfinite(y), jnp.square(predictions - self._clipped(y)[None]), 0)
         return self._rate(predictions.dtype) * losses
 
     def _combined(self, log_weights: Array, predictions: Array) -> Array:
@@ -272,30 +272,28 @@ class Mixture:
         if self.rule == "average":
             return (jax.nn.softmax(log_weights, axis=0) * predictions).sum(0)
         rate, bound = self._rate(predictions.dtype), jnp.asarray(self.bound, predictions.dtype)
-        # the experts' pooled losses if the label were -B or B: y^ balances its own losses against them
+        # the experts' pooled losses if the label were -B or B: y^ balances its own losses against
+        # them
         low = logsumexp(log_weights - rate * jnp.square(predictions + bound), axis=0)
         high = logsumexp(log_weights - rate * jnp.square(predictions - bound), axis=0)
         return (high - low) / (4 * rate * bound)
 
 
-def over_regularizations(forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any) -> Mixture:
-    """The mixture of `forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`.
+def over_regularizations(
+    forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
+) -> Mixture:
+    """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`.
 
-    Raises ValueError unless they are a vector of finite numbers above 0 and the forecaster has a regularization.
+    Raises ValueError unless they are a vector of finite numbers above 0 and the forecaster has a
+    regularization.
     """
     values = np.asarray(regularizations)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
-            f"regularizations must be a vector of at least one number, such as np.geomspace(0.01, 100, 9); its shape is"
-            f" {values.shape}."
+            "regularizations must be a vector of at least one number, such as np.geomspace(0.01,"
+            f" 100, 9); its shape is {values.shape}."
         )
     checks.all_positive(regularizations=values)
     mixture = Mixture(forecaster, {"regularization": jnp.asarray(values, float)}, bound, **options)
-    mixture._count()
+    grids.count(forecaster, mixture.grid)
     return mixture
-
-
-def _normalized(log_weights: Array) -> Array:
-    # at every step: cumulative losses would outgrow the precision of their differences
-    total = logsumexp(log_weights)
-    return log_weights - jnp.where(jnp.isneginf(total), 0, total)  # none is left

@@ -1,8 +1,9 @@
 """NOGD: online gradient descent in the Nystrom features of the first examples.
 
-Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016. Until B points are kept every example joins them and
-the step is the one in the kernel's own space; from then on it is the step in the span of these points. Both are
-w <- w - 2 eta (w.z(x) - y) z(x) in Newton coordinates, where z(x) of a point that has just joined represents k(x, .) itself.
+Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016. Until B points are kept
+every example joins them and the step is the one in the kernel's own space; from then on it is the
+step in the span of these points. Both are w <- w - 2 eta (w.z(x) - y) z(x) in Newton coordinates,
+where z(x) of a point that has just joined represents k(x, .) itself.
 """
 
 from __future__ import annotations
@@ -59,10 +60,12 @@ class NOGD:
         )
 
     def predict(self, state: NOGDState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known."""
+        """y^ [] for x [d], before its label is observed."""
         return matmul(self._features(state, x[None])[0], state.weights)
 
-    def update(self, state: NOGDState, x: Array, y: Array, key: PRNGKey) -> tuple[NOGDState, ForecastInfo]:
+    def update(
+        self, state: NOGDState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[NOGDState, ForecastInfo]:
         """One gradient step on y [] at x [d]; a label that is not finite is not learned."""
         state, _, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
         return state, info
@@ -70,15 +73,18 @@ class NOGD:
     def advance(
         self, state: NOGDState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NOGDState, Array, Array, ForecastInfo]:
-        """`predict` and `update` of examples x [B,d], y [B] in order: of all of them (at most `limit`) once the points are
-        complete, of one before: (state, y^ [B] of which `done` count, done [] int32, info)."""
+        """`predict` and `update` of examples x [B,d], y [B] in order: of all of them (at most
+        `limit`) once the points are complete, of one before: (state, y^ [B] valid before `done`,
+        done [] int32, info)."""
         slots = jnp.arange(len(y), dtype=jnp.int32)
         room = state.used < self.count
         done = jnp.where(room, 1, jnp.minimum(len(y), jnp.asarray(limit, jnp.int32)))
         joins = room & jnp.isfinite(y[0])
         state = lax.cond(joins, lambda: self._join(state, x[0]), lambda: state)
         learn = (slots < done) & jnp.isfinite(y)
-        weights, prediction = descend(state.weights, self._features(state, x), y, learn, self.step_size)
+        weights, prediction = descend(
+            state.weights, self._features(state, x), y, learn, self.step_size
+        )
         state = replace(state, weights=weights)
         false = jnp.zeros((), bool)
         bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()

@@ -1,11 +1,13 @@
-"""PKAWV with Nystrom features on a KORS dictionary: exact ridge regression on the span of a dictionary that grows.
+"""PKAWV with Nystrom features on a KORS dictionary: exact ridge regression on the span of a
+dictionary that grows.
 
-Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper keeps an n x m matrix; here
-the past inputs are kept, O(n d), and read once, O(n m), whenever a point joins. The posterior lives in orthonormal
-coordinates z of the dictionary, A = lam I + sum_t z_t z_t^T: a point that joins adds one coordinate, after a turn of the
-others where rounding decides its pivot (O(m^3), `newton`), so that A is bordered, and never nearly singular as the matrix
-in kernel coordinates is. Between two points that join the features are fixed, and examples are learned in blocks of matrix
-products.
+Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper keeps an
+n x m matrix; here the inputs observed so far are kept, O(n d), and read once, O(n m), whenever a
+point joins. The posterior lives in orthonormal coordinates z of the dictionary, A = lam I + sum_t
+z_t z_t^T: a point that joins adds one coordinate, after a turn of the others where rounding decides
+its pivot (O(m^3), `newton`), so that A is bordered, and never nearly singular as the matrix in
+kernel coordinates is. Between two points that join the features are fixed, and examples are learned
+in blocks of matrix products.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
-CHUNK = 1024  # past examples read together
+CHUNK = 1024  # observed examples read together
 
 
 LEAST_ROWS = 64  # a block of `prequential`
@@ -55,10 +57,12 @@ class NystromState:
 @struct.dataclass
 @one_dtype
 class NystromAWV:
-    """PKAWV (or projected kernel ridge regression, without `penalize_current`) on a dictionary that KORS samples.
+    """PKAWV (or projected kernel ridge regression, without `penalize_current`) on a dictionary that
+    KORS samples.
 
-    Without `remember` (`ForgettingNystromAWV`) past inputs are not kept: the memory is O(M^2), independent of the stream,
-    and an example stays what it was in the span of its own time. That is not the paper's algorithm, nor in its theorems.
+    Without `remember` (`ForgettingNystromAWV`) observed inputs are not kept: the memory is O(M^2),
+    independent of the stream, and an example stays what it was in the span of its own time. That is
+    not the paper's algorithm, nor in its theorems.
     """
 
     kernel: Any
@@ -77,7 +81,10 @@ class NystromAWV:
         checks.capacity(capacity=self.capacity, memory=self.memory)
         x = checks.example(x)
         checks.kernel_on(self.kernel, x[None])
-        floats = self.capacity * (3 * self.capacity + len(x)) + self.memory * (len(x) + 1) * self.remember
+        floats = (
+            self.capacity * (3 * self.capacity + len(x))
+            + self.memory * (len(x) + 1) * self.remember
+        )
         checks.room(floats, x.dtype, capacity=self.capacity, memory=self.memory)
         self.check_rounding(x)
         kors.check(self.sampling, x.dtype)
@@ -94,34 +101,40 @@ class NystromAWV:
         )
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        """Warns, and says whether it did, when rounding is too much for an example x [d]
+        (`rounding`). On the host."""
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: NystromState, x: Array) -> Array:
-        """y^ [] for x [d], with x in the dictionary if KORS draws it and there is room (`update` says if there is none)."""
+        """y^ [] for x [d], with x in the dictionary if KORS draws it and there is room (`update`
+        says if there is none)."""
         _, prediction, _, _ = self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)
         return prediction[0]
 
     def update(
         self, state: NystromState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[NystromState, ForecastInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
+        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
+        comes back unchanged."""
         state, _, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
         return state, info
 
     def advance(
         self, state: NystromState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
-        """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that joins the dictionary and
-        at most `limit` >= 1 of them: (state, y^ [B] of which `done` count, done [] int32, info).
+        """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that
+        joins the dictionary and at most `limit` >= 1 of them: (state, y^ [B] valid before `done`,
+        done [] int32, info).
 
-        `done` is zero on overflow only. Under vmap the cost of a point that joins is paid in every block.
+        `done` is zero on overflow only. Under vmap the cost of a point that joins is paid in every
+        block.
         """
         count = len(y)
         slots = jnp.arange(count, dtype=jnp.int32)
         if self.remember and count > state.inputs.shape[0]:
             raise ValueError(
-                f"a block of {count} examples does not fit a memory of {state.inputs.shape[0]}: raise `memory`."
+                f"a block of {count} examples does not fit a memory of {state.inputs.shape[0]}:"
+                " raise `memory`."
             )
         no_memory = jnp.asarray(self.remember) & (state.received + count > state.inputs.shape[0])
         draws = kors.draws(state.key, state.received, count, x.dtype)
@@ -136,9 +149,11 @@ class NystromAWV:
         inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         if self.remember:
-            past = slots < done
+            taken = slots < done
             labels = jnp.where(jnp.isfinite(y), y, jnp.nan)
-            state = self._keep(state, jnp.where(past[:, None], x, 0), jnp.where(past, labels, 0), done)
+            state = self._keep(
+                state, jnp.where(taken[:, None], x, 0), jnp.where(taken, labels, 0), done
+            )
         bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
         info = ForecastInfo(state.dictionary.used, full, bad)
         return state, damped(ridge, leverage, self.penalize_current), done, info
@@ -147,7 +162,8 @@ class NystromAWV:
         """The same state with more room, for points and for examples alike where they are full."""
         size, rows = state.basis.shape[0], state.inputs.shape[0]
         capacity = size if int(state.dictionary.used) < size else 2 * size
-        # a block that does not fit is refused whole: when the points had room, it was the memory that had none
+        # a block that does not fit is refused whole: when the points had room, it was the memory
+        # that had none
         short = capacity == size or int(state.received) + min(rows, CHUNK) > rows
         memory = _whole_chunks(4 * rows) if self.remember and short else rows
         extra, extra_rows = capacity - size, memory - rows
@@ -165,29 +181,35 @@ class NystromAWV:
     def _receive(
         self, state: NystromState, x: Array, draw: Array, no_memory: Array
     ) -> tuple[NystromState, Array]:
-        """(state with x [d] in the dictionary if it is drawn, whether there was no room for it [])."""
+        """(state with x [d] in the dictionary if it is drawn, whether there was no room for it
+        [])."""
         k = kors.cross(state.dictionary, self.kernel, x[None])
         drawn = kors.scores(state.dictionary, self.kernel, self.sampling, x[None], k)
         joins = draw < drawn[0][0]
         full = no_memory | (joins & (state.dictionary.used >= state.basis.shape[0]))
 
         def joined() -> NystromState:
-            dictionary = kors.join(state.dictionary, self.sampling, x, *(value[0] for value in drawn))
+            dictionary = kors.join(
+                state.dictionary, self.sampling, x, *(value[0] for value in drawn)
+            )
             return self._border(state, dictionary, x, matmul(state.basis, k[0]))
 
         return lax.cond(joins & ~full, joined, lambda: state), full
 
     def _border(self, state: NystromState, dictionary: Kors, x: Array, z: Array) -> NystromState:
-        """The posterior with x [d] in the dictionary, z [M] its coordinates so far, after one look at the past examples.
+        """The posterior with x [d] in the dictionary, z [M] its coordinates so far, after one pass
+        over the observed examples.
 
-        With v the new direction, c_i the coordinate along it of a past example and p = sum_i c_i z_i without v, the
-        precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
+        With v the new direction, c_i the coordinate along it of an observed example and p = sum_i
+        c_i z_i without v, the precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
         """
         lam = jnp.asarray(self.regularization, z.dtype)
 
         def turned(turn: Array) -> tuple[Array, Array]:
             missing = jnp.eye(len(z), dtype=z.dtype) - matmul(turn.T, turn)
-            return matmul(turn.T, matmul(state.inverse, turn)) + missing / lam, matmul(state.weights, turn)
+            return matmul(turn.T, matmul(state.inverse, turn)) + missing / lam, matmul(
+                state.weights, turn
+            )
 
         basis, v, (inverse, weights) = newton.join(
             state.basis,
@@ -198,13 +220,15 @@ class NystromAWV:
             (state.inverse, state.weights),
             turned,
         )
-        mixed, square, moment = self._look_back(state, dictionary, x, matmul(v, basis))
+        mixed, square, moment = self._read_again(state, dictionary, x, matmul(v, basis))
         mixed = matmul(basis, mixed)
         mixed = mixed - v * matmul(v, mixed)
         solved = matmul(inverse, mixed) - v
         schur = lam + square - matmul(mixed, matmul(inverse, mixed))
         new = v.any()
-        bordered = inverse - v[:, None] * (v / lam) + solved[:, None] * (solved / schur)
+        bordered = (
+            inverse - v[:, None] * (v / lam)[None, :] + solved[:, None] * (solved / schur)[None, :]
+        )
         along = (moment - matmul(mixed, weights)) / schur
         return replace(
             state,
@@ -214,27 +238,30 @@ class NystromAWV:
             weights=jnp.where(new, weights - solved * along, weights),
         )
 
-    def _look_back(
+    def _read_again(
         self, state: NystromState, dictionary: Kors, x: Array, dual: Array
     ) -> tuple[Array, Array, Array]:
-        """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled past, with the new coordinates
-        c_i = k_I(x_i)^T dual; x [d] is any point."""
+        """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled examples,
+        with the new coordinates c_i = k_I(x_i)^T dual; x [d] is any point."""
 
         points = kors.filled(dictionary.points, dictionary.used, x)
         size = min(CHUNK, state.inputs.shape[0])
 
         def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            past = lax.dynamic_slice_in_dim(state.inputs, i * size, size)
+            inputs = lax.dynamic_slice_in_dim(state.inputs, i * size, size)
             labels = lax.dynamic_slice_in_dim(state.labels, i * size, size)
-            known = (i * size + jnp.arange(size, dtype=jnp.int32) < state.received) & jnp.isfinite(labels)
-            # `dual` and columns of the basis past m are zero, so what the unused points hold does not matter
-            k = self.kernel.gram(past, points)
-            coordinate = jnp.where(known, matmul(k, dual), 0)
+            labelled = (
+                i * size + jnp.arange(size, dtype=jnp.int32) < state.received
+            ) & jnp.isfinite(labels)
+            # `dual` and columns of the basis beyond m are zero, so what the unused points hold does
+            # not matter
+            k = self.kernel.gram(inputs, points)
+            coordinate = jnp.where(labelled, matmul(k, dual), 0)
             mixed, square, moment = sums
             return (
                 mixed + matmul(coordinate, k),
                 square + matmul(coordinate, coordinate),
-                moment + matmul(coordinate, jnp.where(known, labels, 0)),
+                moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
             )
 
         zero = jnp.zeros((), dual.dtype)
@@ -244,7 +271,8 @@ class NystromAWV:
         return lax.fori_loop(0, (state.received + size - 1) // size, read, nothing)
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
-        """The state with the block x [B,d], y [B] in its memory, zero past `done`; these rows will be written over."""
+        """The state with the block x [B,d], y [B] in its memory, zero from `done` on; these rows
+        will be written over."""
         start = state.received - done
         rows = [
             jnp.where(done > 0, new, lax.dynamic_slice_in_dim(old, start, len(new)))
@@ -257,6 +285,8 @@ class NystromAWV:
         )
 
 
-def ForgettingNystromAWV(kernel: Any, regularization: ArrayLike = 1.0, **options: Any) -> NystromAWV:
-    """`NystromAWV` that keeps no past inputs: see there what is lost."""
+def ForgettingNystromAWV(
+    kernel: Any, regularization: ArrayLike = 1.0, **options: Any
+) -> NystromAWV:
+    """`NystromAWV` that keeps no observed inputs: see there what is lost."""
     return NystromAWV(kernel, regularization, remember=False, **options)

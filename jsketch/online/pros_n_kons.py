@@ -1,13 +1,16 @@
-"""Pros-N-KONS: kernel online Newton steps in the span of a KORS dictionary, restarted whenever it grows.
+"""Pros-N-KONS: kernel online Newton steps in the span of a KORS dictionary, restarted whenever it
+grows.
 
-Calandriello, Lazaric, Valko. Efficient second-order online kernel learning with adaptive embedding. NeurIPS 2017; with the
-settings that PKAWV compares with (THEORY 7.8): squared loss, predictions clipped to [-C, C], curvature
-sigma = 1/(8 C^2). For an example x with features z, weights u and A:
+Calandriello, Lazaric, Valko. Efficient second-order online kernel learning with adaptive embedding.
+NeurIPS 2017; with the settings that PKAWV compares with (THEORY 7.8): squared loss, predictions
+clipped to [-C, C], curvature sigma = 1/(8 C^2). For an example x with features z, weights u and A:
 
-    w = u - h A^-1 z / z^T A^-1 z, the closest weights in the norm of A that predict y^ = clip(z^T u, -C, C)
+    w = u - h A^-1 z / z^T A^-1 z, the closest weights in the norm of A that predict
+        y^ = clip(z^T u, -C, C)
     g = 2 (y^ - y) z,   A <- A + sigma/2 g g^T,   u <- w - A^-1 g
 
-PKAWV's author takes the step for g one example later and learns nothing from a point that joins: about 9% worse.
+PKAWV's author takes the step for g one example later and learns nothing from a point that joins:
+about 9% worse.
 """
 
 from __future__ import annotations
@@ -74,26 +77,30 @@ class ProsNKONS:
         )
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        """Warns, and says whether it did, when rounding is too much for an example x [d]
+        (`rounding`). On the host."""
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: NewtonState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known; zero for a point that joins the dictionary."""
+        """y^ [] for x [d], before its label is observed; zero for a point that joins the
+        dictionary."""
         _, prediction, _, _ = self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)
         return prediction[0]
 
     def update(
         self, state: NewtonState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[NewtonState, ForecastInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
+        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
+        comes back unchanged."""
         state, _, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
         return state, info
 
     def advance(
         self, state: NewtonState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NewtonState, Array, Array, ForecastInfo]:
-        """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that joins the dictionary and
-        at most `limit` >= 1 of them: (state, y^ [B] of which `done` count, done [] int32, info)."""
+        """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that
+        joins the dictionary and at most `limit` >= 1 of them: (state, y^ [B] valid before `done`,
+        done [] int32, info)."""
         slots = jnp.arange(len(y), dtype=jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
         state, full = self._receive(state, x[0], draws[0])
@@ -121,7 +128,8 @@ class ProsNKONS:
         )
 
     def _receive(self, state: NewtonState, x: Array, draw: Array) -> tuple[NewtonState, Array]:
-        """(state, restarted with x [d] in the dictionary if it is drawn; whether there was no room for it [])."""
+        """(state, restarted with x [d] in the dictionary if it is drawn; whether there was no room
+        for it [])."""
         k = kors.cross(state.dictionary, self.kernel, x[None])
         drawn = kors.scores(state.dictionary, self.kernel, self.sampling, x[None], k)
         joins = draw < drawn[0][0]
@@ -129,7 +137,9 @@ class ProsNKONS:
 
         def restarted() -> NewtonState:
             z = matmul(state.basis, k[0])
-            dictionary = kors.join(state.dictionary, self.sampling, x, *(value[0] for value in drawn))
+            dictionary = kors.join(
+                state.dictionary, self.sampling, x, *(value[0] for value in drawn)
+            )
             joined = newton.join(
                 state.basis,
                 state.dictionary.used,
@@ -153,20 +163,24 @@ class ProsNKONS:
     def _newton_steps(
         self, state: NewtonState, z: Array, y: Array, learn: Array
     ) -> tuple[Array, Array, Array]:
-        """(A^-1, u, y^ [B]) after the rows of z [B,M], y [B] that are to be learned, one after the other.
+        """(A^-1, u, y^ [B]) after the rows of z [B,M], y [B] that are to be learned, one after the
+        other.
 
-        Everything that the steps need of A is in the span of the block: with D = Z A^-1 of the start, A_t^-1 z_s is
-        D^T L[:, s], and G[r, s] = z_r^T A_t^-1 z_s. A step is one elimination in [G; L], [2B, B].
+        Everything that the steps need of A is in the span of the block: with D = Z A^-1 of the
+        start, A_t^-1 z_s is D^T L[:, s], and G[r, s] = z_r^T A_t^-1 z_s. A step is one elimination
+        in [G; L], [2B, B].
         """
         count, bound = len(y), jnp.asarray(self.bound, z.dtype)
-        directions = matmul(z, state.inverse)  # D
+        # D
+        directions = matmul(z, state.inverse)
         identity = jnp.eye(count, dtype=z.dtype)
         curvature = 1 / (8 * bound**2)
 
         def step(t: Array, carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, ...]:
             both, outputs, moved, scaled, predictions = carry
             column = lax.dynamic_index_in_dim(both, t, 1, keepdims=False)
-            leverage = column[t]  # z^T A^-1 z
+            # z^T A^-1 z
+            leverage = column[t]
             prediction = jnp.clip(outputs[t], -bound, bound)
             slope = jnp.where(learn[t], 2 * (prediction - y[t]), 0)
             excess = jnp.where(learn[t] & (leverage > 0), outputs[t] - prediction, 0)
@@ -174,9 +188,10 @@ class ProsNKONS:
             damping = weight / (1 + weight * leverage)
             # u <- u - move A^-1 z
             move = excess / jnp.where(leverage > 0, leverage, 1) + slope / (1 + weight * leverage)
-            row = lax.dynamic_index_in_dim(both, t, 0, keepdims=False)  # G[t, :]
+            # G[t, :]
+            row = lax.dynamic_index_in_dim(both, t, 0, keepdims=False)
             return (
-                both - damping * column[:, None] * row,
+                both - damping * column[:, None] * row[None, :],
                 outputs - move * column[:count],
                 moved + move * column[count:],
                 put(scaled, t, jnp.sqrt(damping) * column[count:]),
@@ -192,6 +207,7 @@ class ProsNKONS:
             zeros,
         )
         _, _, moved, scaled, predictions = lax.fori_loop(0, count, step, start)
-        updates = matmul(scaled, directions)  # rows sqrt(damping) A_t^-1 z_t
+        # rows sqrt(damping) A_t^-1 z_t
+        updates = matmul(scaled, directions)
         inverse = state.inverse - matmul(updates.T, updates)
         return inverse, state.weights - matmul(moved, directions), predictions

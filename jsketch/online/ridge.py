@@ -1,8 +1,10 @@
-"""Online ridge regression in fixed features: PKAWV with features known beforehand, and projected kernel ridge regression.
+"""Online ridge regression in fixed features: PKAWV with features given beforehand, and projected
+kernel ridge regression.
 
-Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale problems. NeurIPS 2019,
-Algorithm 1 (THEORY 7.2). With g and h the prediction and the leverage z(x)^T A^-1 z(x) of ridge regression on the examples
-before, Azoury, Warmuth and Vovk's forecaster predicts g / (1 + h): it penalizes the current prediction as well.
+Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale
+problems. NeurIPS 2019, Algorithm 1 (THEORY 7.2). With g and h the prediction and the leverage
+z(x)^T A^-1 z(x) of ridge regression on the examples before, Azoury, Warmuth and Vovk's forecaster
+predicts g / (1 + h): it penalizes the current prediction as well.
 """
 
 from __future__ import annotations
@@ -32,20 +34,25 @@ def damped(ridge: Array, leverage: Array, penalize_current: bool) -> Array:
 def learn_block(
     inverse: Array, weights: Array, z: Array, y: Array, learn: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """(A^-1 [r,r], weights [r], g [B], h [B]) after the rows of z [B,r], y [B] that are to be learned, in order; g and h of
-    every row are as they were before it. All in matrix products (THEORY 7.3).
+    """(A^-1 [r,r], weights [r], g [B], h [B]) after the rows of z [B,r], y [B] that are to be
+    learned, in order; g and h of every row are as they were before it. All in matrix products
+    (THEORY 7.3).
 
-    With S = I + Z A^-1 Z^T = L L^T, the pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) the innovations (y_t - g_t) / L_tt.
+    With S = I + Z A^-1 Z^T = L L^T, the pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) the
+    innovations (y_t - g_t) / L_tt.
     """
-    directions = matmul(inverse, z.T)  # [r, B]; products with the long side first are the faster ones
+    # [r, B]; products with the long side first are the faster ones
+    directions = matmul(inverse, z.T)
     lower = gram_inverse(z.T, directions, learn)
     root = 1 / jnp.diagonal(lower)
     start = matmul(z, weights)
     surprise = jnp.where(learn, y, 0) - start
     before = matmul(jnp.tril(lower, -1), surprise)
-    ridge = start - root * before  # the label itself is not in it, not even as rounding
+    # the label itself is not in it, not even as rounding
+    ridge = start - root * before
     innovations = surprise / root + before
-    solved = matmul(directions, jnp.where(learn[:, None], lower, 0).T)  # [r, B], the direction of each step
+    # [r, B], the direction of each step
+    solved = matmul(directions, jnp.where(learn[:, None], lower, 0).T)
     inverse = inverse - matmul(solved, solved.T)
     weights = weights + matmul(solved, jnp.where(learn, innovations, 0))
     return inverse, weights, ridge, jnp.square(root) - 1
@@ -64,12 +71,13 @@ class RidgeState:
 class PKAWV:
     """Ridge regression in fixed features, O(r^2) an example.
 
-    `features` maps [n, d] to [n, r]: `sketch.taylor.Taylor`, or any object with `features(x)`. `penalize_current` is
-    AWV; without it the forecaster is projected kernel ridge regression.
+    `features` maps [n, d] to [n, r]: `sketch.taylor.Taylor`, or any object with `features(x)`.
+    `penalize_current` is AWV; without it the forecaster is projected kernel ridge regression.
     """
 
     features: Any
-    # lam; A^-1 is updated from I / lam, and predictions are off by 2 to 2,000 eps |z|^2 / lam (`rounding`), not eps / lam
+    # lam; A^-1 is updated from I / lam, and predictions are off by 2 to 2,000 eps |z|^2 / lam
+    # (`rounding`), not eps / lam
     regularization: ArrayLike = 1.0
     penalize_current: bool = struct.field(pytree_node=False, default=True)
 
@@ -92,16 +100,21 @@ class PKAWV:
         return RidgeState(identity / self.regularization, jnp.zeros(size, x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        """Warns, and says whether it did, when rounding is too much for an example x [d]
+        (`rounding`). On the host."""
         z = self.features.features(x[None])[0]
         return rounding.check(jnp.square(z).sum(), self.regularization, x.dtype)
 
     def predict(self, state: RidgeState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known."""
+        """y^ [] for x [d], before its label is observed."""
         z = self.features.features(x[None])[0]
-        return damped(matmul(z, state.weights), matmul(z, matmul(state.inverse, z)), self.penalize_current)
+        return damped(
+            matmul(z, state.weights), matmul(z, matmul(state.inverse, z)), self.penalize_current
+        )
 
-    def update(self, state: RidgeState, x: Array, y: Array, key: PRNGKey) -> tuple[RidgeState, ForecastInfo]:
+    def update(
+        self, state: RidgeState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[RidgeState, ForecastInfo]:
         """Learns y [] at x [d]; a label that is not finite is not learned."""
         z = self.features.features(x[None])[0]
         seen = jnp.isfinite(y)
@@ -109,29 +122,38 @@ class PKAWV:
         pivot = 1 + matmul(z, direction)
         surprise = jnp.where(seen, y - matmul(z, state.weights), 0)
         state = RidgeState(
-            inverse=state.inverse - direction[:, None] * (direction / pivot),
+            inverse=state.inverse - direction[:, None] * (direction / pivot)[None, :],
             weights=state.weights + direction * (surprise / pivot),
         )
         return state, self._info(state, y)
 
-    def predict_update(self, state: RidgeState, x: Array, y: Array) -> tuple[RidgeState, Array, ForecastInfo]:
-        """Predictions [B] for x [B,d], each made before its label and after those of y [B] before it, and the state after
-        the block: what B calls of `predict` and `update` give."""
+    def predict_update(
+        self, state: RidgeState, x: Array, y: Array
+    ) -> tuple[RidgeState, Array, ForecastInfo]:
+        """Predictions [B] for x [B,d], each made before its label and after those of y [B] before
+        it, and the state after the block: what B calls of `predict` and `update` give."""
         z = self.features.features(x)
-        inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, jnp.isfinite(y))
+        inverse, weights, ridge, leverage = learn_block(
+            state.inverse, state.weights, z, y, jnp.isfinite(y)
+        )
         state = RidgeState(inverse, weights)
         return state, damped(ridge, leverage, self.penalize_current), self._info(state, y)
 
     def learn(self, state: RidgeState, x: Array, y: Array) -> RidgeState:
-        """What `update` makes of the labelled examples x [n,d], y [n] in any order, without predictions: O(n r^2) in large
-        products. With A^-1 = L L^T, the new inverse is L (I + L^T Z^T Z L)^-1 L^T, nowhere worse conditioned than A.
+        """What `update` makes of the labelled examples x [n,d], y [n] in any order, without
+        predictions: O(n r^2) in large products. With A^-1 = L L^T, the new inverse is L (I + L^T
+        Z^T Z L)^-1 L^T, nowhere worse conditioned than A.
         """
         count, size = len(y), state.weights.shape[0]
         chunks = -(-count // CHUNK)
-        xs = jnp.pad(x, ((0, chunks * CHUNK - count), (0, 0)), mode="edge").reshape(chunks, CHUNK, -1)
+        xs = jnp.pad(x, ((0, chunks * CHUNK - count), (0, 0)), mode="edge").reshape(
+            chunks, CHUNK, -1
+        )
         ys = jnp.pad(y, (0, chunks * CHUNK - count), constant_values=jnp.nan).reshape(chunks, CHUNK)
 
-        def add(sums: tuple[Array, Array], examples: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+        def add(
+            sums: tuple[Array, Array], examples: tuple[Array, Array]
+        ) -> tuple[tuple[Array, Array], None]:
             x, y = examples
             seen = jnp.isfinite(y)
             z = jnp.where(seen[:, None], self.features.features(x), 0)
@@ -142,7 +164,9 @@ class PKAWV:
         (gram, moment), _ = lax.scan(add, nothing, (xs, ys))
         root = jnp.linalg.cholesky(state.inverse)
         inner = jnp.eye(size, dtype=x.dtype) + matmul(root.T, matmul(gram, root))
-        half = lax.linalg.triangular_solve(jnp.linalg.cholesky(inner), root.T, left_side=True, lower=True)
+        half = lax.linalg.triangular_solve(
+            jnp.linalg.cholesky(inner), root.T, left_side=True, lower=True
+        )
         inverse = matmul(half.T, half)
         return RidgeState(inverse, state.weights + matmul(inverse, moment))
 

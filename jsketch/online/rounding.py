@@ -1,10 +1,11 @@
 """What rounding does to forecasters, said before a stream is lost to it.
 
-They start from A^-1 = I / lam and take out of it what every example explains, as the papers do. The first step in a
-direction turns |z|^2 / lam into |z|^2 / (lam + |z|^2) of it: the difference keeps a relative error of eps |z|^2 / lam, and
-what follows multiplies it, at worst by the number of examples that come before the direction is known. Measured on 80
-streams of 130 examples with 12 features and labels of size 1, predictions were off by 2 to 30 eps |z|^2 / lam for |z|^2 near
-12, by up to 2,400 for |z|^2 in the thousands.
+They start from A^-1 = I / lam and take out of it what every example explains, as the papers do. The
+first step in a direction turns |z|^2 / lam into |z|^2 / (lam + |z|^2) of it: the difference keeps a
+relative error of eps |z|^2 / lam, and what follows multiplies it, at worst by the number of
+examples that come before the direction is learned. Measured on 80 streams of 130 examples with 12
+features and labels of size 1, predictions were off by 2 to 30 eps |z|^2 / lam for |z|^2 near 12, by
+up to 2,400 for |z|^2 in the thousands.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch.types import is_traced
 from jsketch.warn import warn
 
-# of eps |z|^2 / lam: predictions are then off by up to 1e-3 of the labels in float64; float32 never promised more than that
+# of eps |z|^2 / lam: predictions are then off by up to 1e-3 of the labels in float64; float32 never
+# promised more than that
 LARGEST_STEP, LARGEST_STEP_FLOAT32 = 1e-6, 1e-4
 
 
-def check(square: ArrayLike, regularization: Any, dtype: Any) -> bool:
-    """Warns when examples with |z|^2 = square [] (k(x,x) for a kernel) and this regularization are too much for the dtype;
-    says whether it did. Values that are traced are not looked at."""
+def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
+    """Warns when examples with |z|^2 = square [] (k(x,x) for a kernel) and this regularization are
+    too much for the dtype; says whether it did. Traced values are not checked."""
     if is_traced(square, regularization):
         return False
     largest, smallest = float(np.max(square)), float(np.min(regularization))
@@ -37,9 +39,10 @@ def check(square: ArrayLike, regularization: Any, dtype: Any) -> bool:
     if least <= smallest or not np.isfinite(largest):
         return False
     warn(
-        f"regularization {smallest:g} is too small for features with |z|^2 = {largest:.3g} in {np.dtype(dtype).name}:"
-        " predictions carry a rounding error of 2 to 2,000 eps |z|^2 / lam of the labels. Use"
-        f" {'float64 (jax_enable_x64), ' if single else ''}smaller features or a regularization of at least {least:.2g}.",
+        f"regularization {smallest:g} is too small for features with |z|^2 = {largest:.3g} in"
+        f" {np.dtype(dtype).name}: predictions carry a rounding error of 2 to 2,000 eps |z|^2 / lam"
+        f" of the labels. Use {'float64 (jax_enable_x64), ' if single else ''}smaller features or a"
+        f" regularization of at least {least:.2g}.",
     )
     return True
 

@@ -1,9 +1,10 @@
 """Sketched-KONS: kernel online Newton steps with a curvature that only some examples enter.
 
-Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive sketching. ICML 2017, for the
-squared loss with predictions clipped to [-C, C] and curvature sigma = 1/(8 C^2) (THEORY 7.8); PKAWV compares with it in
-Table 1 and Figure 1. Example t enters A with probability max(gamma, min(1, beta tau)), tau its ridge leverage score at alpha
-by KORS; the weights are a sum over all examples. O(t d + m^2) for the t-th example with m of them in A.
+Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive
+sketching. ICML 2017, for the squared loss with predictions clipped to [-C, C] and curvature sigma =
+1/(8 C^2) (THEORY 7.8); PKAWV compares with it in Table 1 and Figure 1. Example t enters A with
+probability max(gamma, min(1, beta tau)), tau its ridge leverage score at alpha by KORS; the weights
+are a sum over all examples. O(t d + m^2) for the t-th example with m of them in A.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class SketchedState:
-    """f = sum_i c_i k(x_i, .) over t of N examples + sum_j b_j k(s_j, .) over m of M that are in A."""
+    """f = sum_i c_i k(x_i, .) over t of N examples + sum_j b_j k(s_j, .) over m of M that are in
+    A."""
 
     points: Array  # [N, d]
     coefficients: Array  # [N], c
     used: Array  # [] int32, t
     sketch: Kors  # the points s_j, and their inverse factor for the leverage scores
-    inverse: (
-        Array  # [M, M], L^-1 of K_SS + alpha / weights = L L^T; A = alpha I + sum_j weights_j phi_j phi_j^T
-    )
+    # [M, M], L^-1 of K_SS + alpha / weights = L L^T; A = alpha I + sum_j weights_j phi_j phi_j^T
+    inverse: Array
     sketch_coefficients: Array  # [M], b
     key: Array  # key data of the draws
 
@@ -44,7 +45,8 @@ class SketchedState:
 @struct.dataclass
 @one_dtype
 class SketchedKONS:
-    """Second-order steps with a sketch of the curvature; `minimum_probability` = 1 is KONS itself."""
+    """Second-order steps with a sketch of the curvature; `minimum_probability` = 1 is KONS
+    itself."""
 
     kernel: Any
     regularization: ArrayLike = 1.0  # alpha
@@ -55,7 +57,9 @@ class SketchedKONS:
 
     def init(self, x: Array, key: PRNGKey) -> SketchedState:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
-        checks.positive(regularization=self.regularization, bound=self.bound, oversampling=self.oversampling)
+        checks.positive(
+            regularization=self.regularization, bound=self.bound, oversampling=self.oversampling
+        )
         checks.fraction(minimum_probability=self.minimum_probability)
         checks.capacity(capacity=self.capacity)
         x = checks.example(x)
@@ -74,18 +78,20 @@ class SketchedKONS:
         )
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and says whether it did, when rounding is too much for an example x [d] (`rounding`). On the host."""
+        """Warns, and says whether it did, when rounding is too much for an example x [d]
+        (`rounding`). On the host."""
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def predict(self, state: SketchedState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is known."""
+        """y^ [] for x [d], before its label is observed."""
         output, _, _ = self._output(state, x)
         return self._clipped(output)
 
     def update(
         self, state: SketchedState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[SketchedState, ForecastInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state comes back unchanged."""
+        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
+        comes back unchanged."""
         state, _, info = self.step(state, x, y, key)
         return state, info
 
@@ -97,7 +103,8 @@ class SketchedKONS:
         prediction = self._clipped(output)
         sampling = Sampling(self.regularization, self.oversampling, 0.0)
         score, row, rest = (
-            value[0] for value in kors.scores(state.sketch, self.kernel, sampling, x[None], cross[None])
+            value[0]
+            for value in kors.scores(state.sketch, self.kernel, sampling, x[None], cross[None])
         )
         probability = jnp.maximum(score, self.minimum_probability)
         full_sketch = state.sketch.used >= state.inverse.shape[0]
@@ -107,14 +114,14 @@ class SketchedKONS:
 
         slope = jnp.where(learn, 2 * (prediction - y), 0)
         curved = matmul(state.inverse, cross)
-        residual = jnp.maximum(own - jnp.square(curved).sum(), 0)  # alpha phi^T A^-1 phi
+        # alpha phi^T A^-1 phi
+        residual = jnp.maximum(own - jnp.square(curved).sum(), 0)
         weight = jnp.where(enters, slope**2 / (16 * self.bound**2), 0)
         leverage = residual / self.regularization
         excess = jnp.where(learn & (leverage > 0), output - prediction, 0)
         move = excess / jnp.where(leverage > 0, leverage, 1) + slope / (1 + weight * leverage)
-        move = (
-            move / self.regularization
-        )  # w <- w - move (phi - sum_j q_j phi_j), q = (K_SS + alpha / weights)^-1 k_S
+        # w <- w - move (phi - sum_j q_j phi_j), q = (K_SS + alpha / weights)^-1 k_S
+        move = move / self.regularization
 
         slot = jnp.minimum(state.used, state.points.shape[0] - 1)
         last = jnp.minimum(state.sketch.used, state.inverse.shape[0] - 1)
@@ -124,7 +131,9 @@ class SketchedKONS:
         joined = kors.join(state.sketch, sampling, x, probability, row, rest)
         new = SketchedState(
             points=put(state.points, slot, jnp.where(learn, x, state.points[slot])),
-            coefficients=put(state.coefficients, slot, jnp.where(learn, -move, state.coefficients[slot])),
+            coefficients=put(
+                state.coefficients, slot, jnp.where(learn, -move, state.coefficients[slot])
+            ),
             used=state.used + learn.astype(jnp.int32),
             sketch=jax.tree.map(lambda a, b: jnp.where(enters, a, b), joined, state.sketch),
             inverse=put(state.inverse, last, jnp.where(enters, inverse_row, state.inverse[last])),
@@ -135,7 +144,8 @@ class SketchedKONS:
         return new, prediction, ForecastInfo(new.sketch.used, overflow, nonfinite)
 
     def grow(self, state: SketchedState) -> SketchedState:
-        """The same state with room for half as many again, of examples and points alike where they are full."""
+        """The same state with room for half as many again, of examples and points alike where they
+        are full."""
         rows, size = state.points.shape[0], state.inverse.shape[0]
         extra_rows = -(-rows // 2) if int(state.used) >= rows else 0
         extra = -(-size // 2) if int(state.sketch.used) >= size else 0

@@ -15,7 +15,8 @@ TAKES = ("examples", "blocks", "growing blocks")
 
 
 def takes(forecaster: Any) -> str:
-    """How a forecaster is driven, as its attribute `takes` declares (`jsketch.types.Forecaster`); "examples" without one.
+    """How a forecaster is driven, as its attribute `takes` declares (`jsketch.types.Forecaster`);
+    "examples" without one.
 
     Raises ValueError for a declaration that is none of TAKES.
     """
@@ -24,8 +25,11 @@ def takes(forecaster: Any) -> str:
     return declared
 
 
-def step(forecaster: Any, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, ForecastInfo]:
-    """(state after y [] at x [d], the prediction y^ [] made before, info), in one call where the forecaster shares work."""
+def step(
+    forecaster: Any, state: Any, x: Array, y: Array, key: PRNGKey
+) -> tuple[Any, Array, ForecastInfo]:
+    """(state after y [] at x [d], the prediction y^ [] made before, info), in one call where the
+    forecaster shares work."""
     if hasattr(forecaster, "step"):
         return forecaster.step(state, x, y, key)
     if takes(forecaster) == "growing blocks":
@@ -36,17 +40,19 @@ def step(forecaster: Any, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple
     return state, prediction, info
 
 
-def look(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> tuple[Array, Array]:
-    """(the prediction y^ [] that `step` would make at x [d], whether the state has to grow first [])."""
+def preview(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> tuple[Array, Array]:
+    """(the prediction y^ [] that `step` would make at x [d], whether the state has to grow first
+    [])."""
     _, prediction, info = step(forecaster, state, x, jnp.full((), jnp.nan, x.dtype), key)
     return prediction, info.overflow
 
 
-def look_at_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[Array, Array]:
-    """`look` at every row of xs [n,d] from the same state: predictions [n], and whether the state has to grow for any []."""
+def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[Array, Array]:
+    """`preview` at every row of xs [n,d] from the same state: predictions [n], and whether the
+    state has to grow for any []."""
 
     def one(x: Array) -> tuple[Array, Array]:
-        return look(forecaster, state, x, key)
+        return preview(forecaster, state, x, key)
 
     # where points join a dictionary, rows under vmap would all pay for one that does
     branches = takes(forecaster) == "growing blocks"

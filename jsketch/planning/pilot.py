@@ -1,11 +1,12 @@
-"""A pilot run: upper confidence bounds on the exact posterior, in NumPy and in large strides, to see how data, sketch and
-rounds grow.
+"""A pilot run: upper confidence bounds on the exact posterior, in NumPy and in large strides, to
+see how data, sketch and rounds grow.
 
-The time of a run goes with the number of rounds and with the dictionary size, and both depend on the rewards as much as on
-the kernel. The pilot reads hyperparameters by their names in the algorithms of the papers, where a bandit has them (width,
-ratio, rule, qbar, epsilon, scale), and takes noisy rewards of the problem. It reads its data again only when there is an
-eighth more of them, at a pool of arms that is drawn anew each time, and late in a run one decision stands for several
-evaluations. What the algorithm itself makes of such data is measured (`planning.timing`).
+The time of a run goes with the number of rounds and with the dictionary size, and both depend on
+the rewards as much as on the kernel. The pilot reads hyperparameters by their names in the
+algorithms of the papers, where a bandit has them (width, ratio, rule, qbar, epsilon, scale), and
+takes noisy rewards of the problem. It reads its data again only when there is an eighth more of
+them, at a pool of arms that is drawn anew each time, and late in a run one decision stands for
+several evaluations. What the algorithm itself makes of such data is measured (`planning.timing`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from scipy.linalg import blas, solve_triangular
 from jsketch.bandits.core.widths import Evidence, assumptions
 from jsketch.types import Arms
 
-POOL = 1_024  # arms at which the posterior is read: those pulled, the best of the last pool, and random ones
+# arms whose posterior is read: those pulled, the best of the last pool, and random ones
+POOL = 1_024
 STRETCH = 0.125  # evaluations between two readings, as a part of those made
 DECISIONS = 64  # different ones in a stretch
 CANDIDATES = 128  # arms of the pool among which they are made: those with the largest scores
@@ -38,7 +40,8 @@ class Path(NamedTuple):
     t: np.ndarray
     rounds: np.ndarray  # of adaptive batches
     distinct: np.ndarray  # arms pulled
-    dictionary: np.ndarray  # expected size of a sampled dictionary, sum_i min(1, qbar n_i sigma^2(x_i))
+    # expected size of a sampled dictionary, sum_i min(1, qbar n_i sigma^2(x_i))
+    dictionary: np.ndarray
     simulated: int  # evaluations of the pilot; the points after it are extrapolated
     arms: np.ndarray  # [simulated], pulled one after the other
     rewards: np.ndarray  # [simulated]
@@ -55,9 +58,11 @@ class _Pool(NamedTuple):
 
 
 class _Pilot:
-    """The pilot under way; A arms."""
+    """The state of the pilot; A arms."""
 
-    def __init__(self, bandit: Any, features: Any, reward: np.ndarray | None, noise_std: float, seed: int):
+    def __init__(
+        self, bandit: Any, features: Any, reward: np.ndarray | None, noise_std: float, seed: int
+    ):
         self.bandit, self.features, self.noise_std = bandit, np.asarray(features), noise_std
         self.random = np.random.default_rng(seed)
         self.lam, self.ratio = float(bandit.regularization), float(getattr(bandit, "ratio", 1.0))
@@ -68,15 +73,22 @@ class _Pilot:
         self.frozen = self.variance.copy()  # [A], at the start of the round
         self.local = np.ones_like(self.variance)  # [A], the local bound (BBKB Lemma 3)
         self.counts, self.sums = np.zeros_like(self.variance), np.zeros_like(self.variance)
-        self.information = np.zeros(2)  # sum of log(1 + variance), and with 3 variances
+        # sum of log(1 + variance), and with 3 variances
+        self.information = np.zeros(2)
         self.bound, self.rounds = 1.0, 0
-        self.log: list[tuple[int, int, float]] = []  # (arm, evaluations of it, their average)
+        # (arm, evaluations of it, their average)
+        self.log: list[tuple[int, int, float]] = []
 
     def covariances(self, arms: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Kernel values [P, n] of the arms of a pool with n others; a call of one shape for every COLUMNS of them."""
+        """Kernel values [P, n] of the arms of a pool with n others; a call of one shape for every
+        COLUMNS of them."""
         x = self.features[arms]
-        blocks = [np.resize(others[i : i + COLUMNS], COLUMNS) for i in range(0, len(others), COLUMNS)]
-        columns = [np.asarray(_gram(self.bandit.kernel, x, self.features[b]), float) for b in blocks]
+        blocks = [
+            np.resize(others[i : i + COLUMNS], COLUMNS) for i in range(0, len(others), COLUMNS)
+        ]
+        columns = [
+            np.asarray(_gram(self.bandit.kernel, x, self.features[b]), float) for b in blocks
+        ]
         return np.concatenate([np.zeros((len(arms), 0)), *columns], axis=1)[:, : len(others)]
 
     def _imagined(self) -> np.ndarray:
@@ -93,12 +105,16 @@ class _Pilot:
         first = np.concatenate([pulled, best[self.counts[best] == 0]])
         # more of them in steps, so that few shapes are compiled
         count = min(size, POOL * (1 + len(first) // POOL))
-        rest = self.random.permutation(size) if size < 4 * count else self.random.integers(size, size=count)
+        rest = (
+            self.random.permutation(size)
+            if size < 4 * count
+            else self.random.integers(size, size=count)
+        )
         rest = rest[~np.isin(rest, first)][: count - len(first)]
         arms = np.resize(np.concatenate([first, rest]), count)
-        known, noise = self.covariances(arms, pulled), self.lam / self.counts[pulled]
-        root = np.linalg.cholesky(known[: len(pulled)] + np.diag(noise))
-        half = blas.dtrsm(1.0, root, known, side=1, lower=1, trans_a=1)
+        prior, noise = self.covariances(arms, pulled), self.lam / self.counts[pulled]
+        root = np.linalg.cholesky(prior[: len(pulled)] + np.diag(noise))
+        half = blas.dtrsm(1.0, root, prior, side=1, lower=1, trans_a=1)
         averages = self.sums[pulled] / self.counts[pulled]
         weights = solve_triangular(root, averages, lower=True, check_finite=False)
         variance = np.maximum(self.diagonal[arms] - np.einsum("pu,pu->p", half, half), 0) / self.lam
@@ -117,7 +133,7 @@ class _Pilot:
         assumed = jax.tree.map(float, assumptions(self.bandit, 1.0 if product else self.ratio))
         variance_sum = self.counts @ self.variance
         information, information_sketched = self.information
-        known = dict(
+        numbers = dict(
             count=self.counts.sum(),
             information=information,
             information_sketched=information_sketched,
@@ -126,8 +142,12 @@ class _Pilot:
             residual_sum=0.0,
             prior_variance=self.diagonal.max(),
         )
-        evidence = Evidence(**{name: jnp.asarray(float(number)) for name, number in known.items()})
-        width = float(self.bandit.width(evidence, assumed)) * float(getattr(self.bandit, "scale", 1.0))
+        evidence = Evidence(
+            **{name: jnp.asarray(float(number)) for name, number in numbers.items()}
+        )
+        width = float(self.bandit.width(evidence, assumed)) * float(
+            getattr(self.bandit, "scale", 1.0)
+        )
         return width * (self.ratio**0.5 if product else 1.0)
 
     def stretch(self, pool: _Pool, scores: np.ndarray, width: float, length: int) -> int:
@@ -146,8 +166,10 @@ class _Pilot:
         while made < length:
             upper = mean + width * np.sqrt(np.maximum(now.diagonal(), 0))
             i, count = int(np.argmax(upper)), min(times, length - made)
-            if made and upper[i] < floor:  # at first only by rounding, among arms that tie
-                break  # an arm that is no candidate is the best now
+            # at first only by rounding, among arms that tie
+            if made and upper[i] < floor:
+                # an arm that is no candidate is the best now
+                break
             made += count
             if self.random.uniform() < explore:
                 self.evaluate(int(self.random.integers(len(self.counts))), count)
@@ -161,8 +183,11 @@ class _Pilot:
             now -= np.outer(row, row * (count / (1 + count * max(row[i], 0))))
         return made
 
-    def ends(self, arms: np.ndarray, i: int, count: int, now: np.ndarray, start: np.ndarray) -> bool:
-        """Whether `count` pulls of the i-th of some arms end the round; their covariances now and at its start, [n, n]."""
+    def ends(
+        self, arms: np.ndarray, i: int, count: int, now: np.ndarray, start: np.ndarray
+    ) -> bool:
+        """Whether `count` pulls of the i-th of some arms end the round; their covariances now and
+        at its start, [n, n]."""
         spent = self.frozen[arms[i]]
         self.information += count * np.log1p([spent, 3 * spent])
         if self.rule == "product":
@@ -183,12 +208,14 @@ class _Pilot:
         self.log.append((arm, count, total / count))
 
 
-def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: int, seed: int = 0) -> Path:
-    """The pilot of a bandit with a kernel and a regularization, over arms with mean rewards [A]; for None, of a random
-    function with its assumed norm."""
+def run(
+    bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: int, seed: int = 0
+) -> Path:
+    """The pilot of a bandit with a kernel and a regularization, over arms with mean rewards [A];
+    for None, of a random function with its assumed norm."""
     reward = None if mean_reward is None else np.asarray(mean_reward, float)
     pilot = _Pilot(bandit, domain.features, reward, noise_std, seed)
-    qbar, plate = float(getattr(bandit, "qbar", 1.0)), int(getattr(bandit, "batch", 1))
+    qbar, batch = float(getattr(bandit, "qbar", 1.0)), int(getattr(bandit, "batch", 1))
     points, t, work, length = [], 0, 0.0, 1
     best = np.zeros(0, int)
     while True:
@@ -213,11 +240,12 @@ def run(bandit: Any, domain: Arms, mean_reward: Any, noise_std: float, horizon: 
         width = pilot.width(pool)
         scores = pool.mean + width * np.sqrt(pool.variance)
         best = pool.arms[np.argsort(-scores)[:CANDIDATES]]
-        length = min(max(int(STRETCH * t), plate, 1), horizon - t)
+        length = min(max(int(STRETCH * t), batch, 1), horizon - t)
         rounds = pilot.rounds
         t += pilot.stretch(pool, scores, width, length)
         if pilot.rounds > rounds:
-            # the round under way began in this stretch: its variances are those that are read next, nearly
+            # the current round started in this stretch: its variances are those that are read next,
+            # nearly
             pilot.frozen[pool.arms] = np.minimum(pilot.frozen[pool.arms], pool.variance)
 
 

@@ -39,10 +39,9 @@ class Plan:
     bytes: int  # at the most, problem included
     rounds: float  # of a run
     dictionary_size: float  # at its end; distinct arms, for an exact posterior
-    capacities: tuple[int, ...]  # for which programs are compiled
-    parts: dict[
-        str, float
-    ]  # seconds of a run: of its rounds whatever their size, and of what every evaluation adds
+    capacities: tuple[int, ...]  # of the programs that are compiled
+    # seconds of a run: of its rounds whatever their size, and of what every evaluation adds
+    parts: dict[str, float]
     simulated: int  # evaluations of the pilot run; 0 without one
 
     def __str__(self) -> str:
@@ -51,7 +50,8 @@ class Plan:
         total = sum(self.parts.values()) or 1.0
         parts = ", ".join(f"{seconds / total:.0%} {name}" for name, seconds in self.parts.items())
         return (
-            f"about {said(self.seconds)} (compiling {said(self.compile_seconds)} more) and {self.bytes / 1e9:.2g} GB"
+            f"about {said(self.seconds)} (compiling {said(self.compile_seconds)} more) and"
+            f" {self.bytes / 1e9:.2g} GB"
             f" for {runs}{self.algorithm}, {self.horizon:,} evaluations of {self.arms:,} arms;"
             f"\n  {self.rounds:,.0f} rounds,{size} time: {parts}"
         )
@@ -75,34 +75,47 @@ def plan(
     strategy: str | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes; for any algorithm that `run` takes.
+    """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes.
 
-    problem: with arms and mean rewards, as `run` takes it; or the arms alone (then a random function with the norm that
-    the bandit assumes stands in for the rewards). dictionary_size: at the end of the run, where the user knows it; it
-    scales the pilot's. workers and strategy: as in `run_seeds`. memory: bytes that may be used, by default what the device
-    has.
+    bandit           any algorithm that `run` takes
+    problem          with arms and mean rewards, as `run` takes it; or the arms alone: then a random
+                     function with the norm that the bandit assumes stands in for the rewards
+    horizon          int, evaluations of a run
+    seeds            int, runs
+    dictionary_size  int, inducing points at the end of a run, where the user knows it; it scales
+                     the pilot's. None: the pilot's
+    workers          int, threads, as in `run_seeds`
+    strategy         "vmap" or "threads", as in `run_seeds`
+    memory           bytes that may be used; None: what the device has
 
     Where the numbers come from:
-    - rounds and sketch size: a pilot run on pools of 1,024 arms (`planning.pilot`), a second or two; without a kernel to
-      pilot with, the rounds that were timed;
-    - bytes: XLA's memory analysis of the run's program at its real shapes, which takes no memory (`planning.space`);
-    - seconds: the run's program, timed for a moment at one or two capacities of at most 256, from states with the pilot's
-      data (`planning.timing`). A power law goes between the capacities and beyond; more than 4,000,000 arms times capacity
-      are timed with fewer arms.
-    What is compiled at all of the arms and at a capacity of at most 256 is what the run compiles: it finds it done.
+    - rounds and sketch size: a pilot run on pools of 1,024 arms (`planning.pilot`), a second or
+      two; without a kernel to pilot with, the rounds that were timed;
+    - bytes: XLA's memory analysis of the run's program at its real shapes, which takes no memory
+      (`planning.space`);
+    - seconds: the run's program, timed for a moment at one or two capacities of at most 256, from
+      states with the pilot's data (`planning.timing`). A power law goes between the capacities and
+      beyond; more than 4,000,000 arms times capacity are timed with fewer arms.
+    What is compiled at all of the arms and at a capacity of at most 256 is what the run compiles:
+    it finds it done.
 
-    Planned over measured, one run each, on a CPU with 2 cores, in seconds of CPU (other programs kept the cores busy):
-    BBKB 0.83 and GPUCB 0.75 (1,000 evaluations of 4,000 arms in the plane), BBKB 1.28 (10,000 on Abalone), GPBUCB 1.28
-    (2,000 on Abalone), Uniform 0.93 (20,000 of 4,000 arms); rounds and dictionaries within 8%. Seconds on a busy machine
-    are those of a busy machine.
-    Extrapolation in arms and capacity was not checked, nor were accelerators. Bytes are the compiler's for the program of a
-    run; for seeds they are multiplied, and within a factor 2 of those of three seeds in one program.
+    Planned over measured, one run each, on a CPU with 2 cores, in seconds of CPU (other programs
+    kept the cores busy): BBKB 0.83 and GPUCB 0.75 (1,000 evaluations of 4,000 arms in the plane),
+    BBKB 1.28 (10,000 on Abalone), GPBUCB 1.28 (2,000 on Abalone), Uniform 0.93 (20,000 of 4,000
+    arms); rounds and dictionaries within 8%. Seconds on a busy machine are those of a busy machine.
+    Extrapolation in arms and capacity was not checked, nor were accelerators. Bytes are the
+    compiler's for the program of a run; for seeds they are multiplied, and within a factor 2 of
+    those of three seeds in one program.
 
-    Raises ValueError for static mistakes (as `init` does), and for a run that does not fit the memory, with what would fit.
+    Raises ValueError for static mistakes (as `init` does), and for a run that does not fit the
+    memory, with what would fit.
     """
-    if isinstance(bandit, type) or not all(hasattr(bandit, name) for name in ("init", "ask", "tell")):
+    if isinstance(bandit, type) or not all(
+        hasattr(bandit, name) for name in ("init", "ask", "tell")
+    ):
         raise ValueError(
-            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was given."
+            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was"
+            " given."
         )
     check_horizon(horizon)
     counts = dict(seeds=seeds, dictionary_size=dictionary_size, workers=workers)
@@ -126,13 +139,17 @@ def plan(
         space.check(bandit, domain, used, horizon, capacity, seeds, at_once, memory)
     rates = _rates(bandit, problem, horizon, timed, path)
     # a program that was compiled for its memory is found compiled when it is timed
-    compiling = [r.compiling + (used.compiling if whole and i == 0 else 0.0) for i, r in enumerate(rates)]
+    compiling = [
+        r.compiling + (used.compiling if whole and i == 0 else 0.0) for i, r in enumerate(rates)
+    ]
     if path is None or rates[0].fixed:
         path = _with_batches(path, rates[0], horizon)
     parts = _parts(path, sizes, rates, timed, capacities, domain.count)
     one = sum(parts.values())
     if vmapped:
-        seconds = one * seeds * (VMAPPED_ON_CPU if seeds > 1 and jax.default_backend() == "cpu" else 1.0)
+        seconds = (
+            one * seeds * (VMAPPED_ON_CPU if seeds > 1 and jax.default_backend() == "cpu" else 1.0)
+        )
     else:
         seconds = one * seeds / max(1.0, SIDE_BY_SIDE * workers)
     return Plan(
@@ -144,7 +161,9 @@ def plan(
         compile_seconds=float(np.interp(capacities or (0,), timed[::-1], compiling[::-1]).sum()),
         bytes=used.of(seeds, at_once),
         rounds=float(path.rounds[-1]),
-        dictionary_size=float(sizes[-1]) if capacities and sizes is not None else rates[0].dictionary_size,
+        dictionary_size=float(sizes[-1])
+        if capacities and sizes is not None
+        else rates[0].dictionary_size,
         capacities=capacities,
         parts=parts,
         simulated=path.simulated,
@@ -152,10 +171,13 @@ def plan(
 
 
 def _checked(bandit: Any, problem: Any) -> Arms:
-    """The arms. Raises ValueError for static mistakes, as `init` does; its warnings are left to the run."""
+    """The arms. Raises ValueError for static mistakes, as `init` does; its warnings are left to the
+    run."""
     arms = getattr(problem, "arms", problem)
     if not hasattr(arms, "features"):
-        raise ValueError(f"a problem, or its arms as Arms(x), is needed; {type(problem).__name__} was given.")
+        raise ValueError(
+            f"a problem, or its arms as Arms(x), is needed; {type(problem).__name__} was given."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         domain = checks.arms(Arms(jnp.asarray(arms.features)))
@@ -165,11 +187,16 @@ def _checked(bandit: Any, problem: Any) -> Arms:
     return domain
 
 
-def _path(bandit: Any, problem: Any, domain: Arms, horizon: int, dictionary_size: int | None) -> Path | None:
-    """How rounds, distinct arms and the dictionary grow; None for an algorithm whose kernel no pilot can use."""
+def _path(
+    bandit: Any, problem: Any, domain: Arms, horizon: int, dictionary_size: int | None
+) -> Path | None:
+    """How rounds, distinct arms and the dictionary grow; None for an algorithm whose kernel no
+    pilot can use."""
     if not hasattr(bandit, "kernel") or not hasattr(bandit, "regularization"):
         return None
-    noise = getattr(problem, "noise_std", getattr(bandit, "noise_std", float(bandit.regularization) ** 0.5))
+    noise = getattr(
+        problem, "noise_std", getattr(bandit, "noise_std", float(bandit.regularization) ** 0.5)
+    )
     path = pilot.run(bandit, domain, getattr(problem, "mean_reward", None), float(noise), horizon)
     if dictionary_size is None:
         return path
@@ -181,7 +208,8 @@ def _path(bandit: Any, problem: Any, domain: Arms, horizon: int, dictionary_size
 
 
 def _with_rewards(problem: Any, domain: Arms, path: Path | None) -> Any:
-    """The problem as `run` takes it; for arms alone one with the rewards that the pilot met, which programs are timed on."""
+    """The problem as `run` takes it; for arms alone one with the rewards that the pilot met, which
+    programs are timed on."""
     if hasattr(problem, "mean_reward"):
         return problem
     rewards = np.zeros(domain.count)
@@ -193,7 +221,8 @@ def _with_rewards(problem: Any, domain: Arms, path: Path | None) -> Any:
 def _rates(
     bandit: Any, problem: Any, horizon: int, timed: tuple[int, ...], path: Path | None
 ) -> list[timing.Rates]:
-    """At the capacities that are timed, with all arms or as many as are timed; the larger capacity from the pilot's data."""
+    """Rates at the capacities that are timed, with all arms or as many as are timed; the larger
+    capacity from the pilot's data."""
     count = problem.arms.count
     found = []
     for capacity in timed:
@@ -211,7 +240,8 @@ def _rates(
 
 
 def _part(problem: Any, fewer: int, history: History | None) -> tuple[Any, History | None]:
-    """A problem with some of the arms, those of the history first, and the history in their numbers."""
+    """A problem with some of the arms, those of the history first, and the history in their
+    numbers."""
     count = problem.arms.count
     pulled = np.zeros(0, int) if history is None else np.unique(history.arms)[:fewer]
     others = np.random.default_rng(0).permutation(count)
@@ -248,7 +278,11 @@ def _parts(
     """Seconds of a run on its own: of its rounds, and of what every evaluation adds to them."""
     scale = np.ones(len(path.t))
     if len(timed) > 1 and sizes is not None:
-        fitting = np.array([capacities[np.searchsorted(capacities, min(size, arms))] for size in sizes])
+        fitting = np.array(
+            [capacities[np.searchsorted(capacities, min(size, arms))] for size in sizes]
+        )
         scale = (fitting / timed[0]) ** timing.power(rates[0], rates[1], timed[0] / timed[1])
-    rounds, evaluations = (float(np.diff(column, prepend=0.0) @ scale) for column in (path.rounds, path.t))
+    rounds, evaluations = (
+        float(np.diff(column, prepend=0.0) @ scale) for column in (path.rounds, path.t)
+    )
     return {"rounds": rates[0].round * rounds, "evaluations": rates[0].evaluation * evaluations}

@@ -1,4 +1,5 @@
-"""Bytes of a run at its largest capacity, from XLA's memory analysis of its program; what would fit where it does not."""
+"""Bytes of a run at its largest capacity, from XLA's memory analysis of its program; what would fit
+where it does not."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import start
@@ -25,34 +27,39 @@ class Bytes:
 
     given: int  # problem and hyperparameters, which all runs share
     kept: int  # state and trace
-    working: int  # everything else while it is under way
+    working: int  # everything else while it runs
     compiling: float  # seconds to compile its program, or to find it compiled
 
     def of(self, seeds: int, at_once: int) -> int:
-        """Of that many runs, `at_once` at a time; when they are over their states and traces are stacked."""
+        """Of that many runs, `at_once` at a time; when they are over their states and traces are
+        stacked."""
         return self.given + at_once * self.working + seeds * self.kept * (2 if seeds > 1 else 1)
 
 
 def size(tree: Any) -> int:
     """Bytes of the arrays of a pytree, abstract ones too."""
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(lambda: tree)))
+    return sum(
+        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(lambda: tree))
+    )
 
 
-def begun(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
-    """The shapes of the run before its first evaluation, with room for `capacity` inducing points."""
+def started(bandit: Any, problem: Any, horizon: int, capacity: int) -> Any:
+    """The shapes of the run before its first evaluation, with room for `capacity` inducing
+    points."""
 
-    def begin(problem: Any, key: Any) -> Any:
+    def initial(problem: Any, key: Any) -> Any:
         progress: Any = start(bandit, problem, key, horizon)
         if not capacity or capacity <= bandit.capacity:
             return progress
         return replace(progress, state=bandit.grow(progress.state, capacity))
 
-    return jax.eval_shape(begin, problem, KEY)
+    return jax.eval_shape(initial, problem, KEY)
 
 
 def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: bool) -> Bytes:
-    """Compiles the run's program at its shapes and takes no memory for them; `quickly`: as code that will not be run."""
-    progress = begun(bandit, problem, horizon, capacity)
+    """Compiles the run's program at its shapes and takes no memory for them; `quickly`: as code
+    that will not be run."""
+    progress = started(bandit, problem, horizon, capacity)
     until = jax.eval_shape(lambda: jnp.asarray(0))
     began = time.perf_counter()
     # as `advance` calls it, down to what is positional: other calls are other programs
@@ -65,7 +72,7 @@ def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: 
     return Bytes(given, kept, working, compiling)
 
 
-def stand_in(count: int, dimensions: int, dtype: Any) -> GaussianArms:
+def stand_in(count: int, dimensions: int, dtype: DTypeLike) -> GaussianArms:
     """The shapes of a problem."""
     struct: Any = jax.ShapeDtypeStruct
     return GaussianArms(Arms(struct((count, dimensions), dtype)), struct((count,), dtype), 1.0)
@@ -93,13 +100,14 @@ def check(
         offers.append(f"{count} of its {seeds} seeds in a call")
     offers += _smaller(bandit, domain, run, horizon, capacity, memory)
     raise ValueError(
-        f"{runs} of {type(bandit).__name__} with {domain.count:,} arms{held} would need about {total / 1e9:,.2g} GB, and"
-        f" there are {memory / 1e9:,.2g} GB. What would fit: {'; '.join(offers) or 'nothing smaller of it fits'}."
+        f"{runs} of {type(bandit).__name__} with {domain.count:,} arms{held} would need about"
+        f" {total / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. What would fit:"
+        f" {'; '.join(offers) or 'nothing smaller of it fits'}."
     )
 
 
 def _largest(fits: Callable[[int], bool], upper: int) -> int:
-    """The largest number up to `upper` with which it fits, 0 if there is none."""
+    """The largest number up to `upper` that fits, 0 if there is none."""
     low, high = 0, upper
     while low < high:
         middle = (low + high + 1) // 2
@@ -107,20 +115,27 @@ def _largest(fits: Callable[[int], bool], upper: int) -> int:
     return low
 
 
-def _smaller(bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int, memory: float) -> list[str]:
+def _smaller(
+    bandit: Any, domain: Arms, run: Bytes, horizon: int, capacity: int, memory: float
+) -> list[str]:
     """What of a single run would fit; what it works with is taken to shrink as what it keeps."""
     count, dimensions = domain.features.shape
     dtype = domain.features.dtype
 
-    def kept(arms: int, capacity: int, horizon: int, dtype: Any) -> int:
+    def kept(arms: int, capacity: int, horizon: int, dtype: DTypeLike) -> int:
         # a capacity below the one it starts with is another start
-        begin = replace(bandit, capacity=capacity) if capacity else bandit
+        sized = replace(bandit, capacity=capacity) if capacity else bandit
         problem = stand_in(arms, dimensions, dtype)
-        return size(problem) + size(begun(begin, problem, horizon, capacity))
+        return size(problem) + size(started(sized, problem, horizon, capacity))
 
     whole = kept(count, capacity, horizon, dtype)
 
-    def fits(arms: int = count, capacity: int = capacity, horizon: int = horizon, dtype: Any = dtype) -> bool:
+    def fits(
+        arms: int = count,
+        capacity: int = capacity,
+        horizon: int = horizon,
+        dtype: DTypeLike = dtype,
+    ) -> bool:
         try:
             smaller = kept(arms, min(capacity, arms) if arms < count else capacity, horizon, dtype)
         except ValueError:

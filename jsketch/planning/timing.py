@@ -1,14 +1,17 @@
-"""Seconds of rounds and evaluations: the run's own program, timed for a moment from states that hold the pilot's data.
+"""Seconds of rounds and evaluations: the run's own program, timed for a moment from states that
+hold the pilot's data.
 
-Nothing here knows an algorithm. Data reach a state by its own `tell`, the capacity by its own `grow`, and what is timed is
-the program that `run` compiles (`loops.advance`), so that the run which follows finds it compiled. XLA's cost analysis is no
-substitute: it counts the body of a loop once, and rounds, picks and chunks of arms are loops.
+Nothing here knows an algorithm. Data reach a state by its own `tell`, the capacity by its own
+`grow`, and what is timed is the program that `run` compiles (`loops.advance`), so that the run
+which follows finds it compiled. XLA's cost analysis is no substitute: it counts the body of a loop
+once, and rounds, picks and chunks of arms are loops.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,19 +24,22 @@ from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import Progress
 from jsketch.types import Arms, PRNGKey, Query, attach, detach
 
-STRETCH = 0.3  # seconds for which a program is timed
-TELLING = 1.0  # seconds for which a state is told the pilot's data
-TOLD = 0.25  # data told at once, as a part of those told before
-LARGEST = 256  # capacity at which a program is timed; beyond it a power law goes on
+STRETCH = 0.3  # seconds that a program is timed
+OBSERVING = 1.0  # seconds that `tell` is called with the pilot's data
+PART = 0.25  # data of one `tell`, as a part of those before
+LARGEST = 256  # largest capacity that is timed; beyond it a power law extrapolates
 ENTRIES = 4_000_000  # arms times capacity that are timed; the time of more arms is proportional
 APART = 3.0  # between the two capacities that are timed
 STEEPEST = 3.0  # power of the capacity that time goes with
 # code that is made quickly and runs slowly, in the same memory
-QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+QUICKLY: dict[str, Any] = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
 
 
 class History(NamedTuple):
-    """Evaluations in the order in which they are made."""
+    """Evaluations in the order of time."""
 
     arms: np.ndarray  # [n]
     rewards: np.ndarray  # [n]
@@ -76,7 +82,8 @@ def _tell(bandit: Any, state: Any, query: Query, y: Any, key: PRNGKey) -> tuple[
 
 
 def capacities(bandit: Any, size: float, arms: int) -> tuple[int, ...]:
-    """The capacities that a run goes through to hold that many inducing points or distinct arms; () without any."""
+    """The capacities that a run goes through to hold that many inducing points or distinct arms; ()
+    without any."""
     if not hasattr(bandit, "capacity"):
         return ()
     found = [int(bandit.capacity)]
@@ -86,7 +93,8 @@ def capacities(bandit: Any, size: float, arms: int) -> tuple[int, ...]:
 
 
 def timed(run: tuple[int, ...]) -> tuple[int, ...]:
-    """The two capacities that are timed, the larger one first, for a run that goes through those of `run`; or the one."""
+    """The two capacities that are timed, the larger one first, for a run that goes through those of
+    `run`; or the one."""
     if not run:
         return (0,)
     high = max((c for c in run if c <= LARGEST), default=LARGEST)
@@ -97,12 +105,13 @@ def timed(run: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def fewer_arms(count: int, capacity: int) -> int:
-    """Of `count` arms, those with which a program is timed."""
+    """How many of `count` arms a program is timed with."""
     return min(count, max(ENTRIES // max(capacity, 1), 1))
 
 
 def rates(bandit: Any, problem: Any, horizon: int, capacity: int, history: History | None) -> Rates:
-    """Times rounds at a capacity (0: of an algorithm without). Without a history, from the first evaluation on."""
+    """Times rounds at a capacity (0: of an algorithm without). Without a history, from the first
+    evaluation on."""
     key = jax.random.key(0)
     if capacity and capacity < bandit.capacity:
         bandit = replace(bandit, capacity=capacity)
@@ -113,20 +122,26 @@ def rates(bandit: Any, problem: Any, horizon: int, capacity: int, history: Histo
             advance._segment(bandit, problem, key, progress, jnp.asarray(until), horizon)
         )
 
-    def begin(state: Any = None) -> Progress:
+    def started(state: Any = None) -> Progress:
         progress = advance._start(bandit, problem, key, horizon)
         if state is not None:
             # a copy: the program takes over the memory of what it is given
             return replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
-        return replace(progress, state=bandit.grow(progress.state, capacity)) if capacity else progress
+        return (
+            replace(progress, state=bandit.grow(progress.state, capacity)) if capacity else progress
+        )
 
-    fresh = begin()
+    fresh = started()
     slots = slots_of(bandit, fresh.state, problem.arms)
-    told = [] if history is None or slots == 1 else _states(bandit, fresh.state, problem.arms, slots, history)
+    states = (
+        []
+        if history is None or slots == 1
+        else _states(bandit, fresh.state, problem.arms, slots, history)
+    )
     began = time.perf_counter()
     segment(fresh, 0)
     compiling = time.perf_counter() - began
-    stretches = [_stretch(segment, begin(state), horizon, slots) for state in told or [None]]
+    stretches = [_stretch(segment, started(state), horizon, slots) for state in states or [None]]
     early, late = stretches[0], stretches[-1]
     fixed = slots if all(stretch.full for stretch in stretches) else 0
     a_round, an_evaluation = _split(early, late)
@@ -144,29 +159,36 @@ def slots_of(bandit: Any, state: Any, arms: Arms) -> int:
 
 
 def _states(bandit: Any, state: Any, arms: Arms, slots: int, history: History) -> list[Any]:
-    """The states with half of the rounds' data and with all, as far as the capacity, the algorithm and the time let them."""
+    """The states with half of the rounds' data and with all, as far as the capacity, the algorithm
+    and the time let them."""
     state, at_middle = attach(state, arms), None
     key, done, began = jax.random.key(1), 0, math.inf
-    while done < len(history.arms) and time.perf_counter() - began < TELLING:
-        count = min(slots, len(history.arms) - done, max(1, int(TOLD * done)))
+    while done < len(history.arms) and time.perf_counter() - began < OBSERVING:
+        count = min(slots, len(history.arms) - done, max(1, int(PART * done)))
         index, y = np.zeros(slots, np.int32), np.full(slots, np.nan)
-        index[:count], y[:count] = history.arms[done : done + count], history.rewards[done : done + count]
+        index[:count], y[:count] = (
+            history.arms[done : done + count],
+            history.rewards[done : done + count],
+        )
         query = Query(jnp.asarray(index), jnp.arange(slots) < count)
-        told, info = _tell(
+        after, info = _tell(
             bandit, state, query, jnp.asarray(y, arms.features.dtype), jax.random.fold_in(key, done)
         )
         if bool(info.overflow | info.nonfinite):
             break
         # the first call compiles
         began = time.perf_counter() if done == 0 else began
-        state, done = told, done + count
+        state, done = after, done + count
         if at_middle is None and done >= history.middle:
             at_middle = state
     return [state] if at_middle is None else [at_middle, state]
 
 
-def _stretch(segment: Any, progress: Progress, horizon: int, slots: int) -> _Stretch:
-    """Times the program to twice as many evaluations again and again, until time, horizon or capacity end it."""
+def _stretch(
+    segment: Callable[[Progress, int], Progress], progress: Progress, horizon: int, slots: int
+) -> _Stretch:
+    """Times the program to twice as many evaluations again and again, until time, horizon or
+    capacity end it."""
     seconds, t, stopped = 0.0, 0, False
     while seconds < STRETCH and t < horizon and not stopped:
         began = time.perf_counter()
@@ -174,7 +196,7 @@ def _stretch(segment: Any, progress: Progress, horizon: int, slots: int) -> _Str
         seconds += time.perf_counter() - began
         t, stopped = int(progress.t), bool(progress.stopped)
     sizes, rounds = np.asarray(progress.trace.batch_size)[:t], np.asarray(progress.trace.round)[:t]
-    # the first batch may be one arm while nothing is known, and the horizon cuts the last one
+    # the first batch may be one arm while nothing is observed, and the horizon cuts the last one
     between = sizes[(rounds > 0) & (rounds < int(progress.round) - 1)]
     full = bool(t and ((between if between.size else sizes) == min(slots, horizon)).all())
     # a round that did not fit was paid for
@@ -184,7 +206,8 @@ def _stretch(segment: Any, progress: Progress, horizon: int, slots: int) -> _Str
 
 
 def _split(early: _Stretch, late: _Stretch) -> tuple[float, float]:
-    """(seconds of a round, of an evaluation) that explain both stretches; all of it the round's where batches are alike."""
+    """(seconds of a round, of an evaluation) that explain both stretches; all of it the round's
+    where batches are alike."""
     if late.batch < 1.5 * early.batch:
         return late.round, 0.0
     evaluation = max((late.round - early.round) / (late.batch - early.batch), 0.0)
@@ -193,6 +216,7 @@ def _split(early: _Stretch, late: _Stretch) -> tuple[float, float]:
 
 
 def power(high: Rates, low: Rates, apart: float) -> float:
-    """The power of the capacity that time goes with, from rates at two capacities that are `apart` times apart."""
+    """The power of the capacity that time goes with, from rates at two capacities that are `apart`
+    times apart."""
     per_round = [max(r.round + r.evaluation * low.batch, 1e-9) for r in (high, low)]
     return min(max(math.log(per_round[0] / per_round[1]) / math.log(apart), 0.0), STEEPEST)

@@ -1,8 +1,10 @@
-"""How well a kernel explains data, on a sketch: a lower bound on the log marginal likelihood in O(n m^2 + m^3).
+"""How well a kernel explains data, on a sketch: a lower bound on the log marginal likelihood in O(n
+m^2 + m^3).
 
-Titsias. Variational learning of inducing variables in sparse Gaussian processes. AISTATS 2009. The bound holds for any
-inducing points and is an equality when they are all points; its trace term keeps a sketch that represents nothing from
-looking good. The scale of the function is maximised in closed form.
+Titsias. Variational learning of inducing variables in sparse Gaussian processes. AISTATS 2009. The
+bound holds for any inducing points and is an equality when they are all points; its trace term
+keeps a sketch that represents nothing from scoring well. The scale of the function is maximised in
+closed form.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ def log_evidence(
     observed: Array | None = None,
     included: Array | None = None,
 ) -> MarginalLikelihood:
-    """The bound for labels y [n] at x [n,d], inducing points [m,d], and noise variances of ratios [R] times s^2.
+    """The bound for labels y [n] at x [n,d], inducing points [m,d], and noise variances of ratios
+    [R] times s^2.
 
-    Labels where `observed` [n] bool is false, and points where `included` [m] bool is, are padding: they change nothing but
-    the last bits of sums.
+    Labels where `observed` [n] bool is false, and points where `included` [m] bool is, are padding:
+    they change nothing but the last bits of sums.
     """
     observed = jnp.ones(len(y), bool) if observed is None else observed
     included = jnp.ones(len(points), bool) if included is None else included
@@ -46,12 +49,13 @@ def log_evidence(
     count = observed.sum().astype(y.dtype)
     spectrum, vectors = jnp.linalg.eigh(matmul(z.T, z))
     spectrum = jnp.maximum(spectrum, 0)
-    squares = jnp.square(matmul(matmul(y, z), vectors))  # of y in the basis of the sketch, times the spectrum
-    missed = jnp.maximum(
-        jnp.where(observed, kernel.diag(x), 0).sum() - jnp.square(z).sum(), 0
-    )  # trace of K - Q
-    shifted = spectrum + ratios[:, None]
-    quadratic = (jnp.square(y).sum() - (squares / shifted).sum(1)) / ratios  # y^T (Q + ratio I)^-1 y
+    # of y in the basis of the sketch, times the spectrum
+    squares = jnp.square(matmul(matmul(y, z), vectors))
+    # trace of K - Q
+    missed = jnp.maximum(jnp.where(observed, kernel.diag(x), 0).sum() - jnp.square(z).sum(), 0)
+    shifted = spectrum[None, :] + ratios[:, None]
+    # y^T (Q + ratio I)^-1 y
+    quadratic = (jnp.square(y).sum() - (squares[None, :] / shifted).sum(1)) / ratios
     variance = jnp.maximum(quadratic, 0) / count
     logdet = count * jnp.log(ratios) + jnp.log(shifted / ratios[:, None]).sum(1)
     fit = count * (jnp.log(2 * jnp.pi * variance) + 1)

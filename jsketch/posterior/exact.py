@@ -1,11 +1,14 @@
-"""Exact GP posterior over a finite set of arms, two routes: `dense` (the oracle) and an incremental one.
+"""Exact GP posterior over a finite set of arms, two routes: `dense` (the oracle) and an incremental
+one.
 
-Repeated pulls of an arm cost nothing: everything grows with the number of distinct arms pulled, never with T. The
-incremental route keeps a regularized root of what the data explain, K - B^T C B with a row of B for each distinct arm
-(THEORY 2.1); an observation is one product with B, O(A |u|). Every pivot is at least the regularization over the pulls
-of an arm, so nothing is cut and no arm has to be told from its neighbours by a residual: a Cholesky factorization of the
-Gram matrix alone, in pull order, is off by a factor 10 on arms that lie close together
-(tests/posterior/test_theory_posterior.py). Variances are in leverage units (divided by the regularization).
+Repeated pulls of an arm cost nothing: everything grows with the number of distinct arms pulled,
+never with T. The incremental route keeps a regularized root of what the data explain, K - B^T C B
+with a row of B for each distinct arm (THEORY 2.1); an observation is one product with B, O(A |u|).
+Every pivot is at least the regularization over the pulls of an arm, so nothing is cut and no arm
+has to be told from its neighbours by a residual: a Cholesky factorization of the Gram matrix alone,
+in pull order, is off by a factor 10 on arms that lie close together
+(tests/posterior/test_theory_posterior.py). Variances are in leverage units (divided by the
+regularization).
 """
 
 from __future__ import annotations
@@ -39,16 +42,22 @@ class Dense:
 def dense(
     kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike
 ) -> Dense:
-    """Posterior from pull counts and reward sums [A] by one A x A factorization, O(A^3): for tests and small problems.
+    """Posterior from pull counts and reward sums [A] by one A x A factorization, O(A^3): for tests
+    and small problems.
 
-    With N = diag(counts): mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, where unpulled arms drop out exactly.
+    With N = diag(counts): mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, where unpulled arms
+    drop out exactly.
     """
     root = jnp.sqrt(pull_counts)
     gram = kernel.gram(arms, arms)
-    factor = lax.linalg.cholesky(jnp.eye(gram.shape[0]) + root[:, None] * gram * root / regularization)
+    factor = lax.linalg.cholesky(
+        jnp.eye(gram.shape[0]) + root[:, None] * gram * root[None, :] / regularization
+    )
     half = lax.linalg.triangular_solve(factor, root[:, None] * gram, left_side=True, lower=True)
     averages = reward_sums / jnp.sqrt(jnp.maximum(pull_counts, 1))
-    solved = lax.linalg.triangular_solve(factor, averages[:, None], left_side=True, lower=True)[:, 0]
+    solved = lax.linalg.triangular_solve(factor, averages[:, None], left_side=True, lower=True)[
+        :, 0
+    ]
     covariance = (gram - matmul(half.T, half) / regularization) / regularization
     mean = matmul(half.T, solved) / regularization
     return Dense(mean=mean, covariance=covariance, logdet=2 * jnp.log(jnp.diagonal(factor)).sum())
@@ -58,13 +67,13 @@ def dense(
 class Exact:
     """Incremental exact posterior with room for N distinct arms, u of them pulled.
 
-    With D the noise variances of the arms' average rewards, (K_u + D)^-1 = L^-T inner L^-1; basis = L^-1 K_uA, root = L.
-    The posterior covariance is then K - basis^T inner basis. While no arm is pulled twice, inner is the identity and L the
-    Cholesky factor of K_u + D.
+    With D the noise variances of the arms' average rewards, (K_u + D)^-1 = L^-T inner L^-1; basis =
+    L^-1 K_uA, root = L. The posterior covariance is then K - basis^T inner basis. While no arm is
+    pulled twice, inner is the identity and L the Cholesky factor of K_u + D.
     """
 
-    basis: Array  # [N, A], zero past u
-    root: Array  # [N, N], lower triangular; the identity past u
+    basis: Array  # [N, A], zero beyond u
+    root: Array  # [N, N], lower triangular; the identity beyond u
     inner: Array  # [N, N], symmetric, at least the identity
     mean: Array  # [A]
     variance: Array  # [A]
@@ -101,7 +110,8 @@ def observe(
     regularization: ArrayLike,
     repeats: ArrayLike = 1,
 ) -> tuple[Exact, Array]:
-    """Posterior after `repeats` rewards of mean y [] at arm [] (ignored unless observed []): (posterior, overflow []).
+    """Posterior after `repeats` rewards of mean y [] at arm [] (ignored unless observed []):
+    (posterior, overflow []).
 
     On overflow (an arm that was never pulled and no row left) the posterior comes back unchanged.
     """
@@ -115,9 +125,8 @@ def observe(
     is_new, again = observed & ~known, observed & known
 
     explained = matmul(exact.inner, exact.basis[:, arm])
-    covariance = kernel.gram(arms, arms[arm][None])[:, 0] - matmul(
-        explained, exact.basis
-    )  # with the arm, [A]
+    # with the arm, [A]
+    covariance = kernel.gram(arms, arms[arm][None])[:, 0] - matmul(explained, exact.basis)
     pivot = jnp.asarray(regularization, arms.dtype) / repeats + jnp.maximum(covariance[arm], 0)
     gain = jnp.where(observed, 1 / pivot, 0)
 
@@ -129,7 +138,7 @@ def observe(
     return Exact(
         basis=put(exact.basis, slot, row),
         root=put(exact.root, slot, jnp.where(is_new, root_row, exact.root[slot])),
-        inner=exact.inner + rest[:, None] * (rest / pivot),
+        inner=exact.inner + rest[:, None] * (rest / pivot)[None, :],
         mean=exact.mean + covariance * (gain * jnp.where(observed, y - exact.mean[arm], 0)),
         variance=jnp.maximum(exact.variance - jnp.square(covariance) * (gain / regularization), 0),
         logdet=exact.logdet + jnp.where(observed, jnp.log(pivot * repeats / regularization), 0),
@@ -140,30 +149,33 @@ def observe(
 
 
 def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLike) -> Array:
-    """Draws from N(0, posterior covariance in leverage units) at all arms, [B,A], from draws `prior` [B,A] of the prior
-    process and standard normals [B,N].
+    """Draws from N(0, posterior covariance in leverage units) at all arms, [B,A], from draws
+    `prior` [B,A] of the prior process and standard normals [B,N].
 
-    Matheron's rule: of every draw, what a posterior would predict from its own noisy values at the pulled arms is taken
-    off; the noise is that of an arm's average reward.
+    Matheron's rule: of every draw, what a posterior would predict from its own noisy values at the
+    pulled arms is taken off; the noise is that of an arm's average reward.
     """
     regularization = jnp.asarray(regularization, prior.dtype)
     in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
-    noise = jnp.sqrt(regularization / jnp.maximum(exact.repeats, 1)) * normal
-    values = jnp.where(in_use, prior[:, exact.pulled] + noise, 0)
-    solved = lax.linalg.triangular_solve(exact.root, values, left_side=False, lower=True, transpose_a=True)
+    noise = jnp.sqrt(regularization / jnp.maximum(exact.repeats, 1))[None, :] * normal
+    values = jnp.where(in_use[None, :], prior[:, exact.pulled] + noise, 0)
+    solved = lax.linalg.triangular_solve(
+        exact.root, values, left_side=False, lower=True, transpose_a=True
+    )
     return (prior - matmul(matmul(solved, exact.inner), exact.basis)) / jnp.sqrt(regularization)
 
 
 def hallucinate(
     exact: Exact, kernel: Any, arms: Array, arm: Array, regularization: ArrayLike
 ) -> tuple[Exact, Array]:
-    """Posterior after a pull of `arm` whose reward is its mean: variances shrink, means stay. Else as `observe`."""
+    """Posterior after a pull of `arm` whose reward is its mean: variances shrink, means stay. Else
+    as `observe`."""
     return observe(exact, kernel, arms, arm, exact.mean[arm], jnp.ones((), bool), regularization)
 
 
 def grow(exact: Exact, capacity: int) -> Exact:
-    """The same posterior with room for `capacity` >= N distinct arms; its numbers do not change. Raises ValueError for
-    fewer."""
+    """The same posterior with room for `capacity` >= N distinct arms; its numbers do not change.
+    Raises ValueError for fewer."""
     checks.larger(exact.basis.shape[0], capacity=capacity)
     extra = capacity - exact.basis.shape[0]
     return replace(

@@ -1,9 +1,11 @@
-"""Ridge posterior on fixed features of a finite set of arms, updated by rank-one steps of O(A M + M^2).
+"""Ridge posterior on fixed features of a finite set of arms, updated by rank-one steps of O(A M +
+M^2).
 
-With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1: mean(x) = u(x).P sum_i y_i u_i and variance(x) = u(x).P u(x), in
-leverage units, the numbers that `ridge.fit` gives. A root of P is kept in place of P (Potter's update; Kaminski, Bryson,
-Schmidt. Discrete square root filtering. IEEE Transactions on Automatic Control, 1971): P stays positive, and Thompson
-samples need no factorization.
+With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1: mean(x) = u(x).P sum_i y_i u_i and
+variance(x) = u(x).P u(x), in leverage units, the numbers that `ridge.fit` gives. A root of P is
+kept in place of P (Potter's update; Kaminski, Bryson, Schmidt. Discrete square root filtering. IEEE
+Transactions on Automatic Control, 1971): P stays positive, and Thompson samples need no
+factorization.
 """
 
 from __future__ import annotations
@@ -39,15 +41,18 @@ def prior(whitened: Array) -> FeaturePosterior:
 def observe(
     posterior: FeaturePosterior, whitened: Array, arm: Array, y: Array, observed: Array
 ) -> FeaturePosterior:
-    """The posterior after reward y [] at arm [], ignored unless observed []; whitened [A,M] are all arms' u."""
+    """The posterior after reward y [] at arm [], ignored unless observed []; whitened [A,M] are all
+    arms' u."""
     v = matmul(whitened[arm], posterior.root)
-    direction = matmul(posterior.root, v)  # P u
+    # P u
+    direction = matmul(posterior.root, v)
     e = jnp.square(v).sum()
     gain = jnp.where(observed, 1 / (1 + e), 0)
     spread = jnp.sqrt(1 + e)
     # (I - c v v^T)^2 = I - v v^T / (1 + e)
     c = jnp.where(observed, 1 / (spread * (spread + 1)), 0)
-    with_arm = matmul(whitened, direction)  # posterior covariance of every arm with this one, [A]
+    # posterior covariance of every arm with this one, [A]
+    with_arm = matmul(whitened, direction)
     surprise = jnp.where(observed, y - posterior.mean[arm], 0)
     return FeaturePosterior(
         root=posterior.root - direction[:, None] * (c * v)[None, :],

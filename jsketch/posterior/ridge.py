@@ -1,9 +1,10 @@
 """Ridge posterior in a feature space R^M, in whitened coordinates.
 
-With V = lam I + sum_i n_i z_i z_i^T = lam B and B = L L^T, the coordinates u(x) = L^-1 z(x) / sqrt(lam) make every read
-an inner product: e(x,x') = z^T V^-1 z' = u(x).u(x') and mean(x) = u(x).weights. B has eigenvalues in
-[1, 1 + n kappa^2/lam], so explicit inverse factors are safe and logdet(V/lam) suffers no cancellation (THEORY 9.3).
-Variances are in leverage units (divided by lam).
+With V = lam I + sum_i n_i z_i z_i^T = lam B and B = L L^T, the coordinates u(x) = L^-1 z(x) /
+sqrt(lam) make every read an inner product: e(x,x') = z^T V^-1 z' = u(x).u(x') and mean(x) =
+u(x).weights. B has eigenvalues in [1, 1 + n kappa^2/lam], so explicit inverse factors are safe and
+logdet(V/lam) suffers no cancellation (THEORY 9.3). Variances are in leverage units (divided by
+lam).
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ class Ridge:
 
 
 def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
-    """Posterior from gram = sum_i n_i z_i z_i^T [M,M] and moment = sum_i s_i z_i [M] (BBKB eqs. 1 and 3)."""
+    """Posterior from gram = sum_i n_i z_i z_i^T [M,M] and moment = sum_i s_i z_i [M] (BBKB eqs. 1
+    and 3)."""
     scale = jnp.sqrt(jnp.asarray(regularization, gram.dtype))
-    inverse, logdet = cholesky_inverse(jnp.eye(gram.shape[0], dtype=gram.dtype) + gram / regularization)
+    inverse, logdet = cholesky_inverse(
+        jnp.eye(gram.shape[0], dtype=gram.dtype) + gram / regularization
+    )
     return Ridge(whiten=inverse.T / scale, weights=matmul(inverse, moment) / scale, logdet=logdet)
 
 
@@ -39,21 +43,25 @@ def mean(ridge: Ridge, u: Array) -> Array:
 
 
 def variance(u: Array, residual: Array, regularization: ArrayLike) -> Array:
-    """Posterior variance residual/lam + e(x,x), [n], at whitened features u [n,M] (BBKB eq. 2 on the diagonal)."""
+    """Posterior variance residual/lam + e(x,x), [n], at whitened features u [n,M] (BBKB eq. 2 on
+    the diagonal)."""
     return residual / regularization + jnp.square(u).sum(-1)
 
 
 def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
-    """Standard deviation as a Bayesian reads it, sqrt(lam sigma^2), from a variance in the papers' leverage units."""
+    """Standard deviation as a Bayesian reads it, sqrt(lam sigma^2), from a variance in the papers'
+    leverage units."""
     return jnp.sqrt(regularization * jnp.maximum(variance, 0))
 
 
 def pull(precision: Array, u: Array) -> tuple[Array, Array]:
-    """(P u [M], e(x,x) []) under the precision P [M,M] of hallucinated pulls; P = I when nothing was pulled since `fit`."""
+    """(P u [M], e(x,x) []) under the precision P [M,M] of hallucinated pulls; P = I when nothing
+    was pulled since `fit`."""
     direction = matmul(precision, u)
     return direction, jnp.maximum(matmul(u, direction), 0)
 
 
 def hallucinate(precision: Array, direction: Array, e: Array) -> Array:
-    """P after one more pull of the arm with P u = direction and u.P u = e (Sherman-Morrison; benign as P starts at I)."""
+    """P after one more pull of the arm with P u = direction and u.P u = e (Sherman-Morrison; benign
+    as P starts at I)."""
     return precision - direction[:, None] * (direction / (1 + e))[None, :]

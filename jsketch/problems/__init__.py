@@ -1,5 +1,5 @@
-"""Problems: what is optimised. A problem is a pytree with `arms`, `mean_reward` [A] and `sample(key, arm) -> reward`;
-on a box (`boxes`), a callable pytree with `box` and `value(x)`."""
+"""Problems: what is optimised. A problem is a pytree with `arms`, `mean_reward` [A] and
+`sample(key, arm) -> reward`; on a box (`boxes`), a callable pytree with `box` and `value(x)`."""
 
 from jsketch.problems import boxes
 from jsketch.problems.boxes import BoxProblem

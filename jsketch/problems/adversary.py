@@ -1,13 +1,15 @@
-"""The greedy adversary: it knows the forecaster, and at every step plays the example that costs it most.
+"""The greedy adversary: it knows the forecaster, and at every step plays the example that costs it
+most.
 
-Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (THEORY 7.10). Before step t it searches the example (x, y) that
-maximises the regret after the step,
+Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (THEORY 7.10). Before step t it searches the
+example (x, y) that maximises the regret after the step,
 
     sum_{s <= t} (y_s - y^_s)^2 - sum_{s <= t} (y_s - f(x_s))^2,
 
-with f the kernel ridge regression on all t examples, the new one included. The paper searches both by finite differences
-from one start. Here the label needs no search: the regret is convex in y, so that an end of its interval is worst. The
-input is searched by gradients through `predict` from many starts.
+with f the kernel ridge regression on all t examples, the new one included. The paper searches both
+by finite differences from one start. Here the label needs no search: the regret is convex in y, so
+that an end of its interval is worst. The input is searched by gradients through `predict` from many
+starts.
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ class Past:
 class Adversary:
     """Inputs in a box, labels in [-B, B], and what the forecaster is compared to.
 
-    `comparator` "ridge" counts the squared losses of kernel ridge regression (the paper's Figure 3), "regularized" adds
-    lam |f|^2 to them: the best function in the sense of the regret bounds (Proposition 1).
+    `comparator` "ridge" counts the squared losses of kernel ridge regression (the paper's Figure
+    3), "regularized" adds lam |f|^2 to them: the best function in the sense of the regret bounds
+    (Proposition 1).
     """
 
     kernel: Any
@@ -73,11 +76,14 @@ class Game:
 def empty(adversary: Adversary, rounds: int) -> Past:
     """Nothing played yet, room for N = `rounds` examples."""
     lower = adversary.box.lower
-    return Past(_regression(adversary, rounds).init(lower, jax.random.key(0)), jnp.zeros((), lower.dtype))
+    return Past(
+        _regression(adversary, rounds).init(lower, jax.random.key(0)), jnp.zeros((), lower.dtype)
+    )
 
 
 def regret(adversary: Adversary, past: Past, x: Array, y: Array, prediction: Array) -> Array:
-    """The regret [] once x [d] with label y [] has been played after `past` and met with `prediction` []."""
+    """The regret [] once x [d] with label y [] has been played after `past` and met with
+    `prediction` []."""
     return past.loss + jnp.square(y - prediction) - _best_loss(adversary, past.ridge, x, y)
 
 
@@ -111,7 +117,8 @@ def choose(
 
 
 def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Game:
-    """The whole game, for anybody's jit and vmap; check `overflow` and `nonfinite` yourself, or call `play`."""
+    """The whole game, for your own jit and vmap; check `overflow` and `nonfinite` yourself, or call
+    `play`."""
     init_key, step_key = jax.random.split(key)
     regression = _regression(adversary, rounds)
 
@@ -137,16 +144,27 @@ def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) ->
 
 
 def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> Game:
-    """One game of n = `rounds` steps for each key [S]; every array of the result has S first.
+    """The games of several seeds; every array of the result has S first.
 
-    Raises ValueError on static mistakes and when the forecaster's capacity is too small, which it must not be: a game cannot
-    grow it. FloatingPointError when a forecaster is no longer finite.
+    adversary   what it plays against: box, bounds, comparator
+    forecaster  a forecaster of `jsketch.online`, or an own one, with room for `rounds` examples
+    rounds      int, steps n of a game
+    keys        keys [S], one a game
+
+    Raises ValueError on static mistakes and when the forecaster's capacity is too small, which it
+    must not be: a game cannot grow it. Raises FloatingPointError when a forecaster is no longer
+    finite.
     """
     _check(adversary, rounds, keys)
-    forecaster.init(adversary.box.lower, keys[0])  # static mistakes are said outside of jit
+    # static mistakes are said outside of jit
+    forecaster.init(adversary.box.lower, keys[0])
     played = _games(adversary, forecaster, rounds, keys)
     for name, kind, words in (
-        ("overflow", ValueError, "the forecaster had no room for an example: give it a larger capacity"),
+        (
+            "overflow",
+            ValueError,
+            "the forecaster had no room for an example: give it a larger capacity",
+        ),
         ("nonfinite", FloatingPointError, "the forecaster is no longer finite: try float64"),
     ):
         flags = np.asarray(getattr(played, name))
@@ -160,10 +178,13 @@ def _check(adversary: Adversary, rounds: int, keys: PRNGKey) -> None:
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.positive(bound=adversary.bound, regularization=adversary.regularization)
     checks.choice(COMPARATORS, comparator=adversary.comparator)
-    checks.capacity(rounds=rounds, tried=adversary.tried, refined=adversary.refined, steps=adversary.steps)
+    checks.capacity(
+        rounds=rounds, tried=adversary.tried, refined=adversary.refined, steps=adversary.steps
+    )
     if adversary.refined > adversary.tried:
         raise ValueError(
-            f"refined must be at most tried: of {adversary.tried} inputs {adversary.refined} cannot be refined."
+            f"refined must be at most tried: of {adversary.tried} inputs {adversary.refined} cannot"
+            " be refined."
         )
     if (
         not isinstance(keys, jax.Array)
@@ -171,23 +192,28 @@ def _check(adversary: Adversary, rounds: int, keys: PRNGKey) -> None:
         or keys.ndim != 1
     ):
         raise ValueError(
-            f"keys must be keys [S], one a game, such as jax.random.split(key, 10); {keys!r} was given."
+            f"keys must be keys [S], one a game, such as jax.random.split(key, 10); {keys!r} was"
+            " given."
         )
 
 
 def _regression(adversary: Adversary, rounds: int) -> KernelAWV:
-    return KernelAWV(adversary.kernel, adversary.regularization, penalize_current=False, capacity=rounds)
+    return KernelAWV(
+        adversary.kernel, adversary.regularization, penalize_current=False, capacity=rounds
+    )
 
 
 def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> Array:
-    """The comparator's loss [] on the past and (x, y), by bordering L: O(t^2), as the t-th prediction is."""
+    """The comparator's loss [] on the past and (x, y), by bordering L: O(t^2), as the t-th
+    prediction is."""
     lam = jnp.asarray(adversary.regularization, x.dtype)
     used = jnp.arange(ridge.points.shape[0], dtype=jnp.int32) < ridge.used
     cross = jnp.where(used, adversary.kernel.gram(x[None], ridge.points)[0], 0)
     row = matmul(ridge.inverse, cross)
     pivot = lam + jnp.maximum(adversary.kernel.diag(x[None])[0] - jnp.square(row).sum(), 0)
     last = (y - matmul(row, ridge.solved)) / pivot
-    if adversary.comparator == "regularized":  # lam y^T (K + lam I)^-1 y
+    # lam y^T (K + lam I)^-1 y
+    if adversary.comparator == "regularized":
         return lam * (jnp.square(ridge.solved).sum() + pivot * jnp.square(last))
     # the residuals of kernel ridge regression are lam (K + lam I)^-1 y
     past = matmul(ridge.solved - last * row, ridge.inverse)

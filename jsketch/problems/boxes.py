@@ -1,8 +1,9 @@
 """Test functions on boxes, all to be maximised, with their exact maxima; optional Gaussian noise.
 
-A problem is a callable pytree: `problem(x, key) -> y` is what an optimiser observes, `problem.value(x)` is without noise,
-and `problem.box`, `problem.maximum`, `problem.maximiser` are what its run is measured against. The first three are those
-of GO-UCB's Figure 2 (THEORY 8.4), the others those of the optimisation literature, with the sign turned.
+A problem is a callable pytree: `problem(x, key) -> y` is what an optimiser observes,
+`problem.value(x)` is without noise, and `problem.box`, `problem.maximum`, `problem.maximiser` are
+what its run is measured against. The first three are those of GO-UCB's Figure 2 (THEORY 8.4), the
+others those of the optimisation literature, with the sign turned.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ def _on_cube(
     checks.nonnegative(noise_std=noise_std)
     lower, upper = (jnp.full(d, float(bound)) for bound in bounds)
     return BoxProblem(
-        Box(lower, upper), jnp.asarray(float(maximum)), jnp.full(d, float(maximiser)), noise_std, function
+        Box(lower, upper),
+        jnp.asarray(float(maximum)),
+        jnp.full(d, float(maximiser)),
+        noise_std,
+        function,
     )
 
 
@@ -60,9 +65,11 @@ def _all_ones_network(x: Array) -> Array:
 
 
 def all_ones_network(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f1 of GO-UCB: 25 hidden sigmoid units, all weights and biases 1, on [-5,5]^d. A plateau: in 20 dimensions 24% of all
-    points are within 1e-3 of the maximum."""
-    return _on_cube(_all_ones_network, (-5, 5), d, 5, 25 / (1 + math.exp(-5 * d - 1)) + 1, noise_std)
+    """f1 of GO-UCB: 25 hidden sigmoid units, all weights and biases 1, on [-5,5]^d. A plateau: in
+    20 dimensions 24% of all points are within 1e-3 of the maximum."""
+    return _on_cube(
+        _all_ones_network, (-5, 5), d, 5, 25 / (1 + math.exp(-5 * d - 1)) + 1, noise_std
+    )
 
 
 def _styblinski_tang(x: Array) -> Array:
@@ -70,9 +77,10 @@ def _styblinski_tang(x: Array) -> Array:
 
 
 def styblinski_tang(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper prints it without the parentheses. One of 2^d local
-    maxima is global."""
-    root = -2.903534027771177  # the least root of 4 x^3 - 32 x + 5, the derivative
+    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper prints it without the
+    parentheses. One of 2^d local maxima is global."""
+    # the least root of 4 x^3 - 32 x + 5, the derivative
+    root = -2.903534027771177
     return _on_cube(
         _styblinski_tang, (-5, 5), d, root, -d * (root**4 - 16 * root**2 + 5 * root) / 2, noise_std
     )
@@ -83,20 +91,23 @@ def _rastrigin(x: Array) -> Array:
 
 
 def rastrigin(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f3 of GO-UCB: -10 d + sum (10 cos(2 pi x) - x^2) on [-5,5]^d, a maximum near every integer point."""
+    """f3 of GO-UCB: -10 d + sum (10 cos(2 pi x) - x^2) on [-5,5]^d, a maximum near every integer
+    point."""
     return _on_cube(_rastrigin, (-5, 5), d, 0, 0, noise_std)
 
 
 def _ackley(x: Array) -> Array:
     mean_square = jnp.mean(x**2)
-    positive = mean_square > 0  # the square root of an exact zero has no derivative: step around it
+    # the square root of an exact zero has no derivative: step around it
+    positive = mean_square > 0
     radius = jnp.where(positive, jnp.sqrt(jnp.where(positive, mean_square, 1)), 0)
     # expm1, so that the maximum is zero to the last digit
     return 20 * jnp.expm1(-radius / 5) + math.e * jnp.expm1(jnp.mean(jnp.cos(2 * jnp.pi * x)) - 1)
 
 
 def ackley(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """Ackley's function on [-5,10]^d, the box of the TuRBO paper (not symmetric, so that the maximum is not its centre)."""
+    """Ackley's function on [-5,10]^d, the box of the TuRBO paper (not symmetric, so that the
+    maximum is not its centre)."""
     return _on_cube(_ackley, (-5, 10), d, 0, 0, noise_std)
 
 
@@ -134,7 +145,9 @@ def branin(noise_std: ArrayLike = 0.0) -> BoxProblem:
     checks.nonnegative(noise_std=noise_std)
     box = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
     # at x = pi the parabola of the valley and the cosine are both at their best
-    return BoxProblem(box, jnp.asarray(-10 / (8 * math.pi)), jnp.array([math.pi, 2.275]), noise_std, _branin)
+    return BoxProblem(
+        box, jnp.asarray(-10 / (8 * math.pi)), jnp.array([math.pi, 2.275]), noise_std, _branin
+    )
 
 
 _HARTMANN_WEIGHTS = (1.0, 1.2, 3.0, 3.2)
@@ -154,9 +167,10 @@ _HARTMANN_CENTRES = (
 
 def _hartmann6(x: Array) -> Array:
     weights, scales, centres = (
-        jnp.asarray(table, x.dtype) for table in (_HARTMANN_WEIGHTS, _HARTMANN_SCALES, _HARTMANN_CENTRES)
+        jnp.asarray(table, x.dtype)
+        for table in (_HARTMANN_WEIGHTS, _HARTMANN_SCALES, _HARTMANN_CENTRES)
     )
-    return matmul(weights, jnp.exp(-jnp.sum(scales * jnp.square(x - centres), 1)))
+    return matmul(weights, jnp.exp(-jnp.sum(scales * jnp.square(x[None, :] - centres), 1)))
 
 
 def hartmann6(noise_std: ArrayLike = 0.0) -> BoxProblem:

@@ -15,16 +15,25 @@ from jsketch.types import PRNGKey
 
 
 def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) -> GaussianArms:
-    """Mean rewards drawn from GP(0, kernel) at features [A,d]; O(A^3), by an eigendecomposition (no jitter)."""
+    """Mean rewards drawn from GP(0, kernel) at features [A,d]; O(A^3), by an eigendecomposition (no
+    jitter)."""
     values, vectors = jnp.linalg.eigh(kernel.gram(features, features))
     normal = jax.random.normal(key, (features.shape[0],), features.dtype)
-    return finite_arms(features, matmul(vectors, jnp.sqrt(jnp.maximum(values, 0)) * normal), noise_std)
+    return finite_arms(
+        features, matmul(vectors, jnp.sqrt(jnp.maximum(values, 0)) * normal), noise_std
+    )
 
 
 def rkhs_draw(
-    key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike, terms: int = 10, norm: ArrayLike = 1.0
+    key: PRNGKey,
+    kernel: Any,
+    features: Array,
+    noise_std: ArrayLike,
+    terms: int = 10,
+    norm: ArrayLike = 1.0,
 ) -> GaussianArms:
-    """Mean rewards f = sum_i a_i k(., x_i) over `terms` random arms, scaled to RKHS norm sqrt(a^T K a) = `norm`."""
+    """Mean rewards f = sum_i a_i k(., x_i) over `terms` random arms, scaled to RKHS norm sqrt(a^T K
+    a) = `norm`."""
     arm_key, weight_key = jax.random.split(key)
     centres = features[jax.random.randint(arm_key, (terms,), 0, features.shape[0])]
     weights = jax.random.normal(weight_key, (terms,), features.dtype)

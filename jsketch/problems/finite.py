@@ -1,4 +1,5 @@
-"""Finite-arm problems: Gaussian noise on known mean rewards, or recorded evaluations returned at random."""
+"""Finite-arm problems: Gaussian noise on given mean rewards, or recorded evaluations returned at
+random."""
 
 from __future__ import annotations
 
@@ -25,12 +26,15 @@ class GaussianArms:
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
         """One reward [] of an arm []."""
-        return self.mean_reward[arm] + self.noise_std * jax.random.normal(key, (), self.mean_reward.dtype)
+        return self.mean_reward[arm] + self.noise_std * jax.random.normal(
+            key, (), self.mean_reward.dtype
+        )
 
 
 @struct.dataclass
 class RecordedArms:
-    """Reward = one of the arm's recorded evaluations, drawn at random; the mean reward is their average."""
+    """Reward = one of the arm's recorded evaluations, drawn at random; the mean reward is their
+    average."""
 
     arms: Arms  # [A, d]
     evaluations: Array  # [A, R]
@@ -52,17 +56,19 @@ def _check(features: Any, rewards: Any, name: str) -> None:
         )
     if np.shape(rewards)[:1] != np.shape(features)[:1]:
         raise ValueError(
-            f"{name} must have one row for each of the {np.shape(features)[0]} arms; its shape is {np.shape(rewards)}."
+            f"{name} must have one row for each of the {np.shape(features)[0]} arms; its shape is"
+            f" {np.shape(rewards)}."
         )
     if not is_traced(rewards) and not np.isfinite(np.asarray(rewards)).all():
         raise ValueError(
-            f"{name} must be finite: {int((~np.isfinite(np.asarray(rewards))).sum())} values are not."
+            f"{name} must be finite: {int((~np.isfinite(np.asarray(rewards))).sum())} values are"
+            " not."
         )
 
 
 def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
-    """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong shapes, non-finite
-    rewards or negative noise."""
+    """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong
+    shapes, non-finite rewards or negative noise."""
     features = checks.table(features)
     _check(features, mean_reward, "mean_reward")
     if np.ndim(mean_reward) != 1:
@@ -74,12 +80,16 @@ def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> Gaussi
 
 
 def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
-    """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on wrong shapes."""
+    """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on
+    wrong shapes."""
     features = checks.table(features)
     _check(features, evaluations, "evaluations")
     if np.ndim(evaluations) != 2 or np.shape(evaluations)[1] == 0:
         raise ValueError(
-            f"evaluations must be a matrix [A, R] with R >= 1; its shape is {np.shape(evaluations)}."
+            "evaluations must be a matrix [A, R] with R >= 1; its shape is"
+            f" {np.shape(evaluations)}."
         )
     features = jnp.asarray(features)
-    return RecordedArms(Arms(features), jnp.asarray(checks.real("evaluations", evaluations), features.dtype))
+    return RecordedArms(
+        Arms(features), jnp.asarray(checks.real("evaluations", evaluations), features.dtype)
+    )

@@ -1,4 +1,5 @@
-"""The maximum of a function over a box, such as an acquisition function: projected gradient ascent from many starts."""
+"""The maximum of a function over a box, such as an acquisition function: projected gradient ascent
+from many starts."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def reverse_slope(score: Score) -> Score:
 
 
 def forward_slope(score: Score) -> Score:
-    """The same in forward mode: for few inputs d, and for scores with loops of unknown length. Zero where there is none."""
+    """The same in forward mode: for few inputs d, and for scores with loops of dynamic length. Zero
+    where there is none."""
 
     def slope(x: Array) -> Array:
         def along(direction: Array) -> Array:
@@ -48,24 +50,28 @@ def maximise_over_box(
 ) -> tuple[Array, Array]:
     """(point [d], its score []) of the largest score found in the box; never outside it.
 
-    score maps points [n,d] to scores [n] and is differentiable. The best `refined` of `tried` random points (and of `starts`
-    [S,d], such as points that did well) are refined by Adam in the unit cube, projected after every step.
+    score maps points [n,d] to scores [n] and is differentiable. The best `refined` of `tried`
+    random points (and of `starts` [S,d], such as points that did well) are refined by Adam in the
+    unit cube, projected after every step.
     """
-    sides = box.upper - box.lower
+    lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
     cube = jax.random.uniform(key, (tried, box.lower.shape[0]), box.lower.dtype)
     if starts is not None:
-        cube = jnp.concatenate([jnp.clip((starts - box.lower) / sides, 0, 1), cube])
+        cube = jnp.concatenate([jnp.clip((starts - lower) / sides, 0, 1), cube])
 
     def value(unit: Array) -> Array:
-        return score(box.lower + sides * unit)
+        return score(lower + sides * unit)
 
     _, best = lax.top_k(value(cube), refined)
     optimiser = optax.adam(optax.cosine_decay_schedule(RATE, steps))
     upwards = slope(value)
 
-    def step(carry: tuple[Array, optax.OptState], _: None) -> tuple[tuple[Array, optax.OptState], None]:
+    def step(
+        carry: tuple[Array, optax.OptState], _: None
+    ) -> tuple[tuple[Array, optax.OptState], None]:
         unit, state = carry
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+        # optax mixes dtypes
+        with jax.numpy_dtype_promotion("standard"):
             updates, state = optimiser.update(-upwards(unit), state)
         moved = optax.projections.projection_hypercube(optax.apply_updates(unit, updates))
         return (jnp.asarray(moved), state), None
@@ -75,4 +81,4 @@ def maximise_over_box(
     every = jnp.concatenate([climbed, cube[best]])
     values = value(every)
     winner = jnp.argmax(values)
-    return box.lower + sides * every[winner], values[winner]
+    return box.lower + sides[0] * every[winner], values[winner]

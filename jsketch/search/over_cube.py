@@ -1,4 +1,5 @@
-"""The maximum of a score over the unit cube, such as an acquisition function of a Gaussian process."""
+"""The maximum of a score over the unit cube, such as an acquisition function of a Gaussian
+process."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Score = Callable[[Array], Array]  # points u [q,d] of the unit cube -> [q]
 
 
 def ascend(score: Score, starts: Array, steps: int, rate: float = 0.05) -> tuple[Array, Array]:
-    """(points [R,d], scores [R]): the best that each of `starts` [R,d] met in projected gradient ascent in the unit cube.
+    """(points [R,d], scores [R]): the best that each of `starts` [R,d] met in projected gradient
+    ascent in the unit cube.
 
     Adam with a step that falls to zero along a cosine. Never below the starts.
     """
@@ -32,12 +34,15 @@ def ascend(score: Score, starts: Array, steps: int, rate: float = 0.05) -> tuple
         better = values > best[1]
         return jnp.where(better[:, None], u, best[0]), jnp.where(better, values, best[1])
 
-    def step(carry: tuple[Array, optax.OptState, tuple[Array, Array]], _: None) -> tuple[tuple, None]:
+    def step(
+        carry: tuple[Array, optax.OptState, tuple[Array, Array]], _: None
+    ) -> tuple[tuple, None]:
         u, state, best = carry
         gradient, values = slope(u)
         best = keep(best, u, values)
         gradient = jnp.where(jnp.isfinite(gradient), gradient, 0)
-        with jax.numpy_dtype_promotion("standard"):  # the schedule counts in int32
+        # the schedule counts in int32
+        with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(gradient, state)
         return (jnp.clip(u + updates.astype(u.dtype), 0, 1), state, best), None
 
@@ -51,13 +56,17 @@ def maximise_over_cube(
 ) -> tuple[Array, Array]:
     """(point [d], score []) of the largest score met over the unit cube.
 
-    Scores `candidates` random points, half of them uniform and half around the best observed point `best` [d], and ascends
-    from the best `starts` of each half. A score that is not a number is never the largest.
+    Scores `candidates` random points, half of them uniform and half around the best observed point
+    `best` [d], and ascends from the best `starts` of each half. A score that is not a number is
+    never the largest.
     """
     uniform_key, near_key = jax.random.split(key)
     half = candidates // 2
     halves = jnp.stack(
-        [jax.random.uniform(uniform_key, (half, *best.shape), best.dtype), nearby(near_key, best, half)]
+        [
+            jax.random.uniform(uniform_key, (half, *best.shape), best.dtype),
+            nearby(near_key, best, half),
+        ]
     )
 
     def number(u: Array) -> Array:

@@ -1,4 +1,5 @@
-"""Projected gradient ascent over pairs (x, p), a point and a position in GO-UCB's ball, from many starts at once."""
+"""Projected gradient ascent over pairs (x, p), a point and a position in GO-UCB's ball, from many
+starts at once."""
 
 from __future__ import annotations
 
@@ -31,10 +32,11 @@ def maximise_over_pairs(
     rule: optax.GradientTransformation,
     steps: int,
 ) -> Maximum:
-    """The largest value(x, p) [] met in `steps` steps of the optax rule from the starts x [K,d], p [K, ...].
+    """The largest value(x, p) [] met in `steps` steps of the optax rule from the starts x [K,d], p
+    [K, ...].
 
-    The rule is given the gradient by x and what `uphill` makes of the gradient by p; project(x, p) brings a pair back into
-    its set. Values that are not finite are never the largest.
+    The rule is given the gradient by x and what `uphill` makes of the gradient by p; project(x, p)
+    brings a pair back into its set. Values that are not finite are never the largest.
     """
 
     def score(pair: Pair) -> Array:
@@ -51,7 +53,8 @@ def maximise_over_pairs(
             found, (by_x, by_p) = jax.value_and_grad(score)(pair)
             best = keep(best, pair, found)
             down = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), -g, 0), (by_x, uphill(by_p)))
-            with jax.numpy_dtype_promotion("standard"):  # optax counts steps in int32
+            # optax counts steps in int32
+            with jax.numpy_dtype_promotion("standard"):
                 moves, memory = rule.update(down, memory)
             pair = jax.tree.map(lambda a, b: a + b.astype(a.dtype), pair, moves)
             return project(*pair), memory, best

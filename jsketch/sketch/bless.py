@@ -1,10 +1,13 @@
-"""Dictionaries of past evaluations by leverage score sampling, on the host: what a warm start begins with.
+"""Dictionaries of observed evaluations by leverage score sampling, on the host: what a warm start
+starts with.
 
-BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning. NeurIPS 2018. It goes
-from a regularization at which every score is tiny down to the one asked for, each level estimating the scores with the
-dictionary of the level before, so that no n x n matrix is formed. Exact scores cost O(n^3) and serve small histories.
+BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning.
+NeurIPS 2018. It goes from a regularization that makes every score tiny down to the one asked for,
+each level estimating the scores with the dictionary of the level before, so that no n x n matrix is
+formed. Exact scores cost O(n^3) and serve small histories.
 
-An arm evaluated n_i times stands for n_i copies: its feature map is sqrt(n_i) phi(x_i), its leverage score n_i sigma^2(x_i).
+An arm evaluated n_i times stands for n_i copies: its feature map is sqrt(n_i) phi(x_i), its
+leverage score n_i sigma^2(x_i).
 """
 
 from __future__ import annotations
@@ -17,15 +20,18 @@ import numpy as np
 
 from jsketch.types import PRNGKey
 
-DRAWS = 100  # at the most; a level that keeps a point on average is empty so often with probability e^-100
-QBAR = 10.0  # oversampling of the intermediate levels; 2 is the authors', and leaves scores off by more than a factor 3
+# at the most; a level that keeps a point on average is empty so often with probability e^-100
+DRAWS = 100
+# oversampling of the intermediate levels; 2 is the authors', and leaves scores off by more than a
+# factor 3
+QBAR = 10.0
 
 
 class Weighted(NamedTuple):
     """A weighted dictionary of points."""
 
     rows: np.ndarray  # [m] int, of the points
-    probability: np.ndarray  # [m], with which each was included; its weight is the inverse
+    probability: np.ndarray  # [m], of including each; its weight is the inverse
 
 
 _gram = jax.jit(lambda kernel, x, y: kernel.gram(x, y))
@@ -33,13 +39,15 @@ _diag = jax.jit(lambda kernel, x: kernel.diag(x))
 
 
 def _padded(x: np.ndarray) -> jnp.ndarray:
-    """x [n,d] with its first row repeated up to a power of two: sizes vary from level to level, and every one would
-    compile anew."""
+    """x [n,d] with its first row repeated up to a power of two: sizes vary from level to level, and
+    every one would compile anew."""
     size = 1 << max(len(x) - 1, 0).bit_length()
     return jnp.asarray(np.concatenate([x, np.broadcast_to(x[:1], (size - len(x), x.shape[1]))]))
 
 
-def _scaled_gram(kernel: Any, x: np.ndarray, n_x: np.ndarray, y: np.ndarray, n_y: np.ndarray) -> np.ndarray:
+def _scaled_gram(
+    kernel: Any, x: np.ndarray, n_x: np.ndarray, y: np.ndarray, n_y: np.ndarray
+) -> np.ndarray:
     if len(x) == 0 or len(y) == 0:
         return np.zeros((len(x), len(y)))
     gram = np.asarray(_gram(kernel, _padded(x), _padded(y)), float)[: len(x), : len(y)]
@@ -53,9 +61,11 @@ def _scaled_diag(kernel: Any, x: np.ndarray, n: np.ndarray) -> np.ndarray:
 def leverage_scores(
     kernel: Any, points: Any, counts: Any, dictionary: Weighted, regularization: float
 ) -> np.ndarray:
-    """Estimated ridge leverage scores of `points` [n,d] evaluated counts [n] times each, [n] in [0,1].
+    """Estimated ridge leverage scores of `points` [n,d] evaluated counts [n] times each, [n] in
+    [0,1].
 
-    (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam for the scaled kernel k~ (BLESS eq. 3; THEORY 3.4).
+    (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam for the scaled kernel k~ (BLESS eq. 3;
+    THEORY 3.4).
     """
     x, n = np.asarray(points), np.asarray(counts, float)
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
@@ -66,7 +76,9 @@ def leverage_scores(
     return np.clip((diag - np.square(half).sum(0)) / regularization, 0, 1)
 
 
-def exact_leverage_scores(kernel: Any, points: Any, counts: Any, regularization: float) -> np.ndarray:
+def exact_leverage_scores(
+    kernel: Any, points: Any, counts: Any, regularization: float
+) -> np.ndarray:
     """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n] in [0,1], in O(n^3)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     gram = _scaled_gram(kernel, x, n, x, n)
@@ -83,11 +95,19 @@ def bless(
     qbar: float = QBAR,
     levels: int | None = None,
 ) -> Weighted:
-    """A weighted dictionary whose scores at `regularization` are accurate to a factor 3 with high probability.
+    """A weighted dictionary whose scores are accurate to a factor 3 with high probability.
 
-    points [n,d] evaluated counts [n] > 0 times each. Its size is about qbar times the effective dimension. Raises
-    ValueError for an empty history or a non-positive regularization or qbar. Where all scores are nearly zero (a kernel that
-    is far below the regularization) the dictionary may be empty, and stands for them well.
+    kernel          of `jsketch.kernels`, or an own one
+    points          [n, d], evaluated points
+    counts          [n] whole numbers above 0, evaluations of each
+    regularization  lam > 0 of the scores
+    key             one key, of the draws
+    qbar            oversampling > 0; the size is about qbar times the effective dimension
+    levels          int, regularizations on the way; None: one for each factor e
+
+    Raises ValueError for an empty history or a non-positive regularization or qbar. Where all
+    scores are nearly zero (a kernel that is far below the regularization) the dictionary may be
+    empty, and stands for them well.
     """
     x, n = np.asarray(points), np.asarray(counts, float)
     if len(x) == 0 or n.shape != (len(x),) or (n <= 0).any() or (n != np.round(n)).any():
@@ -95,7 +115,9 @@ def bless(
             "bless needs at least one point, and for each a whole number of evaluations above 0."
         )
     if regularization <= 0 or qbar <= 0:
-        raise ValueError(f"regularization and qbar must be above 0; {regularization} and {qbar} were given.")
+        raise ValueError(
+            f"regularization and qbar must be above 0; {regularization} and {qbar} were given."
+        )
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     diag = _scaled_diag(kernel, x, n)
     first = max(float(diag.sum()), 2 * regularization)
@@ -116,9 +138,11 @@ def _level(
     qbar: float,
     random: np.random.Generator,
 ) -> Weighted:
-    """One level: candidates by the cheap bound k/(k + lam) on the score, then a second draw by the estimated scores."""
+    """One level: candidates by the cheap bound k/(k + lam) on the score, then a second draw by the
+    estimated scores."""
     bound = np.minimum(1, qbar * diag / (diag + lam))
-    for _ in range(DRAWS):  # an empty draw says nothing about the scores: draw again
+    # an empty draw says nothing about the scores: draw again
+    for _ in range(DRAWS):
         candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)
         if len(candidates) == 0:
             continue
@@ -129,4 +153,6 @@ def _level(
         kept = random.uniform(size=len(candidates)) * bound[candidates] < probability
         if kept.any():
             return Weighted(candidates[kept], probability[kept])
-    return dictionary  # so many empty draws say it: at this level the other scores are nearly zero, or nothing but rounding
+    # so many empty draws say it: at this level the other scores are nearly zero, or nothing but
+    # rounding
+    return dictionary

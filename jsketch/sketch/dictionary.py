@@ -1,8 +1,8 @@
 """Which points we keep: posterior-variance (ridge leverage score) sampling of inducing points.
 
-BKB [Calandriello et al. 2019, Fig. 1] and BBKB [2020, Alg. 1, L11-16] keep a pulled arm with a probability proportional
-to its posterior variance. Randomness is drawn over the A arms and never over the M slots, so that a larger capacity
-gives the same dictionary.
+BKB [Calandriello et al. 2019, Fig. 1] and BBKB [2020, Alg. 1, L11-16] keep a pulled arm with a
+probability proportional to its posterior variance. Randomness is drawn over the A arms and never
+over the M slots, so that a larger capacity gives the same dictionary.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from jsketch.types import PRNGKey
 
 @struct.dataclass
 class Dictionary:
-    """Inducing points: a set of arms in M slots, in the order of the arms; free slots point at arm 0 and are masked."""
+    """Inducing points: a set of arms in M slots, in the order of the arms; free slots point at arm
+    0 and are masked."""
 
     index: Array  # [M] int32
     mask: Array  # [M] bool
@@ -40,16 +41,19 @@ def empty(capacity: int) -> Dictionary:
 
 
 def of_arms(keep: Array, capacity: int) -> tuple[Dictionary, Array]:
-    """The dictionary of the arms where keep [A] is true, and whether they do not fit (`overflow`, [])."""
+    """The dictionary of the arms where keep [A] is true, and whether they do not fit (`overflow`,
+    [])."""
     running = running_count(keep)
     index, mask = compact(running, 0, capacity)
     return Dictionary(index=index, mask=mask), running[-1] > capacity
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
-    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1: the authors' per-arm draw, never below the paper's).
+    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1: the authors' per-arm draw, never
+    below the paper's).
 
-    pull_counts [A] includes the pulls just made; variance [A] is the one BEFORE them, in leverage units.
+    pull_counts [A] includes the pulls just made; variance [A] is the one BEFORE them, in leverage
+    units.
     """
     return jnp.clip(qbar * pull_counts * variance, 0, 1)
 
@@ -57,12 +61,13 @@ def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) 
 def resample(
     key: PRNGKey, pull_counts: Array, variance: Array, qbar: ArrayLike, capacity: int
 ) -> tuple[Dictionary, Array]:
-    """A fresh dictionary by posterior-variance sampling: (dictionary, overflow []). An empty one is legal."""
+    """A fresh dictionary by posterior-variance sampling: (dictionary, overflow []). An empty one is
+    legal."""
     uniform = jax.random.uniform(key, pull_counts.shape, variance.dtype)
     return of_arms(uniform < inclusion_probability(pull_counts, variance, qbar), capacity)
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:
-    """The oversampling 72 log(4 T / delta) under which variances are accurate to a factor 3 w.p. 1 - delta (BKB Thm 3.1
-    at eps = 1/2; BBKB Lemma 2). Experiments use qbar = 2."""
+    """The oversampling 72 log(4 T / delta) under which variances are accurate to a factor 3 w.p. 1
+    - delta (BKB Thm 3.1 at eps = 1/2; BBKB Lemma 2). Experiments use qbar = 2."""
     return 72 * jnp.log(4 * jnp.asarray(horizon) / delta)

@@ -1,13 +1,17 @@
-"""Fourier features of stationary kernels, random or by quadrature: z(x).z(y) = sum_i w_i cos(omega_i.(x - y)) ~ k(x,y).
+"""Fourier features of stationary kernels, random or by quadrature: z(x).z(y) = sum_i w_i
+cos(omega_i.(x - y)) ~ k(x,y).
 
-Random (RFF): Rahimi and Recht. Random features for large-scale kernel machines. NIPS 2007. Frequencies drawn from the
-kernel's spectral density: unbiased, with an error of order 1/sqrt(count) that no smoothness of the kernel reduces.
+Random (RFF): Rahimi and Recht. Random features for large-scale kernel machines. NIPS 2007.
+Frequencies drawn from the kernel's spectral density: unbiased, with an error of order 1/sqrt(count)
+that no smoothness of the kernel reduces.
 
-Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity and quadrature Fourier
-features. NeurIPS 2018. Gauss-Hermite nodes in place of draws: exponentially accurate, on a grid that is exponential in d.
+Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity
+and quadrature Fourier features. NeurIPS 2018. Gauss-Hermite nodes in place of draws: exponentially
+accurate, on a grid that is exponential in d.
 
-Neither has a residual that it knows of: z(x).z(x) = k(x,x) everywhere, so a posterior in these features runs out of variance
-once their number of directions has been observed, wherever that was (variance starvation).
+Neither has a residual that it knows of: z(x).z(x) = k(x,x) everywhere, so a posterior in these
+features runs out of variance once their number of directions has been observed, wherever that was
+(variance starvation).
 """
 
 from __future__ import annotations
@@ -20,11 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks
 from jsketch.kernels import Gaussian, Matern
-from jsketch.linalg import matmul
+from jsketch.linalg import aligned, matmul
 from jsketch.sketch.sincos import cos_sin
 from jsketch.types import PRNGKey
 
@@ -33,7 +37,8 @@ LARGEST_GRID = 100_000  # frequencies
 
 @struct.dataclass
 class Fourier:
-    """Frequencies with weights that sum to k(x,x) = 1; a cosine and a sine each, M features in all."""
+    """Frequencies with weights that sum to k(x,x) = 1; a cosine and a sine each, M features in
+    all."""
 
     frequencies: Array  # [M/2, d]
     weights: Array  # [M/2]
@@ -42,7 +47,7 @@ class Fourier:
 def features(fourier: Fourier, x: Array) -> Array:
     """z(x), [n,M], of x [n,d]; |z(x)| = 1."""
     phase = matmul(x, fourier.frequencies.T)
-    root = jnp.sqrt(fourier.weights)
+    root = jnp.sqrt(fourier.weights)[None, :]
     cos, sin = cos_sin(phase)
     return jnp.concatenate([root * cos, root * sin], axis=1)
 
@@ -53,7 +58,7 @@ class RandomFourier:
 
     count: int = struct.field(pytree_node=False, default=64)
 
-    def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: Any) -> Fourier:
+    def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: DTypeLike) -> Fourier:
         """Frequencies for d = inputs dimensions (Rahimi and Recht, Alg. 1).
 
         Raises ValueError for other kernels and for a count below 1.
@@ -62,56 +67,70 @@ class RandomFourier:
         normal_key, scale_key = jax.random.split(key)
         normal = jax.random.normal(normal_key, (self.count, inputs), dtype)
         if isinstance(kernel, Matern):
-            # the spectral density is Student's t with 2 nu degrees of freedom, of which there are 1, 3 or 5
+            # the spectral density is Student's t with 2 nu = 1, 3 or 5 degrees of freedom
             freedom = round(2 * kernel.nu)
             squares = jnp.square(jax.random.normal(scale_key, (self.count, freedom), dtype)).sum(1)
             normal = normal * jnp.sqrt(freedom / squares)[:, None]
         elif not isinstance(kernel, Gaussian):
             raise ValueError(
-                f"random Fourier features are known for Gaussian and Matern kernels; {type(kernel).__name__} was given."
+                "random Fourier features exist for Gaussian and Matern kernels;"
+                f" {type(kernel).__name__} was given."
             )
-        frequencies = normal / jnp.asarray(kernel.lengthscale, dtype)
+        frequencies = normal / aligned(jnp.asarray(kernel.lengthscale, dtype), normal)
         return Fourier(frequencies, jnp.full(self.count, 1 / self.count, dtype))
 
 
 @struct.dataclass
 class QuadratureFourier:
-    """A grid of Gauss-Hermite nodes, `nodes` per input, for a Gaussian kernel; M = nodes^d features (+ 1 for odd nodes).
+    """A grid of Gauss-Hermite nodes, `nodes` per input, for a Gaussian kernel; M = nodes^d features
+    (+ 1 for odd nodes).
 
-    The grid is symmetric, and a frequency and its negative make the same two features: half of it serves.
+    The grid is symmetric, and a frequency and its negative make the same two features: half of it
+    serves.
     """
 
     nodes: int = struct.field(pytree_node=False, default=16)
 
-    def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: Any) -> Fourier:
+    def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: DTypeLike) -> Fourier:
         """The grid for d = inputs dimensions (Mutny and Krause, Sec. 3); the key is not used.
 
         Raises ValueError for other kernels, nodes < 1, and grids of more than LARGEST_GRID points.
         """
         if not isinstance(kernel, Gaussian):
             raise ValueError(
-                f"quadrature Fourier features are for Gaussian kernels; {type(kernel).__name__} was given."
+                f"quadrature Fourier features are for Gaussian kernels; {type(kernel).__name__} was"
+                " given."
             )
         checks.capacity(nodes=self.nodes)
         if self.nodes**inputs > LARGEST_GRID:
             raise ValueError(
-                f"{self.nodes} nodes for each of {inputs} inputs make a grid of {self.nodes**inputs} frequencies, more than"
-                f" {LARGEST_GRID}: quadrature features are for few inputs."
+                f"{self.nodes} nodes for each of {inputs} inputs make a grid of"
+                f" {self.nodes**inputs} frequencies, more than {LARGEST_GRID}: quadrature features"
+                " are for few inputs."
             )
         nodes, weights = np.polynomial.hermite.hermgauss(self.nodes)
         grid = np.stack(np.meshgrid(*[nodes] * inputs, indexing="ij"), -1).reshape(-1, inputs)
-        products = np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1).reshape(-1, inputs).prod(1)
-        half = -(-len(grid) // 2)  # row i and row -1-i are negatives of each other
+        products = (
+            np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1)
+            .reshape(-1, inputs)
+            .prod(1)
+        )
+        # row i and row -1-i are negatives of each other
+        half = -(-len(grid) // 2)
         doubled = np.where(np.arange(half) == len(grid) - half, 1, 2) * products[:half]
-        frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype) / jnp.asarray(kernel.lengthscale, dtype)
+        frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype)
+        frequencies = frequencies / aligned(jnp.asarray(kernel.lengthscale, dtype), frequencies)
         return Fourier(frequencies, jnp.asarray(doubled / doubled.sum(), dtype))
 
 
 def quadrature_error(nodes: int, difference: ArrayLike) -> Array:
     """A bound on |k(x,y) - z(x).z(y)|, [...], at differences (x - y)/lengthscale [...,d].
 
-    Per input, Gauss-Hermite's remainder for cos is at most n!/(2n)! difference^(2n); factors of modulus <= 1 add up theirs.
+    Per input, Gauss-Hermite's remainder for cos is at most n!/(2n)! difference^(2n); factors of
+    modulus <= 1 add up theirs.
     """
     log_factor = math.lgamma(nodes + 1) - math.lgamma(2 * nodes + 1)
-    distance = jnp.maximum(jnp.abs(jnp.asarray(difference)), jnp.finfo(jnp.asarray(difference).dtype).tiny)
+    distance = jnp.maximum(
+        jnp.abs(jnp.asarray(difference)), jnp.finfo(jnp.asarray(difference).dtype).tiny
+    )
     return jnp.exp(log_factor + 2 * nodes * jnp.log(distance)).sum(-1)

@@ -1,10 +1,12 @@
-"""Orthonormal coordinates of a dictionary that grows: z(x) = basis k_I(x), with |z|^2 the part of k(x,x) in its span.
+"""Orthonormal coordinates of a dictionary that grows: z(x) = basis k_I(x), with |z|^2 the part of
+k(x,x) in its span.
 
-A point that joins usually adds one coordinate and changes none of those before, as a Newton basis does. Its pivot, the
-residual k(x,x) - |z(x)|^2, carries an error of eps (1 + |K_II^-1 k_I(x)|^2) k(x,x): on a random walk the second factor
-reaches 1e10, and features of the arrival order are then wrong in the second digit. Such a point has the basis made anew
-with diagonal pivoting, which takes a better set of points for the same span. Both bases are orthonormal, so that what was
-learned in the old one is only turned.
+A point that joins usually adds one coordinate and changes none of those before, as a Newton basis
+does. Its pivot, the residual k(x,x) - |z(x)|^2, carries an error of eps (1 + |K_II^-1 k_I(x)|^2)
+k(x,x): on a random walk the second factor reaches 1e10, and features of the arrival order are then
+wrong in the second digit. Such a point has the basis made anew with diagonal pivoting, which takes
+a better set of points for the same span. Both bases are orthonormal, so that what was learned in
+the old one is only turned.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from jax import Array, lax
 from jsketch.factor import inverse_root
 from jsketch.linalg import matmul, put
 
-# of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a coordinate
+# of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a
+# coordinate
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512  # the second in units of the machine's, which float32 needs
 
 
@@ -27,7 +30,8 @@ class Joined(NamedTuple):
     """A dictionary after a point has joined."""
 
     basis: Array  # [M, M]; rows of zeros add no coordinate
-    direction: Array  # [M], the unit vector of the coordinate that is new; zero where the span is the same
+    # [M], the unit vector of the coordinate that is new; zero where the span is the same
+    direction: Array
     carried: Any  # what was learned in the old coordinates, in the new ones
 
 
@@ -42,9 +46,10 @@ def join(
 ) -> Joined:
     """The coordinates with a point as number `slot`, for its z [M] so far and own = k(x,x) [].
 
-    gram() is k of all points [M,M], the new one among them; it is called for in the rare case alone. `carried` is what was
-    learned in the old coordinates, and turned(Q) the same in new ones with z_old = Q z_new, Q [M,M] a partial isometry. A
-    point in the span of the others gets a row of zeros.
+    gram() is k of all points [M,M], the new one among them; it is called for in the rare case
+    alone. `carried` is what was learned in the old coordinates, and turned(Q) the same in new ones
+    with z_old = Q z_new, Q [M,M] a partial isometry. A point in the span of the others gets a row
+    of zeros.
     """
     eps = float(jnp.finfo(z.dtype).eps)
     least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
@@ -69,20 +74,23 @@ def join(
 
 
 def _pivoted(gram: Array, last: Array) -> Array:
-    """The basis [M,M] of the points up to number `last`, by diagonal pivoting, its columns in the order of the points."""
+    """The basis [M,M] of the points up to number `last`, by diagonal pivoting, its columns in the
+    order of the points."""
     order, root = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
-    # past the rank, rows of the root are zero
+    # beyond the rank, rows of the root are zero
     return jnp.zeros_like(root).at[order].add(root).T
 
 
 def _nearest_isometry(turn: Array) -> Array:
-    """One step of Newton and Schulz towards the nearest partial isometry. No singular value is above 1 after it: what is
-    known of a direction is never more than what was learned, and precisions stay positive."""
+    """One step of Newton and Schulz towards the nearest partial isometry. No singular value is
+    above 1 after it: what is curvature along a direction is never more than what was learned, and
+    precisions stay positive."""
     return 1.5 * turn - 0.5 * matmul(matmul(turn, turn.T), turn)
 
 
 def _outside(turn: Array, z: Array) -> Array:
-    """The unit vector [M] along the part of z [M] that the old coordinates lack; zero when they lack nothing."""
+    """The unit vector [M] along the part of z [M] that the old coordinates lack; zero when they
+    lack nothing."""
 
     def unit(v: Array) -> Array:
         v = v - matmul(matmul(turn, v), turn)

@@ -1,6 +1,8 @@
-"""Nystrom features of a dictionary S: z(x) = K_S^{+/2} k_S(x), and the residual k(x,x) - |z(x)|^2 (BKB eq. 3).
+"""Nystrom features of a dictionary S: z(x) = K_S^{+/2} k_S(x), and the residual k(x,x) - |z(x)|^2
+(BKB eq. 3).
 
-z is defined up to a rotation; only posteriors, never z, are comparable between implementations (THEORY 9.2).
+z is defined up to a rotation; only posteriors, never z, are comparable between implementations
+(THEORY 9.2).
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ PROBES = 4  # random directions that estimate a norm
 class Nystrom:
     """The points of a dictionary and the inverse root of their Gram matrix."""
 
-    points: Array  # [M, d], in the order of their pivots; past the rank any point of the dictionary
-    root: Array  # [M, M], upper triangular; rows and columns past the rank are zero
+    # [M, d], in the order of their pivots; beyond the rank any point of the dictionary
+    points: Array
+    root: Array  # [M, M], upper triangular; rows and columns beyond the rank are zero
 
 
 def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
-    """The Nystrom map of the points [M,d] whose mask [M] is true. Dependent points cost nothing (rank cut)."""
+    """The Nystrom map of the points [M,d] whose mask [M] is true. Dependent points cost nothing
+    (rank cut)."""
     order, root = inverse_root(kernel.gram(points, points), mask)
     return Nystrom(points=points[order], root=root)
 
@@ -43,7 +47,8 @@ def residual(diag: Array, z: Array) -> Array:
 
 
 def probes(nystrom: Nystrom) -> Array:
-    """[M, PROBES], by which `sensitivity` estimates a norm: fixed normals, the same for a point at every capacity."""
+    """[M, PROBES], the probes of the norm in `sensitivity`: fixed normals, the same for a point at
+    every capacity."""
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
     return matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))
 
@@ -51,18 +56,20 @@ def probes(nystrom: Nystrom) -> Array:
 def sensitivity(z: Array, probes: Array) -> Array:
     """An estimate of 1 + max |K_S^-1 k_S(x)|^2, [], over features z [n,M] of points x; O(n M).
 
-    Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x) = root z, so that kernel values
-    rounded to eps leave an error of about eps (1 + |a|^2) in residuals, whatever factors K_S: large where the dictionary has
-    near-duplicates and x is far from them. Variances have it as far as data have told anything along a. Against long double
-    arithmetic on 300 random problems, a third with near-duplicates, errors from 1e-16 to 6% of the largest variance were
-    overestimated by a factor of 0.5 to 29 in nine of ten, by 2 in the median; of the nine above 0.1% none was missed.
+    Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x) = root
+    z, so that kernel values rounded to eps leave an error of about eps (1 + |a|^2) in residuals,
+    whatever factors K_S: large where the dictionary has near-duplicates and x is far from them.
+    Variances have it as far as data have said anything along a. Against long double arithmetic on
+    300 random problems, a third with near-duplicates, errors from 1e-16 to 6% of the largest
+    variance were overestimated by a factor of 0.5 to 29 in nine of ten, by 2 in the median; of the
+    nine above 0.1% none was missed.
     """
     return 1 + jnp.square(matmul(z, probes)).mean(1).max()
 
 
 @struct.dataclass
 class NystromFeatures:
-    """A dictionary known beforehand as a feature map, for forecasters (PKAWV, Corollary 8)."""
+    """A dictionary given beforehand as a feature map, for forecasters (PKAWV, Corollary 8)."""
 
     kernel: Any
     nystrom: Nystrom

@@ -1,13 +1,14 @@
 """Sketches of fixed size for linear kernels: frequent directions, and a Gaussian projection.
 
-Frequent directions: Ghashami, Liberty, Phillips, Woodruff. Frequent directions: simple and deterministic matrix sketching.
-SIAM Journal on Computing, 2016. With A the matrix of the points appended so far and A_k its best rank-k approximation,
-the sketch S [m,d] keeps, for every k <= m,
+Frequent directions: Ghashami, Liberty, Phillips, Woodruff. Frequent directions: simple and
+deterministic matrix sketching. SIAM Journal on Computing, 2016. With A the matrix of the points
+appended so far and A_k its best rank-k approximation, the sketch S [m,d] keeps, for every k <= m,
 
     0 <= x^T (A^T A - S^T S) x <= shrunk |x|^2,      shrunk <= |A - A_k|_F^2 / (m + 1 - k).
 
-The textbook variant with m rows keeps m - 1 directions and one row free for the next point. Here the next point has a row
-of its own, which is that variant with m + 1 rows: nothing is lost as long as the points span at most m dimensions.
+The textbook variant with m rows keeps m - 1 directions and one row free for the next point. Here
+the next point has a row of its own, which is that variant with m + 1 rows: nothing is lost as long
+as the points span at most m dimensions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from jsketch.types import PRNGKey
 
 @struct.dataclass
 class FrequentDirections:
-    """S^T S = sum_i energies_i directions_i directions_i^T, an approximation of A^T A from below."""
+    """S^T S = sum_i energies_i directions_i directions_i^T, an approximation of A^T A from
+    below."""
 
     directions: Array  # [m, d], orthonormal rows; zero where energies are
     energies: Array  # [m], squared singular values of S, descending
@@ -33,22 +35,26 @@ class FrequentDirections:
 
 def empty(size: int, inputs: int, dtype: jnp.dtype) -> FrequentDirections:
     """The sketch of no points, with m = size directions in d = inputs dimensions."""
-    return FrequentDirections(jnp.zeros((size, inputs), dtype), jnp.zeros(size, dtype), jnp.zeros((), dtype))
+    return FrequentDirections(
+        jnp.zeros((size, inputs), dtype), jnp.zeros(size, dtype), jnp.zeros((), dtype)
+    )
 
 
 def _split(sketch: FrequentDirections, x: Array) -> tuple[Array, Array]:
     """(coordinates [m] of x [d] along the directions, the rest [d] of it)."""
     along = matmul(sketch.directions, x)
     rest = x - matmul(along, sketch.directions)
-    again = matmul(sketch.directions, rest)  # a second pass removes the rounding of the first
+    # a second pass removes the rounding of the first
+    again = matmul(sketch.directions, rest)
     return along + again, rest - matmul(again, sketch.directions)
 
 
 def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     """The sketch after one more point x [d]; O(m^2 d + m^3).
 
-    In coordinates of the directions and of what x adds to them, S^T S + x x^T is a diagonal plus a rank-one matrix of size
-    m + 1. Its eigenvectors turn the directions, and all its eigenvalues are lowered by the smallest.
+    In coordinates of the directions and of what x adds to them, S^T S + x x^T is a diagonal plus a
+    rank-one matrix of size m + 1. Its eigenvectors turn the directions, and all its eigenvalues are
+    lowered by the smallest.
     """
     size, dtype = sketch.energies.shape[0], x.dtype
     eps = jnp.finfo(dtype).eps
@@ -58,7 +64,10 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     rest = jnp.where(is_new, rest / jnp.where(is_new, length, 1), 0)
     basis = jnp.concatenate([sketch.directions, rest[None]])
     coordinates = jnp.append(along, jnp.where(is_new, length, 0))
-    core = jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype))) + coordinates[:, None] * coordinates
+    core = (
+        jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
+        + coordinates[:, None] * coordinates[None, :]
+    )
     # every eigenvalue moves at every step, so no rank-one update of a factor does instead
     values, vectors = jnp.linalg.eigh(core)
     cut = (size + 1) * eps * values[-1]
@@ -73,11 +82,16 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     )
 
 
-def power(sketch: FrequentDirections, x: Array, regularization: ArrayLike, exponent: float) -> Array:
+def power(
+    sketch: FrequentDirections, x: Array, regularization: ArrayLike, exponent: float
+) -> Array:
     """(lam I + S^T S)^exponent x, [d], of x [d]; O(m d)."""
     along, rest = _split(sketch, x)
     lam = jnp.asarray(regularization, x.dtype)
-    return matmul((sketch.energies + lam) ** exponent * along, sketch.directions) + lam**exponent * rest
+    return (
+        matmul((sketch.energies + lam) ** exponent * along, sketch.directions)
+        + lam**exponent * rest
+    )
 
 
 def variance(sketch: FrequentDirections, x: Array, regularization: ArrayLike) -> Array:
@@ -93,5 +107,6 @@ def logdet(sketch: FrequentDirections, regularization: ArrayLike) -> Array:
 
 
 def gaussian(key: PRNGKey, inputs: int, size: int, dtype: jnp.dtype) -> Array:
-    """A projection R [d,m] with independent entries N(0, 1/m): E[(x R).(y R)] = x.y (Johnson and Lindenstrauss, 1984)."""
+    """A projection R [d,m] with independent entries N(0, 1/m): E[(x R).(y R)] = x.y (Johnson and
+    Lindenstrauss, 1984)."""
     return jax.random.normal(key, (inputs, size), dtype) / jnp.sqrt(jnp.asarray(size, dtype))

@@ -1,9 +1,11 @@
-"""Gradient features of a parametric function: x -> grad_w f_w(x), the linear model that a small change of w sees.
+"""Gradient features of a parametric function: x -> grad_w f_w(x), the linear model that a small
+change of w sees.
 
-Liu, Wang. Global optimization with parametric function approximation. ICML 2023 (GO-UCB), equations 3 to 5.
+Liu, Wang. Global optimization with parametric function approximation. ICML 2023 (GO-UCB), equations
+3 to 5.
 
-A model is anything with `init(key, x) -> w`, a pytree of parameters, and `apply(w, x) -> scalar` for x [d]: a flax module
-as it is, or a `Parametric` of two functions. d_w counts its parameters.
+A model is anything with `init(key, x) -> w`, a pytree of parameters, and `apply(w, x) -> scalar`
+for x [d]: a flax module as it is, or a `Parametric` of two functions. d_w counts its parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from jsketch.types import PRNGKey
 
 
 class Parametric(NamedTuple):
-    """A model out of two functions: `Parametric(lambda key, x: draw(key), lambda w, x: w["slope"] @ x)`."""
+    """A model out of two functions: `Parametric(lambda key, x: draw(key), lambda w, x: w["slope"] @
+    x)`."""
 
     init: Callable[[PRNGKey, Array], Any]
     apply: Callable[[Any, Array], Array]
@@ -40,13 +43,15 @@ class Flat(NamedTuple):
 
 
 def flatten(model: Any, x: Array) -> Flat:
-    """The model in the dtype of x [d], an example. Raises ValueError unless it has floating point parameters and its output
-    is one number, of shape [] or [1]."""
+    """The model in the dtype of x [d], an example. Raises ValueError unless it has floating point
+    parameters and its output is one number, of shape [] or [1]."""
     x = jnp.asarray(x)
-    if isinstance(model, type) or not (callable(getattr(model, "init", None)) and hasattr(model, "apply")):
+    if isinstance(model, type) or not (
+        callable(getattr(model, "init", None)) and hasattr(model, "apply")
+    ):
         raise ValueError(
-            "a model is a flax module, such as Network(), or Parametric(init, apply) with init(key, x) -> w and"
-            f" apply(w, x) -> scalar; {model!r} was given."
+            "a model is a flax module, such as Network(), or Parametric(init, apply) with"
+            f" init(key, x) -> w and apply(w, x) -> scalar; {model!r} was given."
         )
     parameters = jax.eval_shape(model.init, jax.random.key(0), x)
     output = jax.eval_shape(model.apply, parameters, x)
@@ -74,5 +79,6 @@ def _check(parameters: Any, output: Any) -> None:
     shapes = [leaf.shape for leaf in jax.tree.leaves(output)]
     if shapes not in ([()], [(1,)]):
         raise ValueError(
-            f"the model's output must be one number for one point x [d], of shape () or (1,); its shape is {shapes}."
+            "the model's output must be one number for one point x [d], of shape () or (1,); its"
+            f" shape is {shapes}."
         )

@@ -1,8 +1,9 @@
 """Taylor features of the Gaussian kernel: an orthonormal basis of its space, cut at a degree.
 
-Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale problems. NeurIPS 2019,
-Section 3.1: g_k(x) = exp(-|x|^2 / (2 l^2)) prod_i x_i^k_i / (l^k_i sqrt(k_i!)) over the C(d + M, M) multi-indices |k| <= M.
-For |x|, |y| <= R their products differ from the kernel by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
+Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale
+problems. NeurIPS 2019, Section 3.1: g_k(x) = exp(-|x|^2 / (2 l^2)) prod_i x_i^k_i / (l^k_i
+sqrt(k_i!)) over the C(d + M, M) multi-indices |k| <= M. For |x|, |y| <= R their products differ
+from the kernel by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
+from jsketch.linalg import aligned
 
 MOST_FEATURES = 20_000
 
@@ -26,14 +28,16 @@ def basis_size(inputs: int, degree: int) -> int:
 
 
 def theorem_degree(horizon: int, radius: float, lengthscale: float, regularization: float) -> int:
-    """The degree M of Theorem 4: ceil(max(8 R^2 / l^2, 2 log(n / min(lam, 1)))), for inputs with |x| <= R."""
+    """The degree M of Theorem 4: ceil(max(8 R^2 / l^2, 2 log(n / min(lam, 1)))), for inputs with
+    |x| <= R."""
     least = 2 * math.log(horizon / min(regularization, 1.0))
     return math.ceil(max(8 * (radius / lengthscale) ** 2, least))
 
 
 @struct.dataclass
 class Taylor:
-    """Feature map of degree M for d = `inputs` inputs; raises ValueError on a degree < 0 or more than 20,000 features."""
+    """Feature map of degree M for d = `inputs` inputs; raises ValueError on a degree < 0 or more
+    than 20,000 features."""
 
     inputs: int = struct.field(pytree_node=False)
     degree: int = struct.field(pytree_node=False)  # M
@@ -44,16 +48,17 @@ class Taylor:
         """r = C(d + M, M), checked."""
         if self.inputs < 1 or self.degree < 0:
             raise ValueError(
-                f"Taylor features need at least one input and a degree M >= 0; d = {self.inputs} and M = {self.degree}"
-                " were given."
+                f"Taylor features need at least one input and a degree M >= 0; d = {self.inputs}"
+                f" and M = {self.degree} were given."
             )
         checks.capacity(inputs=self.inputs)
         checks.count(degree=self.degree)
         size = basis_size(self.inputs, self.degree)
         if size > MOST_FEATURES:
             raise ValueError(
-                f"C(d + M, M) = C({self.inputs + self.degree}, {self.degree}) = {size:,} Taylor features are too many (at"
-                f" most {MOST_FEATURES:,}): take a smaller degree M, or Nystrom features."
+                f"C(d + M, M) = C({self.inputs + self.degree}, {self.degree}) = {size:,} Taylor"
+                f" features are too many (at most {MOST_FEATURES:,}): take a smaller degree M, or"
+                " Nystrom features."
             )
         return size
 
@@ -61,14 +66,17 @@ class Taylor:
         """[n, r] of x [n, d], degree by degree; O(1) a feature."""
         size, powers = self.size, []
         if x.shape[1] != self.inputs:
-            raise ValueError(f"these Taylor features are of {self.inputs} inputs; {x.shape[1]} were given.")
-        scaled = (x / jnp.asarray(self.lengthscale, x.dtype)).T  # [d, n]
+            raise ValueError(
+                f"these Taylor features are of {self.inputs} inputs; {x.shape[1]} were given."
+            )
+        scaled = (x / aligned(jnp.asarray(self.lengthscale, x.dtype), x)).T  # [d, n]
         level = jnp.exp(-0.5 * jnp.square(scaled).sum(0))[None]
         powers.append(level)
         for pieces in _recurrence(self.inputs, self.degree):
             level = jnp.concatenate(
                 [
-                    (scaled[i] * jnp.asarray(scale, x.dtype)[:, None]) * level[: len(scale)]
+                    (scaled[i][None, :] * jnp.asarray(scale, x.dtype)[:, None])
+                    * level[: len(scale)]
                     for i, scale in enumerate(pieces)
                 ]
             )
@@ -79,10 +87,12 @@ class Taylor:
 
 
 def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
-    """For each degree and input i the factors 1/sqrt(k_i) with which x_i turns monomials of the degree before into new ones.
+    """For each degree and input i the factors 1/sqrt(k_i) that x_i needs to turn monomials of the
+    degree before into new ones.
 
-    The monomials of one degree are ordered by the largest input that they contain, so those without an input above i are the
-    first ones: a new monomial with largest input i is x_i times one of them, and nothing is computed twice.
+    The monomials of one degree are ordered by the largest input that they contain, so those without
+    an input above i are the first ones: a new monomial with largest input i is x_i times one of
+    them, and nothing is computed twice.
     """
     exponents = np.zeros((1, inputs), int)
     largest = np.zeros(1, int)

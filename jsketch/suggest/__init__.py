@@ -6,7 +6,8 @@
     found.rows  # the candidates to evaluate next, best first
 
     data    checks the arrays and scales the features
-    model   fits the lengthscale, the noise and the scale of a Gaussian process on a sketch of the evaluations
+    model   fits the lengthscale, the noise and the scale of a Gaussian process on a sketch of the
+            evaluations
     batch   chooses the batch, by `bandits.FixedBKB`
 
 Reading order is import order. Nothing here reads a file or prints.

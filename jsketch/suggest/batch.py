@@ -1,4 +1,5 @@
-"""The batch: BKB's posterior of the evaluations, and a fixed-size batch by optimism (`bandits.FixedBKB`)."""
+"""The batch: BKB's posterior of the evaluations, and a fixed-size batch by optimism
+(`bandits.FixedBKB`)."""
 
 from __future__ import annotations
 
@@ -17,11 +18,12 @@ from jsketch.suggest.model import Model, of_data
 from jsketch.types import Arms, PRNGKey, Query
 
 BATCH = 1  # folded into the key of a suggestion, as `model.FIT` is
-LARGEST_DICTIONARY = 768  # inducing points; more of them cost more than they tell when values are noisy
+# inducing points; more of them cost more than they tell when values are noisy
+LARGEST_DICTIONARY = 768
 
 
 class Suggestion(NamedTuple):
-    """A batch of B candidates in the order in which they were chosen, best first; in units of the values."""
+    """A batch of B candidates in the order of their choice, best first; in units of the values."""
 
     rows: np.ndarray  # [B] int, of the candidates
     score: np.ndarray  # [B], the optimistic bound mean + width * std
@@ -30,9 +32,8 @@ class Suggestion(NamedTuple):
     width: float  # in posterior standard deviations
     model: Model
     dictionary_size: int  # inducing points of the sketch
-    dictionary_wanted: (
-        int  # inducing points that its accuracy asks for: more than there are where they were thinned
-    )
+    # inducing points that its accuracy asks for: more than there are where they were thinned
+    dictionary_wanted: int
 
 
 def suggest(
@@ -48,31 +49,36 @@ def suggest(
     model: Model | None = None,
     key: PRNGKey | None = None,
 ) -> Suggestion:
-    """The candidates to evaluate next: those that may be best, and whose values would say most of one another.
+    """The candidates to evaluate next: those that may be best and say most of one another.
 
-    The values are modelled by a Gaussian process, sketched on some of the evaluated candidates. A candidate's score is its
-    mean plus `width` standard deviations; every pick, and every pending evaluation, lowers the standard deviations of the
-    candidates like it before the next pick (hallucination; THEORY 5.8). No candidate comes twice.
+    The values are modelled by a Gaussian process, sketched on some of the evaluated candidates. A
+    candidate's score is its mean plus `width` standard deviations; every pick, and every pending
+    evaluation, lowers the standard deviations of the candidates like it before the next pick
+    (hallucination; THEORY 5.8). No candidate comes twice.
 
     candidates   [A, d] numbers, the library: one candidate a row, one feature a column, all finite
-    arms         [n] int, the row of each evaluation made so far; a row may be repeated. None yet: leave out
-    values       [n] numbers, larger is better (negate what is to be minimised), any unit; NaN: the evaluation failed, it
-                 teaches nothing and is not suggested again
-    pending      [p] int, rows whose evaluation is under way: they are not suggested
+    arms         [n] int, the row of each evaluation made so far; a row may be repeated. None yet:
+                 leave out
+    values       [n] numbers, larger is better (negate what is to be minimised), any unit; NaN: the
+                 evaluation failed, it teaches nothing and is not suggested again
+    pending      [p] int, rows whose evaluation is pending: they are not suggested
     batch        B, how many to suggest
-    width        optimism in posterior standard deviations: more explore more, 0 takes the largest means
+    width        optimism in posterior standard deviations: more explore more, 0 takes the largest
+                 means
     lengthscale  of the Gaussian kernel in units of the scaled features; None: fitted
-    scaling      True: every feature is brought to mean 0 and standard deviation 1 first. False: features are as they are
+    scaling      True: every feature is brought to mean 0 and standard deviation 1 first. False:
+                 features are as they are
     model        what `fit` found, where it is at hand; None: fitted here
-    key          of the random choices (inducing points, the very first pick); None: jax.random.key(0). The same arrays and
-                 key give the same batch
+    key          of the random choices (inducing points, the very first pick); None:
+                 jax.random.key(0). The same arrays and key give the same batch
 
-    Computes in JAX's floating dtype: with jax_enable_x64 in float64, which small noise needs. Cost O(A m^2) for m inducing
-    points and O(A d) memory; sizes are padded, so that most rounds of a loop compile nothing.
+    Computes in JAX's floating dtype: with jax_enable_x64 in float64, which small noise needs. Cost
+    O(A m^2) for m inducing points and O(A d) memory; sizes are padded, so that most rounds of a
+    loop compile nothing.
 
-    Raises ValueError, in words, for candidates that are no finite matrix, a constant column (with scaling), arms or pending
-    rows that are not there, values of another length, infinite or too large, a batch larger than what is left, and
-    options outside their range.
+    Raises ValueError, in words, for candidates that are no finite matrix, a constant column (with
+    scaling), arms or pending rows that are not there, values of another length, infinite or too
+    large, a batch larger than what is left, and options outside their range.
     """
     data = checked(candidates, arms, values, pending, scaling)
     _check_options(data, batch, width, lengthscale, model)
@@ -80,7 +86,9 @@ def suggest(
     return _chosen(data, model, batch, width, jax.random.key(0) if key is None else key)
 
 
-def _check_options(data: Data, batch: int, width: float, lengthscale: float | None, model: Any) -> None:
+def _check_options(
+    data: Data, batch: int, width: float, lengthscale: float | None, model: Any
+) -> None:
     checks.capacity(batch=batch)
     checks.nonnegative(width=width)
     if model is not None and lengthscale is not None:
@@ -93,8 +101,8 @@ def _check_options(data: Data, batch: int, width: float, lengthscale: float | No
     left = count - len(np.union1d(data.arms, data.pending))
     if batch > left:
         raise ValueError(
-            f"batch = {batch} is more than what is left: of {count} candidates {evaluated} were evaluated and"
-            f" {len(data.pending)} are pending, {left} are left."
+            f"batch = {batch} is more than what is left: of {count} candidates {evaluated} were"
+            f" evaluated and {len(data.pending)} are pending, {left} are left."
         )
 
 
@@ -103,9 +111,13 @@ def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) ->
     # here, because a compiled program can neither warn nor refuse
     domain = checks.arms(domain)
     checks.model(domain, kernel, model.ratio)
-    counts, sums = history.of_evaluations(domain, data.arms, (data.values - model.centre) / model.scale)
+    counts, sums = history.of_evaluations(
+        domain, data.arms, (data.values - model.centre) / model.scale
+    )
     first_key, dictionary_key, ask_key = jax.random.split(jax.random.fold_in(key, BATCH), 3)
-    wanted, dictionary = _inducing_candidates(kernel, data.features, counts, model.ratio, dictionary_key)
+    wanted, dictionary = _inducing_candidates(
+        kernel, data.features, counts, model.ratio, dictionary_key
+    )
     bandit = FixedBKB(
         kernel,
         regularization=model.ratio,
@@ -117,8 +129,10 @@ def _chosen(data: Data, model: Model, batch: int, width: float, key: PRNGKey) ->
         repeat=False,
     )
     slots = lengthened(dictionary, bandit.capacity) if len(dictionary) else dictionary
-    failed, pending = _failed(data), _under_way(data, bandit.max_pending)
-    query, mean, variance = _picked(bandit, domain, counts, sums, slots, failed, pending, first_key, ask_key)
+    failed, pending = _failed(data), _pending(data, bandit.max_pending)
+    query, mean, variance = _picked(
+        bandit, domain, counts, sums, slots, failed, pending, first_key, ask_key
+    )
     kept = np.asarray(query.mask)
     # in units of the values; variances come divided by the regularization
     mean = model.centre + model.scale * np.asarray(mean, float)[kept]
@@ -133,7 +147,7 @@ def _failed(data: Data) -> np.ndarray:
     return np.append(failed, np.full(padded(len(failed)) - len(failed), len(data.features)))
 
 
-def _under_way(data: Data, slots: int) -> Query:
+def _pending(data: Data, slots: int) -> Query:
     """The pending evaluations in so many slots; the others are masked."""
     free = np.zeros(slots - len(data.pending), int)
     index = jnp.asarray(np.append(data.pending, free), jnp.int32)
@@ -152,9 +166,15 @@ def _picked(
     first_key: PRNGKey,
     ask_key: PRNGKey,
 ) -> tuple[Query, Array, Array]:
-    """(batch, posterior mean [B], variance [B]): one program for all rounds of equal padded sizes."""
+    """(batch, posterior mean [B], variance [B]): one program for all rounds of equal padded
+    sizes."""
     state = bandit.init(
-        domain, first_key, pull_counts=counts, reward_sums=sums, dictionary=dictionary, failed=failed
+        domain,
+        first_key,
+        pull_counts=counts,
+        reward_sums=sums,
+        dictionary=dictionary,
+        failed=failed,
     )
     state = bandit.pend(state, pending)
     query = bandit.ask(state, ask_key)
@@ -164,13 +184,15 @@ def _picked(
 def _inducing_candidates(
     kernel: kernels.Gaussian, features: np.ndarray, counts: np.ndarray, ratio: float, key: PRNGKey
 ) -> tuple[int, np.ndarray]:
-    """(how many BLESS asks for, evaluated candidates [m]): by approximate leverage scores, thinned to at most
-    LARGEST_DICTIONARY."""
+    """(how many BLESS asks for, evaluated candidates [m]): by approximate leverage scores, thinned
+    to at most LARGEST_DICTIONARY."""
     observed = np.flatnonzero(counts > 0)
     if len(observed) == 0:
         return 0, observed
     sample_key, thin_key = jax.random.split(key)
-    sampled = observed[bless.bless(kernel, features[observed], counts[observed], ratio, sample_key).rows]
+    sampled = observed[
+        bless.bless(kernel, features[observed], counts[observed], ratio, sample_key).rows
+    ]
     if len(sampled) <= LARGEST_DICTIONARY:
         return len(sampled), sampled
     thinned = np.asarray(jax.random.permutation(thin_key, sampled))[:LARGEST_DICTIONARY]

@@ -41,8 +41,8 @@ def _features(candidates: Any) -> np.ndarray:
     features = np.asarray(checks.real("candidates", candidates), float)
     if features.ndim != 2:
         raise ValueError(
-            f"candidates must be a matrix [A, d], one candidate a row; an array of shape {features.shape} was given."
-            " A single feature is a column: use x[:, None]."
+            "candidates must be a matrix [A, d], one candidate a row; an array of shape"
+            f" {features.shape} was given. A single feature is a column: use x[:, None]."
         )
     if features.size == 0:
         raise ValueError(
@@ -52,8 +52,8 @@ def _features(candidates: Any) -> np.ndarray:
     if len(bad):
         row, column = bad[0]
         raise ValueError(
-            f"candidates must be finite; row {row}, column {column} is {features[row, column]} ({len(bad)} such cells"
-            " in all). Fill them in, or leave those candidates out."
+            f"candidates must be finite; row {row}, column {column} is {features[row, column]}"
+            f" ({len(bad)} such cells in all). Fill them in, or leave those candidates out."
         )
     return features
 
@@ -62,40 +62,42 @@ def _values(values: Any, arms: np.ndarray) -> np.ndarray:
     numbers = np.asarray(checks.real("values", values), float)
     if numbers.shape != arms.shape:
         raise ValueError(
-            f"values must hold one number for each of the {arms.size} arms, NaN where the evaluation failed; their shape"
-            f" is {numbers.shape}."
+            f"values must hold one number for each of the {arms.size} arms, NaN where the"
+            f" evaluation failed; their shape is {numbers.shape}."
         )
     bad = np.flatnonzero(np.abs(numbers) > LARGEST)
     if len(bad):
         raise ValueError(
-            f"values must be at most {LARGEST:g} in size, NaN where the evaluation failed; value {bad[0]} is"
-            f" {numbers[bad[0]]}."
+            f"values must be at most {LARGEST:g} in size, NaN where the evaluation failed; value"
+            f" {bad[0]} is {numbers[bad[0]]}."
         )
     return numbers
 
 
 def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
-    """The power of two at the largest of the values (1 for zeros and for none): divided by it, which rounds nothing, they
-    can be squared."""
+    """The power of two at the largest of the values (1 for zeros and for none): divided by it,
+    which rounds nothing, they can be squared."""
     largest = np.abs(values).max(axis, initial=0.0)
     return np.where(largest > 0, np.exp2(np.frexp(largest)[1] - 1.0), 1.0)
 
 
 def standardized(features: np.ndarray) -> np.ndarray:
-    """Features [A,d] with mean 0 and standard deviation 1 in every column. Raises ValueError for a constant column."""
+    """Features [A,d] with mean 0 and standard deviation 1 in every column. Raises ValueError for a
+    constant column."""
     constant = np.flatnonzero(np.ptp(features, axis=0) == 0)
     if len(constant):
         column = constant[0]
         raise ValueError(
-            f"column {column} of the candidates is {features[0, column]:g} in every row: it says nothing and cannot be"
-            " scaled. Leave it out."
+            f"column {column} of the candidates is {features[0, column]:g} in every row: it says"
+            " nothing and cannot be scaled. Leave it out."
         )
     features = features / power_of_two(features, axis=0)
     return (features - features.mean(0)) / features.std(0)
 
 
 def padded(size: int) -> int:
-    """The next of 64, 96, 128, 192, 256, ...: few sizes to compile; of all but the first at most a third is padding."""
+    """The next of 64, 96, 128, 192, 256, ...: few sizes to compile; of all but the first at most a
+    third is padding."""
     power = 1 << max(size - 1, 0).bit_length()
     return max(SMALLEST_SIZE, 3 * power // 4 if 4 * size <= 3 * power else power)
 

@@ -1,7 +1,8 @@
-"""What the values say before any sketch of the candidates: lengthscale, noise and scale by marginal likelihood.
+"""What the values say before any sketch of the candidates: lengthscale, noise and scale by marginal
+likelihood.
 
-The likelihood is Titsias' bound on a sketch of the evaluations (`posterior.evidence`), maximised over a grid of lengthscales
-and of noise ratios; the scale has a closed form.
+The likelihood is Titsias' bound on a sketch of the evaluations (`posterior.evidence`), maximised
+over a grid of lengthscales and of noise ratios; the scale has a closed form.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ FEW = 5
 
 
 class Model(NamedTuple):
-    """A Gaussian process for the values: centre + scale * f + noise, f with a Gaussian kernel of that lengthscale."""
+    """A Gaussian process for the values: centre + scale * f + noise, f with a Gaussian kernel of
+    that lengthscale."""
 
     lengthscale: float  # in units of the scaled features
     ratio: float  # noise variance over signal variance, the regularization
@@ -51,9 +53,17 @@ def fit(
     scaling: bool = True,
     key: PRNGKey | None = None,
 ) -> Model:
-    """The model that explains the evaluations best. The arguments are those of `suggest`, and so are the errors.
+    """The model that explains the evaluations best.
 
-    Fewer than FEW values, or values that are all the same, teach nothing: the defaults are taken, and `fitted` is False.
+    candidates   [A, d] numbers, as in `suggest`
+    arms         [n] int, as in `suggest`
+    values       [n] numbers, as in `suggest`
+    lengthscale  of the Gaussian kernel in units of the scaled features; None: fitted
+    scaling      as in `suggest`
+    key          of the choice of inducing points; None: jax.random.key(0)
+
+    Fewer than FEW values, or values that are all the same, teach nothing: the defaults are taken,
+    and `fitted` is False. Raises ValueError for what `suggest` says it does.
     """
     return of_data(checked(candidates, arms, values, (), scaling), lengthscale, key)
 
@@ -69,7 +79,9 @@ def of_data(data: Data, lengthscale: float | None, key: PRNGKey | None) -> Model
     default = float(np.sqrt(features.shape[1]))
     if not _learnable(values):
         spread = float(np.std(values)) if len(values) else 0.0
-        return Model(lengthscale or default, DEFAULT_RATIO, unit * spread or 1.0, unit * centre, False)
+        return Model(
+            lengthscale or default, DEFAULT_RATIO, unit * spread or 1.0, unit * centre, False
+        )
     points = _inducing_points(features, jax.random.key(0) if key is None else key)
     grid = [lengthscale] if lengthscale else (LENGTHSCALES * default).tolist()
     found = _evidence_of(features, values - centre, points, grid)
@@ -86,7 +98,8 @@ def _ratios() -> np.ndarray:
 def _evidence_of(
     x: np.ndarray, y: np.ndarray, points: np.ndarray, lengthscales: list[float]
 ) -> list[evidence.MarginalLikelihood]:
-    """For each lengthscale the evidence of labels y [n] at x [n,d] on inducing points [m,d], in padded sizes."""
+    """For each lengthscale the evidence of labels y [n] at x [n,d] on inducing points [m,d], in
+    padded sizes."""
     rows, slots = padded(len(y)), padded(len(points))
     arrays = (lengthened(x, rows), lengthened(y, rows), lengthened(points, slots), _ratios())
     masks = (np.arange(rows) < len(y), np.arange(slots) < len(points))
@@ -96,7 +109,13 @@ def _evidence_of(
 
 @jax.jit
 def _evidence(
-    lengthscale: Array, x: Array, y: Array, points: Array, ratios: Array, observed: Array, included: Array
+    lengthscale: Array,
+    x: Array,
+    y: Array,
+    points: Array,
+    ratios: Array,
+    observed: Array,
+    included: Array,
 ) -> evidence.MarginalLikelihood:
     kernel = kernels.Gaussian(lengthscale)
     return evidence.log_evidence(kernel, x, y, points, ratios, observed=observed, included=included)

@@ -1,5 +1,5 @@
-"""Forecasters as scikit-learn and river regressors: the numbers of `prequential` under other names, and both packages' own
-checks of their contracts."""
+"""Forecasters as scikit-learn and river regressors: the numbers of `prequential` under other names,
+and both packages' own checks of their contracts."""
 
 import copy
 import pickle
@@ -39,7 +39,9 @@ def examples(n=48):
 
 # scikit-learn
 
-RIDGE = SklearnRegressor(online.KernelAWV(kernels.Gaussian(3.0), 0.1, penalize_current=False, capacity=256))
+RIDGE = SklearnRegressor(
+    online.KernelAWV(kernels.Gaussian(3.0), 0.1, penalize_current=False, capacity=256)
+)
 # of scikit-learn's checks: what is raised, and why
 LEFT_OUT = {
     "check_supervised_y_no_nan": (
@@ -54,7 +56,8 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize(
-    "check", [pytest.param(check, id=check.func.__name__) for _, check in estimator_checks_generator(RIDGE)]
+    "check",
+    [pytest.param(check, id=check.func.__name__) for _, check in estimator_checks_generator(RIDGE)],
 )
 def test_scikit_learns_own_checks(check):
     raises, _ = LEFT_OUT.get(check.func.__name__, (None, ""))
@@ -93,7 +96,9 @@ def test_columns_have_names_and_an_order():
     table = pd.DataFrame(xs, columns=["a", "b"])
     model = SklearnRegressor(TAYLOR).fit(table, ys)
     assert model.n_features_in_ == 2 and list(model.feature_names_in_) == ["a", "b"]
-    np.testing.assert_array_equal(model.predict(table), SklearnRegressor(TAYLOR).fit(xs, ys).predict(xs))
+    np.testing.assert_array_equal(
+        model.predict(table), SklearnRegressor(TAYLOR).fit(xs, ys).predict(xs)
+    )
     for call in (model.predict, lambda x: model.score(x, ys), lambda x: model.partial_fit(x, ys)):
         with pytest.raises(ValueError, match="in the same order"):
             call(table[["b", "a"]])
@@ -101,7 +106,8 @@ def test_columns_have_names_and_an_order():
 
 
 def test_labels():
-    """Columns are taken with a warning, equal ones have a score, and missing ones do not count in it."""
+    """Columns are taken with a warning, equal ones have a score, and missing ones do not count in
+    it."""
     xs, ys = examples()
     wanted = SklearnRegressor(TAYLOR).fit(xs, ys).predict(xs)
     with pytest.warns(DataConversionWarning):
@@ -116,14 +122,21 @@ def test_parameters():
     model = SklearnRegressor(EXACT, seed=4)
     assert model.get_params(deep=False) == {"forecaster": EXACT, "seed": 4}
     params = model.get_params()
-    assert params["forecaster__regularization"] == 0.1 and params["forecaster__kernel__lengthscale"] == 0.8
     assert (
-        model.set_params(forecaster__regularization=0.5, forecaster__kernel__lengthscale=2.0, seed=5) is model
+        params["forecaster__regularization"] == 0.1
+        and params["forecaster__kernel__lengthscale"] == 0.8
+    )
+    assert (
+        model.set_params(
+            forecaster__regularization=0.5, forecaster__kernel__lengthscale=2.0, seed=5
+        )
+        is model
     )
     assert model.forecaster.regularization == 0.5 and model.forecaster.kernel.lengthscale == 2.0
     assert model.seed == 5 and EXACT.regularization == 0.1 and EXACT.kernel.lengthscale == 0.8
     assert "seed=5" in repr(model)
-    copied = clone(model).set_params(forecaster__features__degree=3, forecaster=TAYLOR)  # the whole first
+    # the whole first
+    copied = clone(model).set_params(forecaster__features__degree=3, forecaster=TAYLOR)
     assert copied.forecaster.features.degree == 3 and model.forecaster.kernel.lengthscale == 2.0
     for name in (
         "lam",
@@ -132,7 +145,9 @@ def test_parameters():
         "forecaster__regularization__lam",
         "seed__lam",
     ):
-        with pytest.raises(ValueError, match=f"'{name}' is not a parameter; they are .*kernel__lengthscale"):
+        with pytest.raises(
+            ValueError, match=f"'{name}' is not a parameter; they are .*kernel__lengthscale"
+        ):
             model.set_params(seed=6, **{name: 1})
     assert model.seed == 5
 
@@ -160,7 +175,9 @@ def test_pipelines_and_searches():
         "sklearnregressor__forecaster__regularization": [1e-3, 1e3],
         "sklearnregressor__forecaster__kernel__lengthscale": [0.5, 50.0],
     }
-    search = GridSearchCV(make_pipeline(StandardScaler(), SklearnRegressor(EXACT)), grid, cv=3).fit(xs, ys)
+    search = GridSearchCV(make_pipeline(StandardScaler(), SklearnRegressor(EXACT)), grid, cv=3).fit(
+        xs, ys
+    )
     best = search.best_estimator_[-1].forecaster
     assert best.regularization == 1e-3 and best.kernel.lengthscale == 0.5
 
@@ -169,14 +186,19 @@ def test_pipelines_and_searches():
 
 FOURIER = online.FOGD(kernels.Gaussian(3.0), 0.05, count=20)
 DRAWN = RiverRegressor(FOURIER)  # its features are drawn, input by input
-SKIPS = {"check_emerging_features", "check_disappearing_features", "check_radically_disappearing_features"}
+SKIPS = {
+    "check_emerging_features",
+    "check_disappearing_features",
+    "check_radically_disappearing_features",
+}
 
 
 @pytest.mark.parametrize(
     "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(DRAWN)]
 )
 def test_rivers_own_checks(check):
-    """But for those of features that come and go, which are refused: a kernel compares points of the same inputs."""
+    """But for those of features that come and go, which are refused: a kernel compares points of
+    the same inputs."""
     if check.__name__ in SKIPS:
         with pytest.raises(ValueError, match="must have the features of the first"):
             check(DRAWN.clone())
@@ -245,7 +267,12 @@ def test_copies_go_their_own_ways():
 
 def test_a_refused_example_names_nothing():
     model = RiverRegressor(EXACT)
-    for x, y in (({"a": 1.0}, np.inf), ({"a": np.nan}, 1.0), ({"c": "high", "d": 1.0}, 1.0), ({}, 1.0)):
+    for x, y in (
+        ({"a": 1.0}, np.inf),
+        ({"a": np.nan}, 1.0),
+        ({"c": "high", "d": 1.0}, 1.0),
+        ({}, 1.0),
+    ):
         with pytest.raises(ValueError):
             model.learn_one(x, y)
     assert model.predict_one({"z": 1.0}) == 0  # looking names nothing either
@@ -266,17 +293,26 @@ def test_a_refused_example_names_nothing():
         (lambda x, y: SklearnRegressor(EXACT).fit(x[0], y), "Expected 2D array"),
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).predict(x[:, :1]), "expecting 2 features"),
-        (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).partial_fit(x * np.nan, y), "contains NaN"),
         (
-            lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).set_params(forecaster=EXACT).partial_fit(x, y),
-            "changed after learning began",
+            lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).partial_fit(x * np.nan, y),
+            "contains NaN",
+        ),
+        (
+            lambda x, y: (
+                SklearnRegressor(TAYLOR).fit(x, y).set_params(forecaster=EXACT).partial_fit(x, y)
+            ),
+            "changed after learning started",
         ),
         (
             lambda x, y: SklearnRegressor(TAYLOR).fit(x, y).set_params(seed=1).partial_fit(x, y),
-            "changed after learning began",
+            "changed after learning started",
         ),
         (lambda x, y: river().predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
-        (lambda x, y: river().learn_one({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0), r"missing \[\], new \['c'\]"),
+        (
+            lambda x, y: river().learn_one({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0),
+            r"missing \[\], new"
+            r" \['c'\]",
+        ),
         (lambda x, y: river().learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
         (lambda x, y: RiverRegressor(TAYLOR).predict_one({}), "inputs counts"),
     ],

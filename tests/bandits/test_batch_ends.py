@@ -1,4 +1,5 @@
-"""Where a batch ends, to the last digit, and the exact zeros of a dictionary: what mutations of the core once survived."""
+"""Where a batch ends, to the last digit, and the exact zeros of a dictionary: what mutations of the
+core once survived."""
 
 import functools
 
@@ -14,7 +15,9 @@ from jsketch.linalg import matmul
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 
-READ = jax.jit(lambda kernel, state, x: matmul(kernel.gram(x, state.nystrom.points), state.whitened_root))
+READ = jax.jit(
+    lambda kernel, state, x: matmul(kernel.gram(x, state.nystrom.points), state.whitened_root)
+)
 
 
 @functools.partial(jax.jit, static_argnums=5)
@@ -39,7 +42,8 @@ def batch_of(p, ratio, **options):
 
 
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
-    """After each pick: the global bound, or the local one, which never exceeds it (the largest over the arms)."""
+    """After each pick: the global bound, or the local one, which never exceeds it (the largest over
+    the arms)."""
     _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
     variance = np.diag(full)
     if local is None:
@@ -73,7 +77,8 @@ def test_a_batch_ends_with_the_very_pick_that_takes_its_bound_over_c(local):
 
 
 def test_local_bounds_of_all_arms_are_lemma_3s():
-    """1 + sum_s k~(x, x_s)^2 / sigma~^2(x) for any picks; `guaranteed` has the larger of the sums with k~ and with e."""
+    """1 + sum_s k~(x, x_s)^2 / sigma~^2(x) for any picks; `guaranteed` has the larger of the sums
+    with k~ and with e."""
     differ = 0
     for seed in range(16):
         p = Problem(seed)
@@ -83,7 +88,9 @@ def test_local_bounds_of_all_arms_are_lemma_3s():
         for guaranteed in (False, True):
             bounds = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
             near(
-                LOCAL(state, p.kernel, p.lam, jnp.asarray(arms, jnp.int32), jnp.asarray(7), guaranteed),
+                LOCAL(
+                    state, p.kernel, p.lam, jnp.asarray(arms, jnp.int32), jnp.asarray(7), guaranteed
+                ),
                 bounds,
             )
         differ += (bounds > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
@@ -98,7 +105,9 @@ def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
         p.counts[p.keep] += 1
         _, state = p.state()
         u = np.asarray(READ(p.kernel, state, p.x))[p.keep]
-        np.testing.assert_allclose(np.asarray(state.variance)[p.keep], np.square(u).sum(1), rtol=1e-11)
+        np.testing.assert_allclose(
+            np.asarray(state.variance)[p.keep], np.square(u).sum(1), rtol=1e-11
+        )
 
 
 def test_a_dictionary_may_fill_its_capacity():
@@ -119,4 +128,6 @@ def test_hallucinated_pulls_are_pulls():
         return precision
 
     points = np.random.default_rng(0).standard_normal((5, 6))
-    np.testing.assert_allclose(after(points), np.linalg.inv(np.eye(6) + points.T @ points), atol=1e-12)
+    np.testing.assert_allclose(
+        after(points), np.linalg.inv(np.eye(6) + points.T @ points), atol=1e-12
+    )

@@ -27,7 +27,8 @@ def test_neighbours_differ_in_one_position():
 
 
 def test_a_run_obeys_the_rule():
-    """Children are neighbours of a member that is alive and the best of some tournament; the oldest dies."""
+    """Children are neighbours of a member that is alive and the best of some tournament; the oldest
+    dies."""
     bandit = RegularizedEvolution(jnp.asarray(TABLE), population=12, sample=4)
     progress = loops.rollout(bandit, small(), KEY, 300)
     arms, rewards = np.asarray(progress.trace.arm), np.asarray(progress.trace.reward)
@@ -37,7 +38,8 @@ def test_a_run_obeys_the_rule():
         possible = np.array([arms[t] in TABLE[a] for a in alive])
         assert possible.any()
         parents.append((np.argsort(np.argsort(-scores))[possible]).min())
-    # the best of 4 of 12 drawn with replacement has rank 1.9 on average; a random parent would have 5.5
+    # the best of 4 of 12 drawn with replacement has rank 1.9 on average; a random parent would have
+    # 5.5
     assert np.mean(parents) < 3
     ratio = loops.regret_ratio(progress.trace.regret, small().mean_reward)
     assert float(ratio[-1]) < 0.6
@@ -53,7 +55,9 @@ def expected_arms(bandit, problem, key, horizon):
             arm = int(jax.random.randint(start, (), 0, problem.arms.count, jnp.int32))
         else:
             ring = {s % bandit.population: history[s] for s in range(t - bandit.population, t)}
-            drawn = jax.random.randint(tournament, (bandit.sample,), 0, bandit.population, jnp.int32)
+            drawn = jax.random.randint(
+                tournament, (bandit.sample,), 0, bandit.population, jnp.int32
+            )
             parent = max((ring[int(i)] for i in drawn), key=lambda member: member[1])[0]
             luck = jax.random.uniform(mutation, bandit.neighbours[parent].shape)
             allowed = zip(luck.tolist(), bandit.neighbours[parent].tolist(), strict=True)
@@ -98,7 +102,9 @@ def test_mutations_are_uniform_and_ignore_padding():
 )
 def test_mistakes_are_explained(table, options, words):
     with pytest.raises(ValueError, match=words):
-        RegularizedEvolution(jnp.asarray(table), **options).init(Arms(jnp.asarray(CODES, float)), KEY)
+        RegularizedEvolution(jnp.asarray(table), **options).init(
+            Arms(jnp.asarray(CODES, float)), KEY
+        )
 
 
 def test_codes_must_be_a_table_of_different_rows():

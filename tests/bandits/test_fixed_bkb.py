@@ -1,4 +1,5 @@
-"""Fixed batches and evaluations under way: one posterior, whatever the order in which results come in."""
+"""Fixed batches and evaluations under way: one posterior, whatever the order in which results come
+in."""
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +17,15 @@ TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)
 
 
 def plate(p, **options):
-    bandit = FixedBKB(p.kernel, p.lam, noise_std=0.3, batch=8, max_pending=8, capacity=32, **options)
+    bandit = FixedBKB(
+        p.kernel, p.lam, noise_std=0.3, batch=8, max_pending=8, capacity=32, **options
+    )
     return bandit, INIT(bandit, p.x, p.counts, p.sums, np.resize(p.keep, 32))
 
 
 def oracle_picks(bandit, state, p, full, pending, size):
-    """Sequential argmax of mean + width sd, with the picks and the pulls under way in a dense covariance."""
+    """Sequential argmax of mean + width sd, with the picks and the pulls under way in a dense
+    covariance."""
     mean, width = np.asarray(state.sketch.mean), float(bandit.confidence_width(state))
     pulls, picks = list(pending), []
     for _ in range(size):
@@ -36,13 +40,16 @@ def oracle_picks(bandit, state, p, full, pending, size):
 
 @pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
 def test_picks_are_those_of_the_dense_posterior(pending):
-    """With the full sketched covariance of BBKB eq. 2, for any dictionary; pending pulls lower variances, not means."""
+    """With the full sketched covariance of BBKB eq. 2, for any dictionary; pending pulls lower
+    variances, not means."""
     for seed in range(6):
         p = Problem(seed)
         bandit, state = plate(p)
         before = np.asarray(state.sketch.mean)
         if pending:
-            state = bandit.pend(state, Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool)))
+            state = bandit.pend(
+                state, Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool))
+            )
         full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
         picks = oracle_picks(bandit, state, p, full, pending, 8)
         np.testing.assert_array_equal(ASK(bandit, state).index, picks)
@@ -50,8 +57,8 @@ def test_picks_are_those_of_the_dense_posterior(pending):
 
 
 def test_no_arm_twice():
-    """`repeat=False`: the dense posterior's picks among arms that were neither evaluated nor are under way, until none is
-    left."""
+    """`repeat=False`: the dense posterior's picks among arms that were neither evaluated nor are
+    under way, until none is left."""
     p = Problem(1)
     bandit, state = plate(p, repeat=False)
     under_way = int(np.flatnonzero(np.asarray(p.counts) == 0)[0])
@@ -59,7 +66,12 @@ def test_no_arm_twice():
     free = np.asarray(p.counts) == 0
     free[under_way] = False
     full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
-    mean, width, pulls, picks = np.asarray(state.sketch.mean), bandit.confidence_width(state), [under_way], []
+    mean, width, pulls, picks = (
+        np.asarray(state.sketch.mean),
+        bandit.confidence_width(state),
+        [under_way],
+        [],
+    )
     for _ in range(min(8, free.sum())):
         c = full[:, pulls]
         inner = np.linalg.inv(full[np.ix_(pulls, pulls)] + np.eye(len(pulls)))
@@ -70,7 +82,9 @@ def test_no_arm_twice():
         free[picks[-1]] = False
     query = ASK(bandit, state)
     np.testing.assert_array_equal(np.asarray(query.index)[: len(picks)], picks)
-    few = state.replace(sketch=state.sketch.replace(pull_counts=state.sketch.pull_counts.at[3:].set(1)))
+    few = state.replace(
+        sketch=state.sketch.replace(pull_counts=state.sketch.pull_counts.at[3:].set(1))
+    )
     few = few.replace(pending=few.pending.at[:].set(0))
     left = int((few.sketch.pull_counts == 0).sum())
     query = ASK(bandit, few)
@@ -79,7 +93,8 @@ def test_no_arm_twice():
 
 
 def test_an_empty_history_spreads_out():
-    """With nothing known the first plate holds different arms: the dictionary is empty, the covariance is the prior."""
+    """With nothing known the first plate holds different arms: the dictionary is empty, the
+    covariance is the prior."""
     x = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))
     bandit = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=8)
     state = bandit.init(Arms(jnp.asarray(x)), KEY)
@@ -88,18 +103,29 @@ def test_an_empty_history_spreads_out():
 
 
 def test_late_partial_and_out_of_order_results_are_one_posterior():
-    """Two plates under way, told in pieces and backwards, one evaluation failed: the exact posterior of what was told."""
+    """Two plates under way, told in pieces and backwards, one evaluation failed: the exact
+    posterior of what was told."""
     p = Problem(5)
-    bandit = FixedBKB(p.kernel, p.lam, noise_std=0.3, batch=6, max_pending=12, capacity=32, qbar=KEEP_ALL)
+    bandit = FixedBKB(
+        p.kernel, p.lam, noise_std=0.3, batch=6, max_pending=12, capacity=32, qbar=KEEP_ALL
+    )
     state = bandit.init(Arms(jnp.asarray(p.x)), KEY)
     first = ASK(bandit, state)
     state = bandit.pend(state, first)
     second = ASK(bandit, state)
     state = bandit.pend(state, second)
     assert float(state.pending.sum()) == 12
-    y1, y2 = jnp.sin(first.index.astype(float)), jnp.cos(second.index.astype(float)).at[2].set(jnp.nan)
+    y1, y2 = (
+        jnp.sin(first.index.astype(float)),
+        jnp.cos(second.index.astype(float)).at[2].set(jnp.nan),
+    )
     half = jnp.arange(6) % 2 == 0
-    for query, y, mask in ((second, y2, ~half), (first, y1, half), (second, y2, half), (first, y1, ~half)):
+    for query, y, mask in (
+        (second, y2, ~half),
+        (first, y1, half),
+        (second, y2, half),
+        (first, y1, ~half),
+    ):
         state, info = TELL(bandit, state, query.replace(mask=mask), y)
         assert not bool(info.overflow) and not bool(info.truncated)
     np.testing.assert_array_equal(state.pending, 0)

@@ -41,7 +41,8 @@ tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y,
     ],
 )
 def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
-    """Over 2,000 seeds: the mean within 4 standard errors of the kernel, the mean square within 25% of (1 + k(2 delta)
+    """Over 2,000 seeds: the mean within 4 standard errors of the kernel, the mean square within 25%
+    of (1 + k(2 delta)
     - 2 k^2) / (2 count), the variance of cos(omega.delta) over count."""
     x = jax.random.uniform(KEY, (8, 2))
     maps = RandomFourier(16)
@@ -59,7 +60,9 @@ def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
     np.testing.assert_allclose(found.var(0)[off], variance[off], rtol=0.25)
 
 
-@pytest.mark.parametrize(("nodes", "lengthscale"), [(1, 1.0), (5, 1.0), (6, 1.0), (12, 0.5), (13, 1.0)])
+@pytest.mark.parametrize(
+    ("nodes", "lengthscale"), [(1, 1.0), (5, 1.0), (6, 1.0), (12, 0.5), (13, 1.0)]
+)
 def test_quadrature_keeps_its_bound(nodes, lengthscale):
     x = jax.random.uniform(KEY, (30, 2))
     kernel = kernels.Gaussian(lengthscale)
@@ -72,7 +75,8 @@ def test_quadrature_keeps_its_bound(nodes, lengthscale):
 
 
 def test_quadrature_is_exact_for_long_lengthscales():
-    """12 nodes per input reach 1e-12 at differences up to one lengthscale; 24 reach 1e-9 up to four."""
+    """12 nodes per input reach 1e-12 at differences up to one lengthscale; 24 reach 1e-9 up to
+    four."""
     x = jnp.linspace(0, 1, 40)[:, None]
     for nodes, lengthscale, tolerance in ((12, 1.0, 1e-12), (24, 0.25, 1e-9)):
         kernel = kernels.Gaussian(lengthscale)
@@ -88,7 +92,9 @@ def test_accurate_features_pick_as_the_kernel_does():
     progress = progress.replace(state=progress.state.replace(first_arm=oracle.trace.arm[0]))
     run = rollout(bandit, problem(), KEY, HORIZON, progress)
     np.testing.assert_array_equal(run.trace.arm, oracle.trace.arm)
-    np.testing.assert_allclose(run.state.posterior.variance, oracle.state.posterior.variance, rtol=1e-4)
+    np.testing.assert_allclose(
+        run.state.posterior.variance, oracle.state.posterior.variance, rtol=1e-4
+    )
 
 
 def told(bandit, arms, y):
@@ -98,7 +104,8 @@ def told(bandit, arms, y):
 
 
 def test_few_random_features_starve():
-    """After 200 evaluations on the left half, 8 random frequencies think to know the right half; the exact GP does not."""
+    """After 200 evaluations on the left half, 8 random frequencies think to know the right half;
+    the exact GP does not."""
     x = problem().arms.features
     left = np.flatnonzero(np.asarray(x[:, 0]) < 0.5)
     arms = np.resize(left, 200)
@@ -115,11 +122,14 @@ def test_few_random_features_starve():
 
 
 def test_thompson_samples_have_the_right_law():
-    """Mean and covariance of 4,000 draws of 12 arms, entry by entry within 4.5 standard errors of a fit from scratch."""
+    """Mean and covariance of 4,000 draws of 12 arms, entry by entry within 4.5 standard errors of a
+    fit from scratch."""
     bandit = BANDITS["ts"].replace(scale=0.7)
     arms, y = np.array([1, 3, 3, 3, 7, 20]), np.sin(np.arange(6))
     state = told(bandit, arms, y)
-    draws = np.asarray(jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:12]))(jax.random.split(KEY, 4000)))
+    draws = np.asarray(
+        jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:12]))(jax.random.split(KEY, 4000))
+    )
     z = state.whitened * jnp.sqrt(LAM)
     fitted = ridge.fit(matmul(z[arms].T, z[arms]), matmul(jnp.asarray(y), z[arms]), LAM)
     u = matmul(z[:12], fitted.whiten)
@@ -155,8 +165,14 @@ def test_mistakes(bandit):
         (dict(features=RandomFourier(0)), "count must be an integer of at least 1; 0"),
         (dict(features=QuadratureFourier(0)), "nodes must be an integer of at least 1; 0"),
         (dict(features=QuadratureFourier(400)), "make a grid of 160000 frequencies"),
-        (dict(features=RandomFourier(4), kernel=kernels.Linear()), "Gaussian and Matern kernels; Linear"),
-        (dict(features=QuadratureFourier(4), kernel=kernels.Matern()), "are for Gaussian kernels; Matern"),
+        (
+            dict(features=RandomFourier(4), kernel=kernels.Linear()),
+            "Gaussian and Matern kernels; Linear",
+        ),
+        (
+            dict(features=QuadratureFourier(4), kernel=kernels.Matern()),
+            "are for Gaussian kernels; Matern",
+        ),
     ]:
         with pytest.raises(ValueError, match=words):
             bandit(**COMMON | wrong).init(problem().arms, KEY)

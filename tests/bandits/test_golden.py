@@ -1,7 +1,9 @@
-"""Conformance: every array of every vector, from the BBKB authors' implementation, through the public API.
+"""Conformance: every array of every vector, from the BBKB authors' implementation, through the
+public API.
 
-Tolerances are those of the vectors' README: 1e-5 of the range of an array, 1e-6 for means and scores. Two small vectors are
-in tests/golden; all of them run where the folder `../shared/golden` (or JSKETCH_GOLDEN) exists.
+Tolerances are those of the vectors' README: 1e-5 of the range of an array, 1e-6 for means and
+scores. Two small vectors are in tests/golden; all of them run where the folder `../shared/golden`
+(or JSKETCH_GOLDEN) exists.
 """
 
 import json
@@ -28,10 +30,11 @@ SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
 
 
 def vectors(asked=ASKED):
-    """The vectors of this folder and those of the one that was asked for, `asked`, or lies beside the repository.
+    """The vectors of this folder and those of the one that was asked for, `asked`, or lies beside
+    the repository.
 
-    A file with the bytes of one that is there already is the same vector, whatever its name. Of a folder that was asked for
-    all run, and one without vectors is an error.
+    A file with the bytes of one that is there already is the same vector, whatever its name. Of a
+    folder that was asked for all run, and one without vectors is an error.
     """
     folder = Path(asked or HERE.parents[1] / "shared" / "golden")
     own = sorted((HERE / "golden").glob("*.npz"))
@@ -40,16 +43,22 @@ def vectors(asked=ASKED):
     if asked and not any(folder.glob("*.npz")):
         raise FileNotFoundError(f"JSKETCH_GOLDEN names {folder}, which holds no vectors (*.npz).")
     found = [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked))
+        pytest.param(
+            path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked)
+        )
         for path in own
     ]
     for path in others:
         name = f"{path.stem} of {folder.name}" if path.name in {o.name for o in own} else path.stem
         found.append(
-            pytest.param(path, id=name, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked))
+            pytest.param(
+                path, id=name, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked)
+            )
         )
     if not folder.is_dir():
-        found.append(pytest.param(None, id="shared", marks=pytest.mark.skip(f"no folder {folder.name}")))
+        found.append(
+            pytest.param(None, id="shared", marks=pytest.mark.skip(f"no folder {folder.name}"))
+        )
     return found
 
 
@@ -85,7 +94,10 @@ class Vector:
         history = dict(pull_counts=self.data["pull_counts"], reward_sums=self.data["reward_sums"])
         # BKB and BBKB share the state, so one serves all tests
         self.state = BKB(**self.common).init(
-            Arms(jnp.asarray(self.data["arms"])), KEY, **history, dictionary=self.data["dictionary_index"]
+            Arms(jnp.asarray(self.data["arms"])),
+            KEY,
+            **history,
+            dictionary=self.data["dictionary_index"],
         )
 
     def bbkb(self, rule, beta, **options):
@@ -167,8 +179,12 @@ def test_batches_of_both_rules(vector):
     d = vector.data
     np.testing.assert_array_equal(vector.batch("global"), d["global_batch"])
     np.testing.assert_array_equal(vector.batch("global_local"), d["global_local_batch_strict"])
-    np.testing.assert_array_equal(vector.batch("global_local", strict=False), d["global_local_batch"])
-    np.testing.assert_array_equal(vector.batch("global_local", lazy=False), d["global_local_batch_strict"])
+    np.testing.assert_array_equal(
+        vector.batch("global_local", strict=False), d["global_local_batch"]
+    )
+    np.testing.assert_array_equal(
+        vector.batch("global_local", lazy=False), d["global_local_batch_strict"]
+    )
 
 
 def test_ratio_bounds(vector):
@@ -206,7 +222,8 @@ def test_widths(vector, rule):
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
 def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
-    """Their stored scores are stale where an arm never came into question; THEORY 5.7 tells their threshold."""
+    """Their stored scores are stale where an arm never came into question; THEORY 5.7 tells their
+    threshold."""
     d, lam = vector.data, vector.spec["lam"]
     state = vector.state
     _, u = features(vector, state)

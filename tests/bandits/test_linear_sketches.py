@@ -55,50 +55,65 @@ def sketched(points, size):
 
 @pytest.mark.parametrize("size", [1, 4, 9, 12])
 def test_frequent_directions_keep_their_guarantee(size):
-    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) for every k, on 20 matrices with decaying spectra."""
+    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) for every k, on 20 matrices with
+    decaying spectra."""
     scales = 0.8 ** np.arange(9)
     points = np.random.default_rng(0).standard_normal((20, 40, 9)) * scales
     found = jax.jit(jax.vmap(lambda p: sketched(p, size)))(jnp.asarray(points))
     for a, directions, energies, shrunk in zip(
         points, found.directions, found.energies, found.shrunk, strict=True
     ):
-        gap = np.linalg.eigvalsh(a.T @ a - (directions.T * energies) @ directions)
+        gap = np.linalg.eigvalsh(a.T @ a - (directions.T * energies[None, :]) @ directions)
         assert gap.min() > -1e-10 and gap.max() <= float(shrunk) + 1e-10
         squares = np.linalg.svd(a, compute_uv=False) ** 2
         for k in range(min(size + 1, 9)):
             assert float(shrunk) <= squares[k:].sum() / (size + 1 - k) + 1e-10
         used = np.asarray(energies) > 0
-        np.testing.assert_allclose(directions @ directions.T, np.diag(used.astype(float)), atol=1e-10)
+        np.testing.assert_allclose(
+            directions @ directions.T, np.diag(used.astype(float)), atol=1e-10
+        )
     assert bool((found.shrunk == 0).all()) == (size >= 9)
 
 
 def test_frequent_directions_read_as_dense_matrices():
     points = jax.random.normal(KEY, (12, 5))
     sketch = sketched(points, 3)
-    dense = np.asarray(LAM * np.eye(5) + (sketch.directions.T * sketch.energies) @ sketch.directions)
+    dense = np.asarray(
+        LAM * np.eye(5) + (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions
+    )
     x = np.asarray(points[0])
-    np.testing.assert_allclose(projection.power(sketch, points[0], LAM, -1), np.linalg.solve(dense, x))
+    np.testing.assert_allclose(
+        projection.power(sketch, points[0], LAM, -1), np.linalg.solve(dense, x)
+    )
     half = projection.power(sketch, projection.power(sketch, points[0], LAM, -0.5), LAM, -0.5)
     np.testing.assert_allclose(half, np.linalg.solve(dense, x))
     np.testing.assert_allclose(
         projection.variance(sketch, points, LAM),
         np.einsum("ni,ij,nj->n", points, np.linalg.inv(dense), points),
     )
-    np.testing.assert_allclose(projection.logdet(sketch, LAM), np.linalg.slogdet(dense / LAM)[1], rtol=1e-10)
+    np.testing.assert_allclose(
+        projection.logdet(sketch, LAM), np.linalg.slogdet(dense / LAM)[1], rtol=1e-10
+    )
 
 
 def test_points_in_few_dimensions_are_kept_exactly_and_repeats_lose_nothing():
     plane = jax.random.normal(KEY, (2, 7))
-    points = jnp.concatenate([jax.random.normal(jax.random.key(1), (200, 2)) @ plane, jnp.zeros((3, 7))])
+    points = jnp.concatenate(
+        [jax.random.normal(jax.random.key(1), (200, 2)) @ plane, jnp.zeros((3, 7))]
+    )
     sketch = sketched(points, 3)
-    np.testing.assert_allclose((sketch.directions.T * sketch.energies) @ sketch.directions, points.T @ points)
+    np.testing.assert_allclose(
+        (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions, points.T @ points
+    )
     assert float(sketch.shrunk) == 0 and int((sketch.energies > 0).sum()) == 2
 
 
 @cache
 def linear_ucb():
     """The oracle: exact GP-UCB with a linear kernel."""
-    return rollout(GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON), linear_problem(), KEY, HORIZON)
+    return rollout(
+        GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON), linear_problem(), KEY, HORIZON
+    )
 
 
 def from_arm(bandit, state, first_arm):
@@ -121,7 +136,9 @@ def test_cbrap_with_a_rotation_is_linear_ucb():
     arms = linear_problem().arms
     rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
     run = from_arm(
-        bandit, features.start(bandit, arms, KEY, matmul(arms.features, rotation)), exact.trace.arm[0]
+        bandit,
+        features.start(bandit, arms, KEY, matmul(arms.features, rotation)),
+        exact.trace.arm[0],
     )
     np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
     np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
@@ -129,17 +146,22 @@ def test_cbrap_with_a_rotation_is_linear_ucb():
     counts = jnp.zeros(50).at[run.trace.arm].add(1)
     sums = jnp.zeros(50).at[run.trace.arm].add(run.trace.reward)
     z = run.state.whitened * jnp.sqrt(LAM)
-    fitted = ridge.fit(matmul(z.T * counts, z), matmul(sums, z), LAM)
+    fitted = ridge.fit(matmul(z.T * counts[None, :], z), matmul(sums, z), LAM)
     u = matmul(z, fitted.whiten)
     np.testing.assert_allclose(run.state.posterior.mean, ridge.mean(fitted, u), atol=1e-10)
-    np.testing.assert_allclose(run.state.posterior.variance, ridge.variance(u, jnp.zeros(50), LAM), rtol=1e-9)
+    np.testing.assert_allclose(
+        run.state.posterior.variance, ridge.variance(u, jnp.zeros(50), LAM), rtol=1e-9
+    )
     np.testing.assert_allclose(run.state.posterior.logdet, fitted.logdet, rtol=1e-10)
 
 
 def test_gaussian_projections_keep_inner_products_on_average():
-    """Mean over 4,000 projections within 4 standard errors; an entry's variance is (|x|^2 |y|^2 + (x.y)^2)/m."""
+    """Mean over 4,000 projections within 4 standard errors; an entry's variance is (|x|^2 |y|^2 +
+    (x.y)^2)/m."""
     x = jax.random.normal(KEY, (4, INPUTS))
-    drawn = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(jax.random.split(KEY, 4000))
+    drawn = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(
+        jax.random.split(KEY, 4000)
+    )
     gram = np.asarray(x @ x.T)
     error = np.sqrt((np.outer(np.diag(gram), np.diag(gram)) + gram**2) / 3 / 4000)
     assert (np.abs(np.einsum("sim,sjm->ij", drawn, drawn) / 4000 - gram) < 4 * error).all()
@@ -149,12 +171,18 @@ def test_soful_samples_have_the_right_law():
     """Mean and covariance of 4,000 draws of 8 arms, entry by entry within 4.5 standard errors."""
     bandit = FORMS["soful_ts"].replace(scale=0.7)
     state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
-    draws = np.asarray(jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:8]))(jax.random.split(KEY, 4000)))
+    draws = np.asarray(
+        jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:8]))(jax.random.split(KEY, 4000))
+    )
     x, s = np.asarray(linear_problem().arms.features[:8]), state.sketch
-    inverse = np.linalg.inv(LAM * np.eye(INPUTS) + (s.directions.T * s.energies) @ s.directions)
+    inverse = np.linalg.inv(
+        LAM * np.eye(INPUTS) + (s.directions.T * s.energies[None, :]) @ s.directions
+    )
     covariance = x @ inverse @ x.T * float(bandit.confidence_width(state)) ** 2
     variance = np.diag(covariance)
-    assert (np.abs(draws.mean(0) - x @ inverse @ state.moment) < 4.5 * np.sqrt(variance / 4000)).all()
+    assert (
+        np.abs(draws.mean(0) - x @ inverse @ state.moment) < 4.5 * np.sqrt(variance / 4000)
+    ).all()
     error = np.sqrt((np.outer(variance, variance) + covariance**2) / 4000)
     assert (np.abs(np.cov(draws.T) - covariance) < 4.5 * error).all()
 
@@ -162,7 +190,9 @@ def test_soful_samples_have_the_right_law():
 @each
 def test_runs_and_failed_evaluations(name):
     run = run_of(name)
-    assert int(run.t) == HORIZON and not bool(run.stopped) and int(run.trace.dictionary_size[-1]) == 3
+    assert (
+        int(run.t) == HORIZON and not bool(run.stopped) and int(run.trace.dictionary_size[-1]) == 3
+    )
     state = run.state.replace(domain=linear_problem().arms)
     for value, infinite in ((jnp.nan, False), (jnp.inf, True)):
         told, info = tell(FORMS[name], state, one(4), jnp.array([value]), KEY)

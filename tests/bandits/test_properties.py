@@ -15,18 +15,33 @@ from jsketch import Arms, Query, loops
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
 ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name in VARIANTS)) for name in CASES}
-# what is said of all algorithms, but takes long to test: of a few always, of the others with -m slow
-FEW = {"uniform", "eps_greedy", "gp_ucb", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global", "bbkb_global_local"}
-FEW_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in CASES}
+# what is said of all algorithms, but takes long to test: of a few always, of the others with -m
+# slow
+FEW = {
+    "uniform",
+    "eps_greedy",
+    "gp_ucb",
+    "gp_bucb",
+    "fixed_bkb",
+    "cbrap",
+    "bbkb_global",
+    "bbkb_global_local",
+}
+FEW_ROWS = {
+    name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in CASES
+}
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
-FEWER_ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEWER)) for name in CASES}
+FEWER_ROWS = {
+    name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEWER)) for name in CASES
+}
 GROWING = [FEWER_ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
+# compiled as users have them in tests/fuzz
 FUZZED = {
     "bbkb_global_local",
     "fixed_bkb",
     "gp_bucb",
     "mini_gp_ucb",
-}  # compiled as users have them in tests/fuzz
+}
 SMALL = 10  # a capacity that has to grow in these runs, which compiles them again
 each = pytest.mark.parametrize("name", ROWS.values())
 few = pytest.mark.parametrize("name", FEW_ROWS.values())
@@ -51,10 +66,14 @@ class Cache:
         self.ask = jax.jit(lambda bandit, state, key, limit=None: bandit.ask(state, key, limit))
         self.tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
         self.seeds = jax.jit(
-            lambda bandit, keys: jax.vmap(lambda key: loops.rollout(bandit, problem(), key, HORIZON))(keys)
+            lambda bandit, keys: jax.vmap(
+                lambda key: loops.rollout(bandit, problem(), key, HORIZON)
+            )(keys)
         )
         self.sweep = jax.jit(
-            lambda bandits: jax.vmap(lambda bandit: loops.rollout(bandit, problem(), KEY, HORIZON))(bandits)
+            lambda bandits: jax.vmap(lambda bandit: loops.rollout(bandit, problem(), KEY, HORIZON))(
+                bandits
+            )
         )
         self.runs = {}
 
@@ -108,7 +127,10 @@ def test_compiled_is_eager(cache, name):
     bandit, state, query, y = cache.midway(name)
     leaves_equal(bandit.ask(state, KEY), query)
     leaves_equal(
-        bandit.tell(state, query, y, KEY), cache.tell(bandit, state, query, y, KEY), rtol=1e-7, atol=1e-9
+        bandit.tell(state, query, y, KEY),
+        cache.tell(bandit, state, query, y, KEY),
+        rtol=1e-7,
+        atol=1e-9,
     )
 
 
@@ -197,7 +219,8 @@ def test_overflow_applies_nothing(cache, name):
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     state = stuck.state.replace(domain=problem().arms)
     query = cache.ask(small, state, KEY)
-    # every arm of the reward table is worth a slot of its own: the query's arms overflow a full dictionary, or fit
+    # every arm of the reward table is worth a slot of its own: the query's arms overflow a full
+    # dictionary, or fit
     y = problem().mean_reward[query.index]
     told, info = cache.tell(small, state, query, y, jax.random.fold_in(KEY, 1))
     if bool(info.overflow):
@@ -227,7 +250,9 @@ def test_an_infinite_reward_is_flagged_and_not_used(cache, name):
     bandit, state, query, y = cache.midway(name)
     told, info = cache.tell(bandit, state, query, y.at[0].set(jnp.inf), KEY)
     assert bool(info.nonfinite)
-    assert all(np.isfinite(x).all() for x in jax.tree.leaves(told) if jnp.issubdtype(x.dtype, jnp.floating))
+    assert all(
+        np.isfinite(x).all() for x in jax.tree.leaves(told) if jnp.issubdtype(x.dtype, jnp.floating)
+    )
 
 
 @variants_too
@@ -247,7 +272,9 @@ def test_a_traced_arm_that_is_not_there_is_flagged_and_not_used(cache, name):
     bandit, state, query, y = cache.midway(name)
     masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
     for arm in (60, 5000, -1):
-        told, info = cache.tell(bandit, state, query.replace(index=query.index.at[0].set(arm)), y, KEY)
+        told, info = cache.tell(
+            bandit, state, query.replace(index=query.index.at[0].set(arm)), y, KEY
+        )
         assert bool(info.nonfinite) and int(info.observed) == int(query.size) - 1
         leaves_equal(told, masked)
 
@@ -296,7 +323,9 @@ def test_float32_stays_finite(name):
 
 def test_both_strategies_give_the_same_picks():
     bandit = CASES["bbkb_global"].replace(capacity=12)
-    runs = [loops.run_seeds(bandit, problem(), KEYS, HORIZON, strategy=s) for s in ("threads", "vmap")]
+    runs = [
+        loops.run_seeds(bandit, problem(), KEYS, HORIZON, strategy=s) for s in ("threads", "vmap")
+    ]
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.mean, runs[1].state.mean, atol=1e-9)
     assert runs[0].state.pull_counts.shape == (3, 60) and runs[0].capacity > 12
@@ -314,7 +343,10 @@ def test_lazy_picks_are_the_swept_picks_with_ties():
             bandit = CASES["bbkb_global"].replace(lazy=lazy, ratio=6.0, max_batch=40)
             counts = jnp.arange(40) % 3
             state = bandit.init(
-                Arms(x), key, pull_counts=counts.astype(x.dtype), reward_sums=y * counts.astype(x.dtype)
+                Arms(x),
+                key,
+                pull_counts=counts.astype(x.dtype),
+                reward_sums=y * counts.astype(x.dtype),
             )
             pair.append(bandit.ask(state, key))
         return pair
@@ -331,10 +363,13 @@ def test_runs_start_from_given_states():
     """Past evaluations in, under both strategies; and what was given stays usable."""
     counts = np.arange(60) % 2
     bandit = CASES["bbkb_global"].replace(capacity=40)
-    init = jax.jit(lambda key: bandit.init(problem().arms, key, pull_counts=counts, reward_sums=counts * 0.1))
+    init = jax.jit(
+        lambda key: bandit.init(problem().arms, key, pull_counts=counts, reward_sums=counts * 0.1)
+    )
     warm = [init(key) for key in KEYS]
     runs = [
-        loops.run_seeds(bandit, problem(), KEYS, 20, strategy=s, states=warm) for s in ("threads", "vmap")
+        loops.run_seeds(bandit, problem(), KEYS, 20, strategy=s, states=warm)
+        for s in ("threads", "vmap")
     ]
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.pull_counts.sum(1), counts.sum() + 20)

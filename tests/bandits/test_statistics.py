@@ -14,7 +14,9 @@ from jsketch.sketch.dictionary import qbar_theory
 
 SEEDS, HORIZON, DELTA, LAM, NOISE, NORM = 64, 60, 0.1, 0.5, 0.5, 2.0
 KERNEL = kernels.Gaussian(0.3)
-COMMON = dict(kernel=KERNEL, regularization=LAM, noise_std=NOISE, norm_bound=NORM, delta=DELTA, capacity=64)
+COMMON = dict(
+    kernel=KERNEL, regularization=LAM, noise_std=NOISE, norm_bound=NORM, delta=DELTA, capacity=64
+)
 STOPS = (5, 20, HORIZON)
 
 
@@ -26,8 +28,8 @@ def draw(key):
 
 @jax.jit
 def states(bandit):
-    """(mean rewards [S,A], arms [S,A,2], states at three times, overflows [S]) of 64 runs, each on a problem of its own.
-    One program for algorithms that differ in numbers."""
+    """(mean rewards [S,A], arms [S,A,2], states at three times, overflows [S]) of 64 runs, each on
+    a problem of its own. One program for algorithms that differ in numbers."""
 
     def one(key):
         problem = draw(key)
@@ -41,15 +43,24 @@ def states(bandit):
         return problem.mean_reward, problem.arms.features, found, end.overflow
 
     f, x, found, overflow = jax.vmap(one)(jax.random.split(jax.random.key(11), SEEDS))
-    return f, x, [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(STOPS))], overflow
+    return (
+        f,
+        x,
+        [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(STOPS))],
+        overflow,
+    )
 
 
 @pytest.mark.parametrize(
     ("bandit", "name"),
     [
         (BBKB(**COMMON, max_batch=32, width=widths.certified), "certified"),
-        pytest.param(BBKB(**COMMON, max_batch=32, width=widths.bbkb_sqrt), "sqrt", marks=pytest.mark.slow),
-        pytest.param(BKB(**COMMON, width=widths.bkb_corrected), "corrected", marks=pytest.mark.slow),
+        pytest.param(
+            BBKB(**COMMON, max_batch=32, width=widths.bbkb_sqrt), "sqrt", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            BKB(**COMMON, width=widths.bkb_corrected), "corrected", marks=pytest.mark.slow
+        ),
         (GPUCB(**COMMON, width=widths.gp_ucb_tight), "tight"),
         pytest.param(GPUCB(**COMMON, width=widths.gp_ucb_paper), "paper", marks=pytest.mark.slow),
     ],
@@ -58,7 +69,8 @@ def states(bandit):
 def test_confidence_intervals_cover(bandit, name):
     """THEORY 4.4: |mean - f| <= width sd at all arms and times in at least 1 - delta of runs.
 
-    More than 14 failures in 64 has probability below 1e-3 (mean 6.4, 3 sd = 7.2) if the statement holds.
+    More than 14 failures in 64 has probability below 1e-3 (mean 6.4, 3 sd = 7.2) if the statement
+    holds.
     """
     f, _, found, overflow = states(bandit)
     assert not np.asarray(overflow).any()
@@ -81,8 +93,9 @@ def test_confidence_intervals_cover(bandit, name):
 def test_variances_are_accurate_to_a_factor_3(qbar):
     """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2): no failure in 64 runs at the theory's qbar.
 
-    At qbar = 2, where nothing is promised, at most a tenth of all variances is off. Dictionary sizes, against the
-    papers' bound (loose) and against qbar times the effective dimension of the variances that were resampled with.
+    At qbar = 2, where nothing is promised, at most a tenth of all variances is off. Dictionary
+    sizes, against the papers' bound (loose) and against qbar times the effective dimension of the
+    variances that were resampled with.
     """
     # of any width: that of `test_confidence_intervals_cover`, whose program serves here too
     bandit = BBKB(**COMMON, max_batch=32, qbar=qbar, width=widths.certified)
@@ -105,11 +118,14 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
 
 @pytest.mark.parametrize("name", ["exact", "sketched"])
 def test_thompson_samples_have_the_right_law(name):
-    """Mean and covariance of 16,000 draws, every entry within 4.5 standard errors (800 entries: one in 200 runs fails)."""
+    """Mean and covariance of 16,000 draws, every entry within 4.5 standard errors (800 entries: one
+    in 200 runs fails)."""
     x = jax.random.uniform(jax.random.key(3), (24, 2))
     counts = np.array([0.0, 1, 0, 3] * 6)
     sums = counts * np.sin(np.arange(24))
-    options = dict(kernel=KERNEL, regularization=LAM, noise_std=NOISE, scale=0.7, batch=16_000, capacity=24)
+    options = dict(
+        kernel=KERNEL, regularization=LAM, noise_std=NOISE, scale=0.7, batch=16_000, capacity=24
+    )
     mean, covariance, _ = oracles.exact(
         oracles.gaussian(np.asarray(x), np.asarray(x), 0.3), counts, sums, LAM
     )
@@ -144,11 +160,16 @@ def test_thompson_samples_have_the_right_law(name):
 
 
 def test_regret_grows_sublinearly():
-    """THEORY 4.5: the exponent of the mean regret between T = 100 and 400 on smooth problems is below 0.9."""
+    """THEORY 4.5: the exponent of the mean regret between T = 100 and 400 on smooth problems is
+    below 0.9."""
 
     def one(key):
         bandit = BBKB(**COMMON | dict(noise_std=0.1, regularization=0.01), max_batch=64)
-        return jnp.cumsum(loops.rollout(bandit, draw(key).replace(noise_std=0.1), key, 400).trace.regret)
+        return jnp.cumsum(
+            loops.rollout(bandit, draw(key).replace(noise_std=0.1), key, 400).trace.regret
+        )
 
-    regret = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(12), SEEDS // 4))).mean(0)
+    regret = np.asarray(
+        jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(12), SEEDS // 4))
+    ).mean(0)
     assert np.log(regret[399] / regret[99]) / np.log(4) < 0.9

@@ -1,4 +1,5 @@
-"""The papers' deterministic statements about batches, ratios and confidence (THEORY 4.4 to 5.6), against oracles."""
+"""The papers' deterministic statements about batches, ratios and confidence (THEORY 4.4 to 5.6),
+against oracles."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +34,8 @@ def bounds(p, batch):
 
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
 def test_ratio_bounds_hold(drawn, ratio):
-    """THEORY 5.2 (Lemma 1), 5.4 with e, 5.3: the true variance ratio of every arm at every step of the batch."""
+    """THEORY 5.2 (Lemma 1), 5.4 with e, 5.3: the true variance ratio of every arm at every step of
+    the batch."""
     longest = 0
     for p in drawn:
         _, _, batch = batches_of(p, ratio)
@@ -51,7 +53,8 @@ def test_ratio_bounds_hold(drawn, ratio):
 
 
 def test_batches_are_those_of_the_oracle(drawn):
-    """The picks of the lazy route: argmax of mean + width sd, variances recomputed from scratch at each pick."""
+    """The picks of the lazy route: argmax of mean + width sd, variances recomputed from scratch at
+    each pick."""
     for p in drawn[:20]:
         bandit, state, batch = batches_of(p, 3.0)
         width, mean = float(bandit.confidence_width(state)), np.asarray(state.mean)
@@ -63,7 +66,8 @@ def test_batches_are_those_of_the_oracle(drawn):
 
 
 def test_global_local_extends_global_and_stops_strictly(drawn):
-    """THEORY 5.5: a superset, ended at the first step at which both bounds exceed C; and THEORY 5.4's order of bounds."""
+    """THEORY 5.5: a superset, ended at the first step at which both bounds exceed C; and THEORY
+    5.4's order of bounds."""
     longer = 0
     for p in drawn:
         _, _, short = batches_of(p, 6.0)
@@ -82,7 +86,8 @@ def test_global_local_extends_global_and_stops_strictly(drawn):
 
 
 def test_the_printed_local_bound_is_no_bound():
-    """THEORY 5.4's counterexample to Lemma 3 with k~: ratio 1.83 at arm 1, k~-bound 1.0, e-bound 6.0."""
+    """THEORY 5.4's counterexample to Lemma 3 with k~: ratio 1.83 at arm 1, k~-bound 1.0, e-bound
+    6.0."""
     phi = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]])
     gram, keep, counts = phi @ phi.T, np.array([2]), np.zeros(3)
     _, full, embedded, _, _ = oracles.sketched(gram, keep, counts, counts, 0.1)
@@ -117,7 +122,11 @@ def test_ratio_one_is_bkb():
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     options = dict(
-        kernel=kernels.Gaussian(0.5), regularization=0.01, noise_std=0.1, delta=0.1, width=widths.bkb_code
+        kernel=kernels.Gaussian(0.5),
+        regularization=0.01,
+        noise_std=0.1,
+        delta=0.1,
+        width=widths.bkb_code,
     )
     single = loops.run(BKB(**options), problem, KEY, 60).trace
     batched = loops.run(BBKB(**options, ratio=1.0, max_batch=8), problem, KEY, 60).trace
@@ -126,7 +135,8 @@ def test_ratio_one_is_bkb():
 
 
 def test_noiseless_confidence(drawn):
-    """THEORY 4.4: |mu~ - f| <= F (sqrt lam + sqrt rho) sigma~ for any dictionary; the `code` bias alone is not enough."""
+    """THEORY 4.4: |mu~ - f| <= F (sqrt lam + sqrt rho) sigma~ for any dictionary; the `code` bias
+    alone is not enough."""
     failures = 0
     for p in drawn:
         random = np.random.default_rng(2)
@@ -134,7 +144,12 @@ def test_noiseless_confidence(drawn):
         f = p.gram @ weights
         norm = np.sqrt(weights @ f)
         bandit = BBKB(
-            kernel=p.kernel, regularization=p.lam, capacity=32, noise_std=0.0, norm_bound=norm, ratio=1.0
+            kernel=p.kernel,
+            regularization=p.lam,
+            capacity=32,
+            noise_std=0.0,
+            norm_bound=norm,
+            ratio=1.0,
         )
         bandit = bandit.replace(width=widths.certified)
         state = INIT(bandit, p.x, p.counts, p.counts * f, np.resize(p.keep, 32))
@@ -145,17 +160,24 @@ def test_noiseless_confidence(drawn):
 
 
 def test_the_sum_rule_outlasts_the_product_rule(drawn):
-    """THEORY 5.6: with the exact posterior, prod (1 + sigma^2_{s-1}) >= 1 + sum sigma^2_fb, and both bound the ratio."""
+    """THEORY 5.6: with the exact posterior, prod (1 + sigma^2_{s-1}) >= 1 + sum sigma^2_fb, and
+    both bound the ratio."""
     longer = 0
     for p in drawn:
-        bandit, state = p.state(np.arange(ARMS), noise_std=0.3, norm_bound=1.0, max_batch=60, ratio=5.0)
+        bandit, state = p.state(
+            np.arange(ARMS), noise_std=0.3, norm_bound=1.0, max_batch=60, ratio=5.0
+        )
         query = ASK(bandit, state)
         batch = np.asarray(query.index)[np.asarray(query.mask)]
-        start = variance = oracles.embedded_after(p.gram, np.arange(ARMS), p.counts, batch[:0], p.lam)
+        start = variance = oracles.embedded_after(
+            p.gram, np.arange(ARMS), p.counts, batch[:0], p.lam
+        )
         product, total = 1.0, 1.0
         for size, arm in enumerate(batch, 1):
             product, total = product * (1 + variance[arm]), total + start[arm]
-            variance = oracles.embedded_after(p.gram, np.arange(ARMS), p.counts, batch[:size], p.lam)
+            variance = oracles.embedded_after(
+                p.gram, np.arange(ARMS), p.counts, batch[:size], p.lam
+            )
             ratio = (start / variance).max()
             assert ratio <= total * (1 + 1e-6) and total <= product * (1 + 1e-6)
             longer += product > 5.0 >= total
@@ -163,12 +185,15 @@ def test_the_sum_rule_outlasts_the_product_rule(drawn):
 
 
 def test_instantaneous_regret_is_at_most_twice_the_width(drawn):
-    """THEORY 4.5: f* - f(x_t) <= 2 alpha~ sigma~_{t-1}(x_t) at every pick, where the interval is certain (no noise)."""
+    """THEORY 4.5: f* - f(x_t) <= 2 alpha~ sigma~_{t-1}(x_t) at every pick, where the interval is
+    certain (no noise)."""
     picks = 0
     for p in drawn:
         f = p.gram @ np.random.default_rng(3).standard_normal(ARMS)
         norm = np.sqrt(f @ np.linalg.lstsq(p.gram, f, rcond=None)[0])
-        bandit = BBKB(kernel=p.kernel, regularization=p.lam, capacity=32, noise_std=0.0, norm_bound=norm)
+        bandit = BBKB(
+            kernel=p.kernel, regularization=p.lam, capacity=32, noise_std=0.0, norm_bound=norm
+        )
         bandit = bandit.replace(width=widths.certified, ratio=3.0, max_batch=60)
         state = INIT(bandit, p.x, p.counts, p.counts * f, np.resize(p.keep, 32))
         query = ASK(bandit, state)
@@ -182,7 +207,8 @@ def test_instantaneous_regret_is_at_most_twice_the_width(drawn):
 
 
 def test_mini_gp_ucb_stays_until_the_deviation_has_shrunk():
-    """A batch is one arm, (C^2 - 1)/sigma^2 times; after it the arm's sd is sd/C; told at once or one by one is the same."""
+    """A batch is one arm, (C^2 - 1)/sigma^2 times; after it the arm's sd is sd/C; told at once or
+    one by one is the same."""
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
@@ -194,7 +220,9 @@ def test_mini_gp_ucb_stays_until_the_deviation_has_shrunk():
     assert size == max(int(8 / before), 1) and size > 1
     y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
     told, _ = bandit.tell(state, query, y, KEY)
-    assert before / float(told.posterior.variance[arm]) == pytest.approx(1 + size * before, rel=1e-9)
+    assert before / float(told.posterior.variance[arm]) == pytest.approx(
+        1 + size * before, rel=1e-9
+    )
     assert 9 - before <= 1 + size * before <= 9
     one_by_one, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
     np.testing.assert_allclose(told.posterior.mean, one_by_one.posterior.mean, atol=1e-9)
@@ -204,17 +232,22 @@ def test_mini_gp_ucb_stays_until_the_deviation_has_shrunk():
 
 
 def test_gp_bucb_batches_end_where_their_rule_says():
-    """The product of 1 + sigma^2_{s-1} (BBKB Alg. 2), or Lemma 1's sum, exceeds C with the last pick and not before."""
+    """The product of 1 + sigma^2_{s-1} (BBKB Alg. 2), or Lemma 1's sum, exceeds C with the last
+    pick and not before."""
     x = np.asarray(case_features())
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
     gram, sizes = oracles.gaussian(x, x, 0.5), {}
     start = loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30).state
     counts = np.zeros(60)
     for rule in ("product", "sum"):
-        bandit = GPBUCB(kernels.Gaussian(0.5), 0.1, ratio=3.0, rule=rule, max_batch=200, new_arms=40)
+        bandit = GPBUCB(
+            kernels.Gaussian(0.5), 0.1, ratio=3.0, rule=rule, max_batch=200, new_arms=40
+        )
         query = bandit.ask(start.replace(domain=problem.arms), KEY)
         batch = np.asarray(query.index)[np.asarray(query.mask)]
-        pulled = np.asarray(loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30).trace.arm)
+        pulled = np.asarray(
+            loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30).trace.arm
+        )
         counts = np.bincount(pulled, minlength=60).astype(float)
         first = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
         bound, bounds_ = 1.0, []

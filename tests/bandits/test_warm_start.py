@@ -1,4 +1,5 @@
-"""Starting with data: past evaluations, dictionaries by leverage scores, and initial designs (THEORY 3.4, 3.5)."""
+"""Starting with data: past evaluations, dictionaries by leverage scores, and initial designs
+(THEORY 3.4, 3.5)."""
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +16,16 @@ SQUARE = np.random.default_rng(0).uniform(0, 1, (2000, 2))
 
 
 def test_a_warm_start_is_having_pulled_those_arms():
-    """With all data in the dictionary: mean and variance of the exact posterior of the same evaluations."""
+    """With all data in the dictionary: mean and variance of the exact posterior of the same
+    evaluations."""
     p = Problem(3)
     arms = np.repeat(np.arange(ARMS), p.counts.astype(int))
     rewards = np.random.default_rng(0).standard_normal(len(arms))
     domain = Arms(jnp.asarray(p.x))
     counts, sums = history.of_evaluations(domain, np.append(arms, 2), np.append(rewards, np.nan))
-    state = BBKB(p.kernel, p.lam, capacity=32).init(domain, KEY, pull_counts=counts, reward_sums=sums)
+    state = BBKB(p.kernel, p.lam, capacity=32).init(
+        domain, KEY, pull_counts=counts, reward_sums=sums
+    )
     mean, covariance, logdet = oracles.exact(p.gram, counts, sums, p.lam)
     np.testing.assert_allclose(state.mean, mean, atol=1e-7)
     np.testing.assert_allclose(state.variance, np.diag(covariance), rtol=1e-6, atol=1e-8 / p.lam)
@@ -30,7 +34,8 @@ def test_a_warm_start_is_having_pulled_those_arms():
 
 @pytest.mark.parametrize("seeds", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_bless_scores_are_within_a_factor_3(seeds):
-    """Every one of 2,000 leverage scores, in at least 95% of the seeds; the size is at most 13 times d_eff."""
+    """Every one of 2,000 leverage scores, in at least 95% of the seeds; the size is at most 13
+    times d_eff."""
     kernel, lam, counts = kernels.Gaussian(0.2), 0.1, np.ones(2000)
     exact = bless.exact_leverage_scores(kernel, SQUARE, counts, lam)
     accurate, sizes = 0, []
@@ -44,14 +49,17 @@ def test_bless_scores_are_within_a_factor_3(seeds):
 
 
 def test_leverage_scores_count_repeated_evaluations():
-    """n_i pulls of an arm are n_i points: its score is their sum; with all points kept the estimate is exact."""
+    """n_i pulls of an arm are n_i points: its score is their sum; with all points kept the estimate
+    is exact."""
     kernel, x, counts = kernels.Gaussian(0.3), SQUARE[:40], np.arange(1, 41) % 4 + 1.0
     scores = bless.exact_leverage_scores(kernel, x, counts, 0.5)
     rows = np.repeat(np.arange(40), counts.astype(int))
     single = bless.exact_leverage_scores(kernel, x[rows], np.ones(len(rows)), 0.5)
     np.testing.assert_allclose(scores, np.bincount(rows, single), rtol=1e-9)
     every = bless.Weighted(np.arange(40), np.ones(40))
-    np.testing.assert_allclose(bless.leverage_scores(kernel, x, counts, every, 0.5), scores, rtol=1e-7)
+    np.testing.assert_allclose(
+        bless.leverage_scores(kernel, x, counts, every, 0.5), scores, rtol=1e-7
+    )
 
 
 @pytest.mark.parametrize("method", ["bless", "leverage"])
@@ -86,7 +94,8 @@ def test_the_first_arm_and_the_dictionary_have_keys_of_their_own(method, monkeyp
 
 
 def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
-    """THEORY 3.5: log(1 + max variance) <= logdet / n along the way; batches of at least P (C - 1)/3 after it."""
+    """THEORY 3.5: log(1 + max variance) <= logdet / n along the way; batches of at least P (C -
+    1)/3 after it."""
     x = SQUARE[:200]
     kernel, lam, ratio, smallest = kernels.Gaussian(0.4), 0.05, 2.5, 10
     arms = initial.uncertainty_sampling(kernel, Arms(jnp.asarray(x)), lam, 1 / smallest)
@@ -101,9 +110,8 @@ def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
     domain = Arms(jnp.asarray(x))
     bandit = BBKB(kernel, lam, capacity=128, ratio=ratio, max_batch=400)
     state = bandit.init(domain, KEY, pull_counts=counts, reward_sums=counts)
-    assert int(ASK(bandit, state).size) >= smallest * (
-        ratio - 1
-    )  # every pulled arm kept: the exact posterior
+    # every pulled arm kept: the exact posterior
+    assert int(ASK(bandit, state).size) >= smallest * (ratio - 1)
     state = bandit.init(domain, KEY, pull_counts=counts, reward_sums=counts, dictionary="leverage")
     assert int(ASK(bandit, state).size) >= smallest * (ratio - 1) / 3
     assert initial.batch_of_at_least(10, 2.5) == pytest.approx(1.5 / 30)
@@ -117,7 +125,8 @@ def test_an_initial_design_is_the_first_batch():
     trace = loops.run(bandit, problem, KEY, 60).trace
     np.testing.assert_array_equal(trace.arm[: len(arms)], arms)
     assert (np.asarray(trace.round[: len(arms)]) == 0).all() and int(trace.round[len(arms)]) == 1
-    # the width starts from the information of the design (all of it in the dictionary), not from prior variances
+    # the width starts from the information of the design (all of it in the dictionary), not from
+    # prior variances
     counts = np.bincount(arms, minlength=60).astype(float)
     logdet = oracles.exact(oracles.gaussian(x, x, 0.5), counts, counts, 0.1)[2]
     width = np.sqrt(0.1) + 0.1 * np.sqrt(2 * logdet + np.log(10))
@@ -127,21 +136,42 @@ def test_an_initial_design_is_the_first_batch():
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        (lambda d: history.of_evaluations(d, [0, 99], [1.0, 2.0]), "arms names arm 99; the arms are 0 to 9"),
+        (
+            lambda d: history.of_evaluations(d, [0, 99], [1.0, 2.0]),
+            "arms names arm 99; the arms are 0 to 9",
+        ),
         (lambda d: history.of_evaluations(d, [0, 1], [1.0]), "one reward an evaluation"),
         (lambda d: history.of_evaluations(d, [0, 1], [1.0, np.inf]), "arm 1 is infinite"),
-        (lambda d: BBKB(kernels.Gaussian(1.0), initial=np.array([10])).init(d, KEY), "initial names arm 10"),
+        (
+            lambda d: BBKB(kernels.Gaussian(1.0), initial=np.array([10])).init(d, KEY),
+            "initial names arm 10",
+        ),
         (
             lambda d: BBKB(kernels.Gaussian(1.0), initial=np.arange(5), max_batch=3).init(d, KEY),
             "between 1 and",
         ),
         (lambda d: start(d, dictionary=[-1]), "dictionary names arm -1"),
         (lambda d: start(d, dictionary="random"), "dictionary must be one of"),
-        (lambda d: jax.jit(lambda key: start(d, key=key, dictionary="bless"))(KEY), "sampled on the host"),
-        (lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.01, most=5), "raise `most`"),
-        (lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.0), "max_variance must be"),
-        (lambda d: initial.batch_of_at_least(0, 2.0), "evaluations must be an integer of at least 1; 0"),
-        (lambda d: bless.bless(kernels.Gaussian(0.1), SQUARE[:0], [], 0.1, KEY), "at least one point"),
+        (
+            lambda d: jax.jit(lambda key: start(d, key=key, dictionary="bless"))(KEY),
+            "sampled on the host",
+        ),
+        (
+            lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.01, most=5),
+            "raise `most`",
+        ),
+        (
+            lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.0),
+            "max_variance must be",
+        ),
+        (
+            lambda d: initial.batch_of_at_least(0, 2.0),
+            "evaluations must be an integer of at least 1; 0",
+        ),
+        (
+            lambda d: bless.bless(kernels.Gaussian(0.1), SQUARE[:0], [], 0.1, KEY),
+            "at least one point",
+        ),
     ],
 )
 def test_mistakes_are_explained(action, words):
@@ -151,4 +181,6 @@ def test_mistakes_are_explained(action, words):
 
 def start(domain, key=KEY, **options):
     counts = np.ones(domain.count)
-    return BBKB(kernels.Gaussian(1.0)).init(domain, key, pull_counts=counts, reward_sums=counts, **options)
+    return BBKB(kernels.Gaussian(1.0)).init(
+        domain, key, pull_counts=counts, reward_sums=counts, **options
+    )

@@ -21,7 +21,9 @@ def test_numbers_of_a_width_are_leaves():
     state = bandit.init(DOMAIN, KEY)
     assert float(WIDTH(bandit, state)) == pytest.approx(0.4)
     before = WIDTH._cache_size()
-    assert float(WIDTH(bandit.replace(width=widths.Bayesian(deviations=3.0)), state)) == pytest.approx(0.6)
+    assert float(
+        WIDTH(bandit.replace(width=widths.Bayesian(deviations=3.0)), state)
+    ) == pytest.approx(0.6)
     assert WIDTH._cache_size() == before
 
     def at(deviations):

@@ -17,7 +17,8 @@ LOG_ROOT_2PI = np.log(2 * np.pi) / 2
 
 
 def laplace(t, power):
-    """The integral of s^power exp(-s^2/2 - t s) over s > 0, by quadrature in units where exp(-t s) is exp(-s)."""
+    """The integral of s^power exp(-s^2/2 - t s) over s > 0, by quadrature in units where exp(-t s)
+    is exp(-s)."""
     scale = max(t, 1.0)
     value, _ = quad(
         lambda s: s**power * np.exp(-((s / scale) ** 2) / 2 - t / scale * s),
@@ -64,15 +65,20 @@ def test_values_in_both_tails(function, oracle):
 
 
 def test_gradients_in_both_tails():
-    """d log E(Z + z)_+ / dz = Phi / E and d log Phi / dz = phi / Phi: ratios of integrals for z < 0."""
-    slope = jax.jit(jax.vmap(jax.grad(lambda z: acquisition.log_expected_improvement(z, jnp.ones(()), 0.0))))
+    """d log E(Z + z)_+ / dz = Phi / E and d log Phi / dz = phi / Phi: ratios of integrals for z <
+    0."""
+    slope = jax.jit(
+        jax.vmap(jax.grad(lambda z: acquisition.log_expected_improvement(z, jnp.ones(()), 0.0)))
+    )
     np.testing.assert_allclose(
         slope(jnp.asarray(LEFT)), [laplace(-z, 0) / laplace(-z, 1) for z in LEFT], rtol=1e-10
     )
     expected = norm.cdf(RIGHT) / (norm.pdf(RIGHT) + RIGHT * norm.cdf(RIGHT))
     np.testing.assert_allclose(slope(jnp.asarray(RIGHT)), expected, rtol=1e-11)
     slope = jax.jit(jax.vmap(jax.grad(acquisition.log_normal_cdf)))
-    np.testing.assert_allclose(slope(jnp.asarray(LEFT)), [1 / laplace(-z, 0) for z in LEFT], rtol=1e-10)
+    np.testing.assert_allclose(
+        slope(jnp.asarray(LEFT)), [1 / laplace(-z, 0) for z in LEFT], rtol=1e-10
+    )
     expected = norm.pdf(RIGHT) / norm.cdf(RIGHT)
     np.testing.assert_allclose(slope(jnp.asarray(RIGHT)), expected, rtol=1e-11, atol=1e-300)
 
@@ -81,8 +87,13 @@ def test_gradients_in_both_tails():
 def test_tails_are_finite_in_this_precision():
     dtype = jnp.zeros(()).dtype
     z = jnp.asarray(np.concatenate([LEFT, RIGHT]), dtype)
-    for function in (acquisition.log_expected_improvement, acquisition.log_probability_of_improvement):
-        value, slope = jax.vmap(jax.value_and_grad(lambda z, f=function: f(z, jnp.ones((), dtype), 0.0)))(z)
+    for function in (
+        acquisition.log_expected_improvement,
+        acquisition.log_probability_of_improvement,
+    ):
+        value, slope = jax.vmap(
+            jax.value_and_grad(lambda z, f=function: f(z, jnp.ones((), dtype), 0.0))
+        )(z)
         assert value.dtype == slope.dtype == dtype
         assert np.isfinite(value).all() and np.isfinite(slope).all()
 
@@ -108,7 +119,8 @@ def test_units():
 
 
 def bumps(u):
-    """Two hills in the unit square, the higher one in a corner; outside of it the function would go on rising."""
+    """Two hills in the unit square, the higher one in a corner; outside of it the function would go
+    on rising."""
     near = jnp.exp(-20 * jnp.square(u - 0.3).sum(1))
     return near + 1.5 * jnp.exp(-20 * jnp.square(u - 1.02).sum(1))
 
@@ -126,7 +138,9 @@ def test_a_score_that_is_not_a_number_is_never_chosen():
     def score(u):
         return jnp.where(u[:, 0] > 0.5, jnp.nan, u[:, 0])
 
-    u, value = over_cube.maximise_over_cube(score, jnp.array([0.9, 0.9]), jax.random.key(0), 64, 4, 20)
+    u, value = over_cube.maximise_over_cube(
+        score, jnp.array([0.9, 0.9]), jax.random.key(0), 64, 4, 20
+    )
     assert float(u[0]) <= 0.5 and np.isfinite(value)
 
 
@@ -134,7 +148,8 @@ def test_a_score_that_is_not_a_number_is_never_chosen():
     "name", ["log_ei", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pi", "ucb"))]
 )
 def test_ascent_beats_random_search_at_every_step(name):
-    """On the acquisition functions of a run, with as many evaluations of them for random search as for the ascent."""
+    """On the acquisition functions of a run, with as many evaluations of them for random search as
+    for the ascent."""
     bandit = GPBandit(acquisition=name, initial=6, candidates=100, starts=4, steps=40)
     evaluations = 100 + 8 * 40
     problem = boxes.hartmann6()
@@ -142,7 +157,8 @@ def test_ascent_beats_random_search_at_every_step(name):
 
     @jax.jit
     def round_of(state, key):
-        """(state after a round, score of the point that was picked, best score of random search)."""
+        """(state after a round, score of the point that was picked, best score of random
+        search)."""
         query = bandit.ask(state, key)
         score = bandit.score(bandit.posterior(state))
         random = score(jax.random.uniform(key, (evaluations, 6))).max()

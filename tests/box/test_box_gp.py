@@ -23,7 +23,8 @@ fitted = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
 
 
 def observations(n=15, d=2, seed=0, capacity=None):
-    """Standardized data with `n` observations in `capacity` slots; what is in the unused ones is arbitrary."""
+    """Standardized data with `n` observations in `capacity` slots; what is in the unused ones is
+    arbitrary."""
     random = np.random.default_rng(seed)
     capacity = capacity or n
     u, noise = random.uniform(size=(capacity, d)), random.normal(size=capacity)
@@ -32,7 +33,7 @@ def observations(n=15, d=2, seed=0, capacity=None):
 
 
 def covariance(name, u, numbers):
-    scaled = np.asarray(u / numbers.lengthscale)
+    scaled = np.asarray(u) / np.asarray(numbers.lengthscale)
     kernel = RBF(1.0) if name == "gaussian" else SklearnMatern(1.0, nu=2.5)
     return float(numbers.outputscale) * kernel(scaled)
 
@@ -57,14 +58,16 @@ def test_its_gradient_is_that_of_finite_differences(name):
     for i in range(flat.size):
         step = jnp.zeros_like(flat).at[i].set(1e-5)
         up, down = (
-            likelihood(kernel, jax.tree.map(jnp.exp, unflatten(flat + sign * step)), data) for sign in (1, -1)
+            likelihood(kernel, jax.tree.map(jnp.exp, unflatten(flat + sign * step)), data)
+            for sign in (1, -1)
         )
         assert float(found[i]) == pytest.approx(float(up - down) / 2e-5, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["gaussian", pytest.param("matern", marks=pytest.mark.slow)])
 def test_unused_slots_are_neutral(name):
-    """Value, gradient, fit and posterior do not depend on the capacity, nor on what lies in the unused slots."""
+    """Value, gradient, fit and posterior do not depend on the capacity, nor on what lies in the
+    unused slots."""
     kernel = KERNELS[name][0]
     small = observations(n=12, capacity=20)
     large = gp.Data(
@@ -95,7 +98,8 @@ def test_unused_slots_are_neutral(name):
     "ignore::sklearn.exceptions.ConvergenceWarning"
 )  # where a bound is active, it says so
 def test_the_fit_is_at_least_scikit_learns():
-    """20 random problems, the same family, data and bounds: never a lower marginal likelihood than its best of 3 starts."""
+    """20 random problems, the same family, data and bounds: never a lower marginal likelihood than
+    its best of 3 starts."""
     lower = 0
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
@@ -103,20 +107,26 @@ def test_the_fit_is_at_least_scikit_learns():
         d, n = 2 + seed % 2, 10 + seed % 4 * 2
         data = observations(n, d, seed, capacity=16)
         start = fit.default(BOUNDS, d, data.y.dtype)
-        numbers, value = fitted(kernel, data, BOUNDS, start, jax.random.key(seed), restarts=4, steps=60)
+        numbers, value = fitted(
+            kernel, data, BOUNDS, start, jax.random.key(seed), restarts=4, steps=60
+        )
 
         smooth = {} if name == "gaussian" else {"nu": 2.5}
         family = ConstantKernel(1.0, BOUNDS.outputscale) * theirs(
             np.full(d, 0.5), BOUNDS.lengthscale, **smooth
         )
         model = GaussianProcessRegressor(
-            family + WhiteKernel(0.01, BOUNDS.noise), alpha=0, n_restarts_optimizer=2, random_state=seed
+            family + WhiteKernel(0.01, BOUNDS.noise),
+            alpha=0,
+            n_restarts_optimizer=2,
+            random_state=seed,
         )
         model.fit(np.asarray(data.u[:n]), np.asarray(data.y[:n]))
         assert float(value) >= model.log_marginal_likelihood_value_ - 1e-6, seed
 
         logs = np.log(np.concatenate([[numbers.outputscale], numbers.lengthscale, [numbers.noise]]))
-        assert float(value) == pytest.approx(model.log_marginal_likelihood(logs), abs=1e-7)  # one formula
+        # one formula
+        assert float(value) == pytest.approx(model.log_marginal_likelihood(logs), abs=1e-7)
         lower += float(value) > model.log_marginal_likelihood_value_ + 1e-3
     print(f"better than scikit-learn by more than 1e-3 on {lower} of 20 problems")
 
@@ -142,7 +152,9 @@ def test_fits_stay_finite_whatever_the_data(values):
     u = u.at[8:].set(u[:8]) if values == "twice" else u  # the same points with other values
     data = gp.standardized(u, y, mask)
     start = fit.default(BOUNDS, 2, u.dtype)
-    numbers, value = fitted(kernels.Matern(), data, BOUNDS, start, jax.random.key(0), restarts=1, steps=30)
+    numbers, value = fitted(
+        kernels.Matern(), data, BOUNDS, start, jax.random.key(0), restarts=1, steps=30
+    )
     mean, variance = gp.predict(gp.condition(kernels.Matern(), numbers, data), u)
     for leaf in jax.tree.leaves((numbers, value, mean, variance)):
         assert leaf.dtype == u.dtype and np.isfinite(leaf).all()
@@ -191,7 +203,9 @@ def test_few_slots_give_the_same_numbers():
     def read(data):
         return gp.predict(gp.condition(kernels.Matern(), NUMBERS, data), points)
 
-    for few, full in zip(jax.jit(lambda d: gp.in_few_slots(d, read))(data), read(data), strict=True):
+    for few, full in zip(
+        jax.jit(lambda d: gp.in_few_slots(d, read))(data), read(data), strict=True
+    ):
         np.testing.assert_allclose(few, full, rtol=1e-9)
 
 
@@ -209,14 +223,14 @@ def test_squared_distances_differentiate_in_both_modes():
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
 def test_a_point_that_rounding_moves_away_from_itself(nu):
-    """A compiled program may round the two sides of a Gram matrix differently: a distance of 1e-16 in place of 0. The
-    derivative by the lengthscales stays that of finite differences."""
+    """A compiled program may round the two sides of a Gram matrix differently: a distance of 1e-16
+    in place of 0. The derivative by the lengthscales stays that of finite differences."""
     random = np.random.default_rng(0)
     u, weights = jnp.asarray(random.uniform(size=(8, 2))), jnp.asarray(random.normal(size=(8, 8)))
 
     @jax.jit
     def total(lengthscale, moved):
-        scaled = u / lengthscale
+        scaled = u / lengthscale[None, :]
         return (weights * kernels.Matern(nu=nu).gram(scaled, scaled * moved)).sum()
 
     lengthscale = jnp.array([0.3, 0.7])

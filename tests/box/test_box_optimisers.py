@@ -21,7 +21,8 @@ CASES = {
     "turbo_1": TURBO,
     "turbo_2": TURBO.replace(regions=2, batch=3),
 }
-NUMBERS = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length"}  # a leaf of each kind
+# a leaf of each kind
+NUMBERS = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length"}
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 KEY = jax.random.key(0)
 each = pytest.mark.parametrize("name", CASES)
@@ -29,7 +30,8 @@ each = pytest.mark.parametrize("name", CASES)
 
 @struct.dataclass
 class Failing:
-    """Branin's function, which beyond a limit has no value or an infinite one. One program for all tests."""
+    """Branin's function, which beyond a limit has no value or an infinite one. One program for all
+    tests."""
 
     limit: float = 5.0
     unit: float = 1.0
@@ -50,16 +52,20 @@ def on_host(x):
 
 @each
 def test_a_run(name):
-    """Everything in one compiled run: shapes, the box, values, best so far, failures, the number of evaluations."""
+    """Everything in one compiled run: shapes, the box, values, best so far, failures, the number of
+    evaluations."""
     run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
-    assert (run.x >= BOX.lower).all() and (run.x <= BOX.upper).all()
+    points = np.asarray(run.x)
+    assert (points >= BOX.lower).all() and (points <= BOX.upper).all()
     assert len(np.unique(run.x, axis=0)) == HORIZON
     expected = np.array([float(FAILING(x, KEY)) for x in run.x])
     np.testing.assert_allclose(run.y, expected, rtol=1e-9)
     ok = np.isfinite(expected)
     assert 0 < (~ok).sum() < HORIZON  # both kinds were met
-    np.testing.assert_allclose(run.best, np.maximum.accumulate(np.where(ok, expected, -np.inf)), rtol=1e-9)
+    np.testing.assert_allclose(
+        run.best, np.maximum.accumulate(np.where(ok, expected, -np.inf)), rtol=1e-9
+    )
     past = run.state.history
     assert int(past.count) == HORIZON
     np.testing.assert_array_equal(past.ok, ok)
@@ -71,7 +77,8 @@ def test_a_run(name):
 @pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
 def test_values_whose_squares_are_no_floats(name, unit):
-    """Near 1e200 and 1e-200. A power of two changes no digit, so that the picks are the same, bit for bit."""
+    """Near 1e200 and 1e-200. A power of two changes no digit, so that the picks are the same, bit
+    for bit."""
     run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
     other = loops.run_box(CASES[name], Failing(unit=unit), BOX, KEY, HORIZON)
     np.testing.assert_array_equal(other.x, run.x)
@@ -89,7 +96,8 @@ def test_all_meet_the_same_initial_points():
 
 @pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2"])
 def test_a_host_objective_and_a_killed_run(name, tmp_path):
-    """The compiled run, the driven run, and one that is killed in the middle of a query make the same picks."""
+    """The compiled run, the driven run, and one that is killed in the middle of a query make the
+    same picks."""
     optimizer = CASES[name]
     compiled = loops.run_box(optimizer, FAILING, BOX, KEY, HORIZON)
     driven = loops.drive_box(optimizer, on_host, BOX, KEY, HORIZON)
@@ -117,14 +125,17 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["uniform", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gp_log_ei", "turbo_2"))]
+    "name",
+    ["uniform", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gp_log_ei", "turbo_2"))],
 )
 def test_seeds_together_are_seeds_one_by_one(name):
     keys = jax.random.split(KEY, 2)
     together = loops.run_box(CASES[name], FAILING, BOX, keys, HORIZON, strategy="vmap")
     spread = loops.run_box(CASES[name], FAILING, BOX, keys, HORIZON, strategy="threads")
     np.testing.assert_allclose(together.x, spread.x, atol=1e-3)
-    np.testing.assert_array_equal(spread.x[1], loops.run_box(CASES[name], FAILING, BOX, keys[1], HORIZON).x)
+    np.testing.assert_array_equal(
+        spread.x[1], loops.run_box(CASES[name], FAILING, BOX, keys[1], HORIZON).x
+    )
 
 
 @pytest.mark.parametrize(("name", "number"), NUMBERS.items())
@@ -139,13 +150,17 @@ def test_other_numbers_compile_nothing(name, number):
 @each
 def test_nothing_but_failures(name):
     run = loops.run_box(CASES[name], Failing(-100.0), BOX, KEY, HORIZON)
-    assert np.isfinite(run.x).all() and np.isneginf(run.best).all() and not run.state.history.ok.any()
+    assert (
+        np.isfinite(run.x).all() and np.isneginf(run.best).all() and not run.state.history.ok.any()
+    )
     driven = loops.drive_box(CASES["uniform"], lambda x: np.nan, BOX, KEY, 3)
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
         print(driven.best)
 
 
-@pytest.mark.parametrize("name", ["uniform", "gp_log_ei", pytest.param("turbo_2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["uniform", "gp_log_ei", pytest.param("turbo_2", marks=pytest.mark.slow)]
+)
 def test_asking_twice(name):
     state = CASES[name].init(BOX, KEY, HORIZON)
     one, other = (CASES[name].ask(state, KEY) for _ in range(2))
@@ -167,7 +182,9 @@ def test_dtypes_follow_the_box(name):
     run = loops.run_box(CASES[name], FAILING, box, KEY, HORIZON)
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
     for before, after in zip(
-        jax.tree.leaves(CASES[name].init(box, KEY, HORIZON)), jax.tree.leaves(run.state), strict=True
+        jax.tree.leaves(CASES[name].init(box, KEY, HORIZON)),
+        jax.tree.leaves(run.state),
+        strict=True,
     ):
         assert before.dtype == after.dtype and before.shape == after.shape
 
@@ -215,7 +232,10 @@ def test_wrong_settings():
         (GP.replace(candidates=3), "candidates must be at least twice"),
         (GP.replace(candidates=20.0), "candidates must be an integer of at least 1; 20.0"),
         (GP.replace(steps=True), "steps must be an integer of at least 1; True"),
-        (GP.replace(candidates=10**12), "1000000000000 candidates .* GB, and there are .* GB: take fewer"),
+        (
+            GP.replace(candidates=10**12),
+            "1000000000000 candidates .* GB, and there are .* GB: take fewer",
+        ),
         (GP.replace(starts=10**12, candidates=2 * 10**12), "1000000000000 starts .*: take fewer"),
         (GP.replace(initial=10**13), "10000000000000 initial points, need about .*: take fewer"),
     ]:
@@ -229,7 +249,11 @@ def test_wrong_settings():
                 ValueError, match=f"^{horizon} evaluations .* GB, and there are .*: take fewer"
             ):
                 optimizer.init(BOX, KEY, horizon)
-    assert GP.init(BOX, KEY, 2000).history.capacity == TURBO.init(BOX, KEY, 2000).history.capacity == 2000
+    assert (
+        GP.init(BOX, KEY, 2000).history.capacity
+        == TURBO.init(BOX, KEY, 2000).history.capacity
+        == 2000
+    )
 
 
 def test_wrong_calls(tmp_path):
@@ -238,15 +262,24 @@ def test_wrong_calls(tmp_path):
         GP.tell(state, GP.ask(state, KEY), jnp.zeros(INITIAL + 1), KEY)
     for action, words in [
         (lambda: loops.run_box(UniformBox(), FAILING, BOX, KEY, 0), "horizon counts evaluations"),
-        (lambda: loops.run_box(UniformBox(), FAILING, BOX, 0, 5), "takes a key or a vector of keys"),
+        (
+            lambda: loops.run_box(UniformBox(), FAILING, BOX, 0, 5),
+            "takes a key or a vector of keys",
+        ),
         (
             lambda: loops.run_box(UniformBox(), FAILING, BOX, jax.random.split(KEY, 2)[:0], 5),
             "at least one key",
         ),
-        (lambda: loops.run_box(UniformBox(), FAILING, BOX, KEY, 5, strategy="pmap"), "strategy must be"),
+        (
+            lambda: loops.run_box(UniformBox(), FAILING, BOX, KEY, 5, strategy="pmap"),
+            "strategy must be",
+        ),
         (lambda: loops.run_box(UniformBox(), 3.0, BOX, KEY, 5), "objective must be a function"),
         (lambda: loops.drive_box(UniformBox(), lambda x: x, BOX, KEY, 5), "must return one number"),
-        (lambda: loops.drive_box(UniformBox(), lambda x: None, BOX, KEY, 5), "must return one number"),
+        (
+            lambda: loops.drive_box(UniformBox(), lambda x: None, BOX, KEY, 5),
+            "must return one number",
+        ),
     ]:
         with pytest.raises(ValueError, match=words):
             action()
@@ -254,9 +287,9 @@ def test_wrong_calls(tmp_path):
 
 def test_checkpoints_that_are_refused(tmp_path):
     path = tmp_path / "run"
-    begun = loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
+    partial = loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
     with pytest.raises(ValueError, match="planned for 3 evaluations"):
-        loops.drive_box(UniformBox(), on_host, BOX, KEY, 4, state=begun)
+        loops.drive_box(UniformBox(), on_host, BOX, KEY, 4, state=partial)
     wider = Box(BOX.lower - 1, BOX.upper)
     for arguments, words in [
         ((UniformBox(), on_host, BOX, KEY, 4), "horizon was 3, is 4"),
@@ -273,7 +306,7 @@ def test_checkpoints_that_are_refused(tmp_path):
         (GP, BOX, KEY, "the optimiser's state was UniformState, is GPState"),
     ]:
         with pytest.raises(ValueError, match=f"state is of another run: {words}"):
-            loops.drive_box(optimizer, on_host, box, key, 3, state=begun)
+            loops.drive_box(optimizer, on_host, box, key, 3, state=partial)
     content = path.read_bytes()
     last = bytes([content[-1] ^ 1])
     for broken, words in [
@@ -281,13 +314,15 @@ def test_checkpoints_that_are_refused(tmp_path):
         (b"", "is not a saved"),
         (content[:-9], "is damaged"),
         (content[:-1] + last, "is damaged"),
-        (serialization.to_bytes(begun), "is not a saved .* before files said"),  # as it was once
+        (serialization.to_bytes(partial), "is not a saved .* before files said"),  # as it was once
     ]:
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=f"{words}.*Name another file, or remove it"):
             loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
     with pytest.raises(ValueError, match="a folder that exists"):
-        loops.drive_box(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=tmp_path / "none" / "run")
+        loops.drive_box(
+            UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=tmp_path / "none" / "run"
+        )
 
 
 class Plain:
@@ -327,11 +362,13 @@ def test_a_checkpoint_of_other_settings_of_which_the_state_shows_nothing(tmp_pat
     # an object that has no description of its own is not told by where it lies in memory
     path.unlink()
     loops.drive_box(Labelled(model=Plain()), on_host, BOX, KEY, 2, checkpoint=path)
-    assert loops.drive_box(Labelled(model=Plain()), pytest.fail, BOX, KEY, 2, checkpoint=path).t == 2
+    assert (
+        loops.drive_box(Labelled(model=Plain()), pytest.fail, BOX, KEY, 2, checkpoint=path).t == 2
+    )
 
 
 def test_a_state_and_a_file(tmp_path):
-    """The longer of the two is gone on with, whichever it is; another run is refused."""
+    """The longer of the two is resumed, whichever it is; another run is refused."""
     path, calls = tmp_path / "run", []
 
     def objective(x):
@@ -352,9 +389,9 @@ def test_a_state_and_a_file(tmp_path):
     assert done.y.tolist() == [1, 2, 4, 5, 7] and len(calls) == 7
     path.write_bytes(short)
     assert run(state=done, checkpoint=path).y.tolist() == done.y.tolist()
-    begun = done.replace(x=done.x[:0], y=done.y[:0], told=0)
-    assert run(state=begun, checkpoint=path).y.tolist() == [1, 2, 8, 9, 10]
-    with pytest.raises(ValueError, match="holds 5 evaluations that are not those of the state"):
+    partial = done.replace(x=done.x[:0], y=done.y[:0], told=0)
+    assert run(state=partial, checkpoint=path).y.tolist() == [1, 2, 8, 9, 10]
+    with pytest.raises(ValueError, match="holds 5 evaluations that are not the 5 of the state"):
         run(state=done, checkpoint=path)
     with pytest.raises(ValueError, match="state is what drive_box returned, a DrivenBox; dict"):
         run(state={})
@@ -374,9 +411,16 @@ class Valued:
 @pytest.mark.parametrize(
     ("objective", "words"),
     [
-        (lambda x, key: x[:1], r"returns one number, shape \(\); an array of shape \(1,\) and dtype float64"),
+        (
+            lambda x, key: x[:1],
+            r"returns one number, shape \(\); an array of shape \(1,\) and dtype"
+            r" float64",
+        ),
         (lambda x, key: x, r"an array of shape \(2,\)"),
-        (lambda x, key: jax.lax.complex(x[0], x[1]), r"an array of shape \(\) and dtype complex128"),
+        (
+            lambda x, key: jax.lax.complex(x[0], x[1]),
+            r"an array of shape \(\) and dtype complex128",
+        ),
         (lambda x, key: None, "None was returned"),
         (lambda x, key: (x[0], x[1]), "was returned"),
         (lambda x: x.sum(), r"a function of a point and a key; its arguments are \(x\)"),

@@ -1,4 +1,5 @@
-"""GO-UCB where things go wrong: points that repeat, oracles that diverge, too few values for a scale, nothing to tell."""
+"""GO-UCB where things go wrong: points that repeat, oracles that diverge, too few values for a
+scale, nothing to tell."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,10 @@ tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, que
 def test_a_refitted_run_asks_for_new_points_and_ends():
     """A query beyond the horizon is empty and teaches nothing."""
     run = loops.run_box(SMALL, PROBLEM, PROBLEM.box, KEY, HORIZON)
-    assert len(np.unique(np.asarray(run.x), axis=0)) == HORIZON and not np.asarray(run.info.diverged).any()
+    assert (
+        len(np.unique(np.asarray(run.x), axis=0)) == HORIZON
+        and not np.asarray(run.info.diverged).any()
+    )
     query = ask(SMALL, run.state, KEY)
     assert int(query.size) == 0
     after, info = tell(SMALL, run.state, query, jnp.zeros(3), KEY)
@@ -56,7 +60,10 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
         expected = [(1000, 1), (1000, 1), (1002, 2), (1002, 2)][t]
         np.testing.assert_allclose([state.scaling.mean, state.scaling.deviation], expected)
     used = np.asarray(state.history.ok)
-    assert np.asarray(state.gradients)[used].any(1).all() and not np.asarray(state.gradients)[~used].any()
+    assert (
+        np.asarray(state.gradients)[used].any(1).all()
+        and not np.asarray(state.gradients)[~used].any()
+    )
 
 
 def test_single_precision_sees_small_deviations():
@@ -94,7 +101,8 @@ def test_the_largest_floats_have_a_scale():
 
 
 def test_a_loss_that_no_float_holds_is_reported():
-    """Values near 1e200 that are not standardized: the parameters stay as they were drawn, and say so."""
+    """Values near 1e200 that are not standardized: the parameters stay as they were drawn, and say
+    so."""
     drawn = jnp.ones(3)
     w, diverged = parametric._fitted(oracle.Fit(drawn, jnp.asarray(jnp.inf)), jnp.zeros(3))
     np.testing.assert_array_equal(w, drawn)
@@ -103,7 +111,8 @@ def test_a_loss_that_no_float_holds_is_reported():
 
 @pytest.mark.slow
 def test_the_plateau_of_f1_is_found():
-    """Issue and Figure 2a: regret after the second optimistic step below 1% of uniform points' (11.75) in 45 of 50 seeds."""
+    """Issue and Figure 2a: regret after the second optimistic step below 1% of uniform points'
+    (11.75) in 45 of 50 seeds."""
     problem = boxes.all_ones_network(20, 0.01)
     keys = jax.vmap(lambda seed: jax.random.fold_in(KEY, seed))(jnp.arange(50))
     run = loops.run_box(GOUCB(initial=5), problem, problem.box, keys, 30)

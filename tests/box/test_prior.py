@@ -1,4 +1,5 @@
-"""Priors on hyperparameters against SciPy, what a fit makes of them, and the tail of GP-EI on Hartmann's function."""
+"""Priors on hyperparameters against SciPy, what a fit makes of them, and the tail of GP-EI on
+Hartmann's function."""
 
 import jax
 import jax.flatten_util
@@ -19,9 +20,14 @@ fitted = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
 
 
 def oracle(numbers):
-    """SciPy's densities of `ALL`; Hvarfner et al. 2024: each of d lengthscales is LogNormal(sqrt 2 + log(d)/2, sqrt 3)."""
+    """SciPy's densities of `ALL`; Hvarfner et al. 2024: each of d lengthscales is LogNormal(sqrt 2
+    + log(d)/2, sqrt 3)."""
     d = len(numbers.lengthscale)
-    lengths = lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2)).logpdf(numbers.lengthscale).sum()
+    lengths = (
+        lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
+        .logpdf(numbers.lengthscale)
+        .sum()
+    )
     outputscale = lognorm(0.8, scale=np.exp(0.5)).logpdf(float(numbers.outputscale))
     return lengths + outputscale + lognorm(1, scale=np.exp(-4)).logpdf(float(numbers.noise))
 
@@ -46,10 +52,13 @@ def test_what_has_no_density_adds_nothing():
 
 
 def test_without_data_a_fit_is_the_priors_mode():
-    """exp(location - scale^2) of each density; the value is the marginal likelihood's, 0, without the prior's."""
+    """exp(location - scale^2) of each density; the value is the marginal likelihood's, 0, without
+    the prior's."""
     data = gp.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
     start = fit.default(fit.Bounds(), 2, data.y.dtype)
-    numbers, value = fitted(kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), 1, 40, ALL)
+    numbers, value = fitted(
+        kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), 1, 40, ALL
+    )
     np.testing.assert_allclose(numbers.lengthscale, np.sqrt(2) * np.exp(np.sqrt(2) - 3), rtol=1e-4)
     assert float(numbers.outputscale) == pytest.approx(np.exp(0.5 - 0.64), rel=1e-4)
     assert float(numbers.noise) == pytest.approx(np.exp(-5), rel=1e-4)
@@ -69,8 +78,14 @@ def test_densities_have_the_values_dtype():
         (1.0, "prior must be a Prior, or None for maximum likelihood; 1.0 was given"),
         (Prior, "prior must be a Prior"),
         (Prior(noise=0.1), "prior: noise needs a density such as LogNormal.*0.1 was given"),
-        (Prior(noise=LogNormal(0.0, 0.0)), "prior.noise.scale must be a finite number above 0; 0.0"),
-        (Prior(lengthscale=LogNormal(np.nan, 1.0)), "prior.lengthscale.location must be finite; nan"),
+        (
+            Prior(noise=LogNormal(0.0, 0.0)),
+            "prior.noise.scale must be a finite number above 0; 0.0",
+        ),
+        (
+            Prior(lengthscale=LogNormal(np.nan, 1.0)),
+            "prior.lengthscale.location must be finite; nan",
+        ),
     ],
 )
 def test_wrong_priors(wrong, words):
@@ -80,9 +95,9 @@ def test_wrong_priors(wrong, words):
 
 @pytest.mark.slow
 def test_few_runs_end_on_a_lower_hill():
-    """Hartmann's function, 60 evaluations, 40 seeds: 5 ended more than 0.5 below the maximum by maximum likelihood (the
-    median 0.076 below), 1 does with the prior (0.003). BoTorch: 2 of 20. Branin's, 30 evaluations: a mean of 0.011 below the
-    maximum, BoTorch 0.020."""
+    """Hartmann's function, 60 evaluations, 40 seeds: 5 ended more than 0.5 below the maximum by
+    maximum likelihood (the median 0.076 below), 1 does with the prior (0.003). BoTorch: 2 of 20.
+    Branin's, 30 evaluations: a mean of 0.011 below the maximum, BoTorch 0.020."""
     found = regrets("hartmann6")
     assert (found > 0.5).sum() <= 3 and np.median(found) < 0.02
     assert regrets("branin").mean() < 0.02

@@ -35,8 +35,16 @@ def test_the_box():
 
 def test_the_papers_examples():
     """Appendix D.2: True on [0,5) and False on [5,10]; a float in (0,1) times ten."""
-    bootstrap, beta = Space(Category("bootstrap", (True, False))), Space(Real("beta", 0, 1, open=True))
-    assert [bootstrap.decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)] == [True, True, False, False]
+    bootstrap, beta = (
+        Space(Category("bootstrap", (True, False))),
+        Space(Real("beta", 0, 1, open=True)),
+    )
+    assert [bootstrap.decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert beta.decode([3.7])["beta"] == pytest.approx(0.37, abs=1e-15)
 
 
@@ -44,14 +52,19 @@ def test_the_ends_belong_to_the_outermost_values_and_open_ends_are_excluded():
     low, high = corners()["low"], corners()["high"]
     assert (low["depth"], low["loss"], low["bootstrap"]) == (2, "a", True)
     assert (high["depth"], high["loss"], high["bootstrap"]) == (8, None, False)
-    assert low["rate"] == pytest.approx(1e-4, rel=1e-12) and high["rate"] == pytest.approx(1.0, rel=1e-12)
+    assert low["rate"] == pytest.approx(1e-4, rel=1e-12) and high["rate"] == pytest.approx(
+        1.0, rel=1e-12
+    )
     assert low["rate"] >= 1e-4 and high["rate"] <= 1.0
     assert low["momentum"] == pytest.approx(1e-6) and 1 - high["momentum"] == pytest.approx(1e-6)
 
 
 def test_integers_and_choices_have_equal_lengths():
     x = (np.arange(21_000) + 0.5) / 2100
-    for one, values in ((Integer("n", -3, 3), range(-3, 4)), (Category("c", tuple("abcdefg")), "abcdefg")):
+    for one, values in (
+        (Integer("n", -3, 3), range(-3, 4)),
+        (Category("c", tuple("abcdefg")), "abcdefg"),
+    ):
         space = Space(one)
         met = Counter(space.decode([point])[one.name] for point in x)
         assert met == dict.fromkeys(values, 3000)
@@ -96,7 +109,9 @@ def test_optimisers_meet_named_hyperparameters():
         met.append(values)
         return -abs(values["depth"] - 5) - abs(math.log10(values["rate"]) + 2)
 
-    run = loops.drive_box(UniformBox(initial=3), SPACE.objective(objective), SPACE.box, jax.random.key(0), 12)
+    run = loops.drive_box(
+        UniformBox(initial=3), SPACE.objective(objective), SPACE.box, jax.random.key(0), 12
+    )
     assert len(met) == 12 and all(tuple(values) == SPACE.names for values in met)
     x, best = run.best
     assert best == max(objective(values) for values in list(met))
@@ -117,7 +132,10 @@ def test_optimisers_meet_named_hyperparameters():
             lambda: Real("r", 2**53, 2**53 + 1),
             "floats cannot divide the range from low = 9007199254740992 to",
         ),
-        (lambda: Real("r", 1e300, math.nextafter(1e300, 2e300), log=True), "on a logarithmic scale"),
+        (
+            lambda: Real("r", 1e300, math.nextafter(1e300, 2e300), log=True),
+            "on a logarithmic scale",
+        ),
         (lambda: Real("r", 1.0, math.nextafter(1.0, 2.0), open=True), "without its ends"),
         (lambda: Real("r", -1.7e308, 1.7e308), "floats cannot divide the range"),
         (lambda: Real("r", 0, 1, log=True), "a logarithmic scale needs low > 0; 0"),
@@ -135,14 +153,20 @@ def test_optimisers_meet_named_hyperparameters():
         (lambda: Category("c", ("a", "b", "a")), "c: the choice 'a' is given twice"),
         (lambda: Category("c", (True, 1)), "c: the choice 1 is given twice"),
         (lambda: Category("c", (float("nan"), float("nan"))), "c: the choice nan is given twice"),
-        (lambda: Category("c", (None, np.float32("nan"), np.nan)), "c: the choice nan is given twice"),
+        (
+            lambda: Category("c", (None, np.float32("nan"), np.nan)),
+            "c: the choice nan is given twice",
+        ),
         (lambda: Category("c", (np.zeros(2), np.ones(2))), "c: a choice cannot be an array"),
         (lambda: Category("c", "ab"), "c: choices must be a tuple or a list; 'ab'"),
         (lambda: Space(), "at least one hyperparameter"),
         (lambda: Space([Integer("n", 1, 2)]), "made of hyperparameters"),
         (lambda: Space(Real), "made of hyperparameters"),
         (lambda: Space(Integer(3, 1, 2)), "the name of a hyperparameter must be a string; 3"),
-        (lambda: Space(Integer("n", 1, 2), Real("n", 1, 2)), "the name 'n' is given to two hyperparameters"),
+        (
+            lambda: Space(Integer("n", 1, 2), Real("n", 1, 2)),
+            "the name 'n' is given to two hyperparameters",
+        ),
     ],
 )
 def test_spaces_that_are_refused(make, words):
@@ -153,7 +177,11 @@ def test_spaces_that_are_refused(make, words):
 @pytest.mark.parametrize(
     ("x", "words"),
     [
-        (np.zeros(4), r"one number for each of rate, momentum, .*, shape \(5,\); its shape is \(4,\)"),
+        (
+            np.zeros(4),
+            r"one number for each of rate, momentum, .*, shape \(5,\); its shape is"
+            r" \(4,\)",
+        ),
         (np.zeros((1, 5)), r"its shape is \(1, 5\)"),
         (3.0, r"its shape is \(\)"),
         (["0.5"] * 5, "x must be a vector of numbers; .'0.5'"),
@@ -192,8 +220,9 @@ def test_values_that_are_refused(change, words):
 
 
 def test_ranges_at_the_edge_of_what_floats_can_say():
-    """Open ends are excluded where a millionth of the range is less than the spacing of floats; every integer comes back,
-    the last ones of float32 are in the box and belong to the last interval; NaN is a choice like any other."""
+    """Open ends are excluded where a millionth of the range is less than the spacing of floats;
+    every integer comes back, the last ones of float32 are in the box and belong to the last
+    interval; NaN is a choice like any other."""
     for low, high in ((1e12, 1e12 + 1), (1.0, 1 + 2**-51)):
         one = Real("r", low, high, open=True)
         values = [one.decode(u) for u in (0, 0.3, 1)]
@@ -218,5 +247,7 @@ def test_missing_names_are_said():
     for values in ([0.1], None, "rate"):
         with pytest.raises(ValueError, match="hyperparameters are given by name, {'rate': ...};"):
             SPACE.encode(values)
-    with pytest.raises(ValueError, match="missing hyperparameters: depth, bootstrap; the space has"):
+    with pytest.raises(
+        ValueError, match="missing hyperparameters: depth, bootstrap; the space has"
+    ):
         SPACE.encode({name: GOOD[name] for name in ("rate", "momentum", "loss")})

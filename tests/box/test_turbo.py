@@ -1,5 +1,5 @@
-"""TuRBO: Sobol candidates, trust regions against plain counters, its GP and its draws against NumPy, restarts, several
-regions, and Ackley's function."""
+"""TuRBO: Sobol candidates, trust regions against plain counters, its GP and its draws against
+NumPy, restarts, several regions, and Ackley's function."""
 
 import jax
 import jax.numpy as jnp
@@ -62,14 +62,17 @@ def test_candidates_fill_the_box_around_the_best_observation():
 def test_candidates_change_about_twenty_inputs_and_at_least_one():
     d = 100
     data, scales, length = region_of(np.full(d, 0.5), 0.4)
-    changed = np.asarray(trust_regions.candidates(data, data.mask, scales, length, KEY, 2000)) != 0.6
+    changed = (
+        np.asarray(trust_regions.candidates(data, data.mask, scales, length, KEY, 2000)) != 0.6
+    )
     error = (0.2 * 0.8 / 2000) ** 0.5
     np.testing.assert_allclose(changed.mean(0), 0.2, atol=5 * error)  # the last input too
     assert changed.any(1).all()
 
 
 def test_a_region_of_which_all_has_failed_is_around_its_own_first_point():
-    """Slots 5 to 7 are its own; once one of them succeeds, that is the centre, whatever its value."""
+    """Slots 5 to 7 are its own; once one of them succeeds, that is the centre, whatever its
+    value."""
     data, scales, length = region_of([0.5, 0.5], 0.1)
     mine = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
     for succeeded, centre in ((None, 5), (6, 6)):
@@ -90,7 +93,7 @@ def test_two_regions_of_which_one_has_failed():
     state = state.replace(history=past, owner=owner, regions=regions)
     u = jax.jit(lambda state: turbo._thompson(state, KEY)[0])(state)
     for region in (0, 1):  # all values are equal, so that the first point is the centre of both
-        centre = history.to_unit(state.box, state.initial[region])
+        centre = np.asarray(history.to_unit(state.box, state.initial[region]))
         assert (np.abs(u[region] - centre) <= 0.05 + 1e-12).all()
 
 
@@ -102,7 +105,8 @@ def plain_covariance(x, y, scales, outputscale):
 
 
 def plain_fit(x, y):
-    """50 steps of Adam at rate 0.1, as one writes it with NumPy: (mean, lengthscales, outputscale, noise)."""
+    """50 steps of Adam at rate 0.1, as one writes it with NumPy: (mean, lengthscales, outputscale,
+    noise)."""
     low = np.array([0.005] * x.shape[1] + [0.05, 5e-4])
     high = np.array([2.0] * x.shape[1] + [20.0, 0.2])
     share = (np.array([0.5] * x.shape[1] + [1.0, 0.005]) - low) / (high - low)
@@ -119,7 +123,9 @@ def plain_fit(x, y):
         squares = (x[:, None] - x) ** 2 / scales**3
         numbers = [*(half[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
         numbers += [(half * k).sum() / outputscale, np.trace(half)]
-        gradient = -np.concatenate([[w.sum()], numbers * (high - low) * squashed * (1 - squashed)]) / len(x)
+        gradient = -np.concatenate(
+            [[w.sum()], numbers * (high - low) * squashed * (1 - squashed)]
+        ) / len(x)
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         rate = 0.1 / (1 - 0.9**step)
         free = free - rate * first / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
@@ -128,7 +134,8 @@ def plain_fit(x, y):
 
 
 def bumpy(n, slots):
-    """Data of n points of a function with an outlier, in slots of which some are free; u [n,3], y [n] of their own too."""
+    """Data of n points of a function with an outlier, in slots of which some are free; u [n,3], y
+    [n] of their own too."""
     random = np.random.default_rng(n)
     u = random.uniform(size=(slots, 3))
     y = np.sin(6 * u[:, 0]) + u[:, 1] ** 2
@@ -137,7 +144,11 @@ def bumpy(n, slots):
     mask = np.isin(np.arange(slots), random.choice(np.arange(2, slots), n - 2, replace=False)) | (
         np.arange(slots) < 2
     )
-    return local_gp.standardized(jnp.asarray(u), jnp.asarray(y), jnp.asarray(mask)), u[mask], y[mask]
+    return (
+        local_gp.standardized(jnp.asarray(u), jnp.asarray(y), jnp.asarray(mask)),
+        u[mask],
+        y[mask],
+    )
 
 
 FITTED = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, trust_regions.BOUNDS, 50, 1000))
@@ -145,7 +156,8 @@ FITTED = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, trust_regions.B
 
 @pytest.mark.parametrize("n", [40, 41])
 def test_the_fit_is_that_of_the_paper(n):
-    """The median is the centre; the mean is a number that is fitted; every fit starts at the same point and ends early."""
+    """The median is the centre; the mean is a number that is fitted; every fit starts at the same
+    point and ends early."""
     data, u, y = bumpy(n, 50)
     assert float(data.centre) == pytest.approx(np.median(y), rel=1e-14)
     assert float(data.spread) == pytest.approx(y.std(), rel=1e-14)
@@ -182,7 +194,8 @@ def test_draws_are_joint_and_of_noisy_values():
 
 @pytest.mark.float32
 def test_factors_out_of_products():
-    """L z, and the inverse, of covariances as ill-conditioned as candidates' are with the least noise."""
+    """L z, and the inverse, of covariances as ill-conditioned as candidates' are with the least
+    noise."""
     random = np.random.default_rng(0)
     x, z = random.uniform(size=(150, 4)), random.normal(size=(150, 2))
     matrix = plain_covariance(x, x, np.full(4, 1.9), 1.0)[0] + 5e-4 * np.eye(150)
@@ -190,17 +203,23 @@ def test_factors_out_of_products():
 
     @jax.jit
     def both(matrix, z):
-        return local_gp.root_times(matrix, z), local_gp.gram_of_lower(cholesky_inverse(matrix).inverse)
+        return local_gp.root_times(matrix, z), local_gp.gram_of_lower(
+            cholesky_inverse(matrix).inverse
+        )
 
     found, inverse = both(matrix, z)
     matrix, eps = np.asarray(matrix, float), float(jnp.finfo(z.dtype).eps)
     np.testing.assert_allclose(found, np.linalg.cholesky(matrix) @ np.asarray(z), atol=2e4 * eps)
     expected = np.linalg.inv(matrix)
-    assert np.abs(inverse - expected).max() < np.linalg.cond(matrix) * 10 * eps * np.abs(expected).max()
+    assert (
+        np.abs(inverse - expected).max()
+        < np.linalg.cond(matrix) * 10 * eps * np.abs(expected).max()
+    )
 
 
 class PlainCounters:
-    """Section 2 of the paper with the numbers of THEORY 8.5, as one writes it with numbers and ifs; batches of B."""
+    """Section 2 of the paper with the numbers of THEORY 8.5, as one writes it with numbers and ifs;
+    batches of B."""
 
     def __init__(self, d, batch):
         self.tolerance = int(np.ceil(max(4 / batch, d / batch)))
@@ -226,19 +245,28 @@ def test_regions_follow_the_plain_counters(d, batch):
     random = np.random.default_rng(d)
     plain = PlainCounters(d, batch)
     regions = trust_regions.started(
-        jnp.zeros(1, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((1, 5, d)), trust_regions.BOUNDS
+        jnp.zeros(1, jnp.int32),
+        jnp.zeros((), jnp.int32),
+        jnp.zeros((1, 5, d)),
+        trust_regions.BOUNDS,
     )
     best, lengths = -np.inf, []
     after = jax.jit(trust_regions.after_round)
     for step in range(150):
         success = random.uniform() < (0.8 if step < 40 else 0.1)
         base = 0.0 if np.isinf(best) else best
-        values = base + random.choice([-1.0, 5e-4 * abs(base)], size=batch)  # too little is no success
+        # too little is no success
+        values = base + random.choice([-1.0, 5e-4 * abs(base)], size=batch)
         values[0] = base + 1.0 if success else values[0]
-        regions = after(regions, jnp.array([best]), jnp.array([values.max()]), jnp.array([batch], jnp.int32))
+        regions = after(
+            regions, jnp.array([best]), jnp.array([values.max()]), jnp.array([batch], jnp.int32)
+        )
         ended = plain.tell(list(values))
         best = max(best, values.max())
-        assert float(regions.length[0]) == plain.length and int(regions.successes[0]) == plain.successes
+        assert (
+            float(regions.length[0]) == plain.length
+            and int(regions.successes[0]) == plain.successes
+        )
         lengths.append(plain.length)
         if ended:
             break
@@ -250,7 +278,8 @@ def test_a_region_that_is_too_small_starts_anew_and_forgets():
     box = Box(jnp.zeros(2), jnp.ones(2))
     turbo = SMALL.replace(least_length=0.3, batch=4, initial=6)
     run = loops.run_box(turbo, lambda x, key: jnp.zeros((), x.dtype), box, KEY, 30)
-    # 6 initial points; two rounds of 4 halve the side twice, below 0.3; then a design of 6, in a round of 4 and one of 2
+    # 6 initial points; two rounds of 4 halve the side twice, below 0.3; then a design of 6, in a
+    # round of 4 and one of 2
     np.testing.assert_array_equal(run.info.restarts[:26], [0] * 10 + [1] * 4 + [0] * 10 + [1] * 2)
     assert int(run.state.regions.first[0]) in (14, 28)
     lengths = np.asarray(run.info.length)[:, 0]
@@ -260,8 +289,9 @@ def test_a_region_that_is_too_small_starts_anew_and_forgets():
 
 
 def test_runs_follow_a_plain_region():
-    """Round by round: which points count, the side, when it starts anew and with what; all proposals lie in the box around
-    the best point since then, whose sides go as the lengthscales do."""
+    """Round by round: which points count, the side, when it starts anew and with what; all
+    proposals lie in the box around the best point since then, whose sides go as the lengthscales
+    do."""
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
     state = turbo.init(problem.box, KEY, 60)
@@ -311,7 +341,8 @@ def test_several_regions_deal_out_the_initial_points_and_compete():
 
 
 def test_a_region_that_starts_anew_leaves_its_slots_to_the_others():
-    """Region 1 wants two points of its design: the first slots; the third is a Thompson sample of region 0."""
+    """Region 1 wants two points of its design: the first slots; the third is a Thompson sample of
+    region 0."""
     turbo = SMALL.replace(regions=2, initial=6)
     problem = boxes.branin()
     state = turbo.init(problem.box, KEY, 30)
@@ -340,8 +371,14 @@ def test_a_region_that_starts_anew_leaves_its_slots_to_the_others():
         (SMALL.replace(candidates=50.0), "candidates must be an integer of at least 1; 50.0"),
         (SMALL.replace(frequencies=1.5), "frequencies must be an integer of at least 1; 1.5"),
         (SMALL.replace(fit_steps=0), "fit_steps must be an integer"),
-        (SMALL.replace(candidates=10**12), "1000000000000 candidates .* GB, and there are .* GB: take fewer"),
-        (SMALL.replace(candidates=3000, frequencies=10**12), "1000000000000 frequencies.*: take fewer"),
+        (
+            SMALL.replace(candidates=10**12),
+            "1000000000000 candidates .* GB, and there are .* GB: take fewer",
+        ),
+        (
+            SMALL.replace(candidates=3000, frequencies=10**12),
+            "1000000000000 frequencies.*: take fewer",
+        ),
         (SMALL.replace(initial=10**13), "10000000000000 initial points .*: take fewer"),
         (SMALL.replace(initial=10**11, regions=10**11), "100000000000 regions.*: take fewer"),
         (SMALL.replace(least_length=0.0), "least_length must be a finite number above 0"),
@@ -356,10 +393,12 @@ def test_bad_input(turbo, words):
 
 @pytest.mark.slow
 def test_ackley_in_ten_dimensions():
-    """Within 0.1 of the maximum after 400 evaluations on [-5,10]^10, one at a time, in at least 18 of 20 seeds.
+    """Within 0.1 of the maximum after 400 evaluations on [-5,10]^10, one at a time, in at least 18
+    of 20 seeds.
 
-    The function has no noise and the bounds say so: with TuRBO's (5e-4 to 0.2 of the variance) the likeliest GP takes the
-    ripples for noise. Regions may shrink to 2^-9 of the box: at 2^-7, where the paper stops, they are 0.1 below the maximum.
+    The function has no noise and the bounds say so: with TuRBO's (5e-4 to 0.2 of the variance) the
+    likeliest GP takes the ripples for noise. Regions may shrink to 2^-9 of the box: at 2^-7, where
+    the paper stops, they are 0.1 below the maximum.
     """
     problem = boxes.ackley(10)
     run = loops.run_box(NOISELESS, problem, problem.box, jax.random.split(KEY, 20), 400)

@@ -1,4 +1,5 @@
-"""How command lines end: a sentence and a status, whatever happens, and nothing half-written after Ctrl-C."""
+"""How command lines end: a sentence and a status, whatever happens, and nothing half-written after
+Ctrl-C."""
 
 import ast
 import errno
@@ -69,7 +70,9 @@ def test_ctrl_c_ends_everything_with_a_word(tmp_path, body):
 
 def test_ctrl_c_while_packages_are_loaded_is_silent():
     """`python -m` imports `experiments` first; then come seconds of other packages."""
-    code = f"{HEEDS}\nimport sys; sys.argv = ['-m']\nimport experiments, time\nprint('begun', flush=True)"
+    code = (
+        f"{HEEDS}\nimport sys; sys.argv = ['-m']\nimport experiments, time\nprint('begun', flush=1)"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", f"{code}\ntime.sleep(60)"],
         cwd=ROOT,
@@ -99,7 +102,10 @@ def test_a_full_disk_under_the_output_is_one_sentence(tmp_path):
     [
         (ValueError("--seeds must be\n  at least 1"), "error: --seeds must be at least 1"),
         (OSError(errno.ENOSPC, "No space left on device"), "error: No space left on device"),
-        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "a/b"), "error: Not a directory: a/b"),
+        (
+            NotADirectoryError(errno.ENOTDIR, "Not a directory", "a/b"),
+            "error: Not a directory: a/b",
+        ),
         (FileNotFoundError("there is no folder a"), "error: there is no folder a"),
         (FloatingPointError("the run stopped"), "error: the run stopped"),
         (MemoryError("8 TiB"), "error: there is not enough memory. 8 TiB"),
@@ -137,7 +143,9 @@ def test_every_command_line_ends_this_way():
             isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body
         ):
             (main,) = (
-                node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"
+                node
+                for node in tree.body
+                if isinstance(node, ast.FunctionDef) and node.name == "main"
             )
             assert [ast.unparse(name) for name in main.decorator_list] == ["cli.line"], file
 
@@ -151,7 +159,9 @@ def test_results_are_written_in_one_way_only():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "tidy.write":
                 assert file.name in ("outputs.py", "main.py"), f"{file}:{node.lineno}"
             if isinstance(node, ast.Attribute):
-                assert node.attr not in ("write_bytes", "write_text", "copyfile"), f"{file}:{node.lineno}"
+                assert node.attr not in ("write_bytes", "write_text", "copyfile"), (
+                    f"{file}:{node.lineno}"
+                )
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("savefig"):
                 assert ast.unparse(node.args[0]) == "buffer", f"{file}:{node.lineno}"
 
@@ -159,7 +169,9 @@ def test_results_are_written_in_one_way_only():
 def test_suggest_on_a_full_disk_says_so_before_it_computes(tmp_path, monkeypatch):
     monkeypatch.setattr(suggest, "fit", pytest.fail)
     monkeypatch.setattr(
-        files, "_probe", lambda folder: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(28), "x"))
+        files,
+        "_probe",
+        lambda folder: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(28), "x")),
     )
     monkeypatch.setattr(
         sys, "argv", ["suggest", "--candidates", "none.csv", "--out", str(tmp_path / "n.csv")]

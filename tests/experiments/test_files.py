@@ -1,4 +1,5 @@
-"""Files that are whole or not at all: many writers, full disks, links, devices, and what is damaged."""
+"""Files that are whole or not at all: many writers, full disks, links, devices, and what is
+damaged."""
 
 import errno
 import io
@@ -24,7 +25,8 @@ def full(*arguments, **options):
 
 
 def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
-    """One shared temporary name, and a writer would rename what another one writes, or find it gone."""
+    """One shared temporary name, and a writer would rename what another one writes, or find it
+    gone."""
     path, both = tmp_path / "a.json", threading.Barrier(2)
     replace = Path.replace
 
@@ -52,8 +54,12 @@ def test_writers_at_the_same_time_do_not_meet(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step, error):
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
+)
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path, monkeypatch, step, error
+):
     path = tmp_path / "a.json"
     store.write_json(path, 1)
 
@@ -86,7 +92,9 @@ def test_links_stay_links_and_modes_stay(tmp_path):
     link.symlink_to(target)
     files.check(link)
     files.write(link, b"new")
-    assert link.is_symlink() and target.read_text() == "new" and target.stat().st_mode & 0o777 == 0o640
+    assert (
+        link.is_symlink() and target.read_text() == "new" and target.stat().st_mode & 0o777 == 0o640
+    )
     assert names(tmp_path) == ["a.csv", "real"] and names(tmp_path / "real") == ["a.csv"]
     files.write(tmp_path / "b", b"")
     umask = os.umask(0)
@@ -163,7 +171,8 @@ def test_damaged_json_gets_a_sentence(tmp_path, content):
 
 
 def test_damaged_runs_get_a_sentence(tmp_path):
-    """Every byte cut off, and bits that were turned: zipfile, zlib and numpy raise a dozen different errors."""
+    """Every byte cut off, and bits that were turned: zipfile, zlib and numpy raise a dozen
+    different errors."""
     made = dict(t=np.arange(20), regret=np.linspace(0, 1, 20))
     store.write_npz(store.run_path(tmp_path, "bkb", 0), made)
     path = store.run_path(tmp_path, "bkb", 0)
@@ -172,7 +181,9 @@ def test_damaged_runs_get_a_sentence(tmp_path):
     random = np.random.default_rng(0)
     damaged = [whole[:size] for size in range(0, len(whole), 23)]
     for place in random.integers(0, len(whole), 60):
-        damaged.append(whole[:place] + bytes([whole[place] ^ (1 << random.integers(8))]) + whole[place + 1 :])
+        damaged.append(
+            whole[:place] + bytes([whole[place] ^ (1 << random.integers(8))]) + whole[place + 1 :]
+        )
     said = 0
     for content in damaged:
         path.write_bytes(content)
@@ -180,9 +191,9 @@ def test_damaged_runs_get_a_sentence(tmp_path):
             store.read_run(tmp_path, "bkb", 0)  # a bit of a date or of padding does no harm
         except ValueError as error:
             said += 1
-            assert "bkb-000.npz is damaged" in str(error) and "the same command makes that run again" in str(
+            assert "bkb-000.npz is damaged" in str(
                 error
-            )
+            ) and "the same command makes that run again" in str(error)
     assert said > 60
     np.save(tmp_path / "other.npy", made["t"])
     with pytest.raises(ValueError, match="is damaged"):

@@ -1,4 +1,5 @@
-"""Folders of experiments: one writer, runs that go on, and finished tables that nothing replaces unasked."""
+"""Folders of experiments: one writer, runs that resume, and finished tables that nothing replaces
+unasked."""
 
 import argparse
 import json
@@ -28,7 +29,14 @@ def options(out, overwrite=False, keep=False):
 
 
 def session(
-    out, config=CONFIG, seeds=2, overwrite=False, experiment="tiny", finish=True, value=0.0, keep=False
+    out,
+    config=CONFIG,
+    seeds=2,
+    overwrite=False,
+    experiment="tiny",
+    finish=True,
+    value=0.0,
+    keep=False,
 ):
     """What every experiment does: runs what is missing, then writes its tables."""
     with outputs.opened(options(out, overwrite, keep), experiment, config, seeds) as opened:
@@ -40,7 +48,9 @@ def session(
                 if not path.exists():
                     store.write_npz(path, dict(t=np.arange(3), regret=np.full(3, value)))
                 made.append(
-                    tidy.Run(dict(problem="p", algorithm=name), seed, store.read_run(out, name, seed))
+                    tidy.Run(
+                        dict(problem="p", algorithm=name), seed, store.read_run(out, name, seed)
+                    )
                 )
         if finish:
             opened.finish(dict(seeds=seeds), made, "a title")
@@ -50,7 +60,7 @@ def first_value(out):
     return tidy.load(out).curves["value"].iloc[0]
 
 
-def test_a_run_goes_on_and_more_of_it_may_be_added(tmp_path, capsys):
+def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
     session(tmp_path, seeds=1, finish=False, value=1.0)
     assert not (tmp_path / tidy.CURVES).exists()
     session(tmp_path, value=2.0)  # the seed that was done is kept
@@ -66,7 +76,10 @@ def test_a_run_goes_on_and_more_of_it_may_be_added(tmp_path, capsys):
     ("changes", "words"),
     [
         (dict(config=dict(bkb=dict(horizon=20, chosen=["x"]))), "bkb horizon was 10, is now 20"),
-        (dict(config=dict(bkb=dict(horizon=10, chosen=[]))), r"bkb chosen was \['x'\], is now \[\]"),
+        (
+            dict(config=dict(bkb=dict(horizon=10, chosen=[]))),
+            r"bkb chosen was \['x'\], is now \[\]",
+        ),
         (dict(config=dict(uniform=dict(horizon=10))), "bkb was there, is now not there"),
         (dict(seeds=1), "seeds was 2, is now 1"),
         (dict(experiment="other"), "holds runs of tiny"),
@@ -83,9 +96,11 @@ def test_finished_tables_are_not_replaced_unasked(tmp_path, changes, words):
     session(tmp_path, **changes, overwrite=True, finish=False, value=2.0)
     assert first_value(tmp_path) == 1.0  # until the new ones are there
     name = changes.get("experiment", "tiny")
-    with pytest.raises(ValueError, match="was there, is now not there"):  # nor by what nobody asked for
+    # nor by what nobody asked for
+    with pytest.raises(ValueError, match="was there, is now not there"):
         session(tmp_path, dict(third=dict(horizon=10)), experiment=name)
-    session(tmp_path, **changes, value=3.0)  # an interrupted replacement goes on without being asked again
+    # an interrupted replacement resumes without being asked again
+    session(tmp_path, **changes, value=3.0)
     assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
     assert tidy.load(tmp_path).curves.attrs["experiment"] == name
 
@@ -95,7 +110,7 @@ def test_another_commit_is_another_result(tmp_path, commit):
     (tmp_path / "old.png").touch()
     commit.append("two")
     with pytest.raises(
-        ValueError, match=r"of this configuration \(commit was one, is now two\): --keep goes on"
+        ValueError, match=r"of this configuration \(commit was one, is now two\): --keep resumes"
     ):
         session(tmp_path)
     session(tmp_path, overwrite=True, value=2.0)
@@ -109,11 +124,16 @@ def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
     """--overwrite was the only way on, and threw them away; what else differs is not kept."""
     session(tmp_path, seeds=1, value=1.0)
     commit.append("two")
-    with pytest.raises(ValueError, match="commit was one, is now two; bkb horizon was 10, is now 20"):
+    with pytest.raises(
+        ValueError, match="commit was one, is now two; bkb horizon was 10, is now 20"
+    ):
         session(tmp_path, dict(bkb=dict(horizon=20, chosen=["x"])), keep=True)
     session(tmp_path, value=2.0, keep=True)
     found = tidy.load(tmp_path)
-    assert set(found.curves["value"]) == {1.0, 2.0} and found.provenance["commits_of_runs"] == ["one", "two"]
+    assert set(found.curves["value"]) == {1.0, 2.0} and found.provenance["commits_of_runs"] == [
+        "one",
+        "two",
+    ]
 
 
 def test_an_unfinished_run_may_go_on_at_another_commit_and_says_so(tmp_path, commit):
@@ -125,7 +145,11 @@ def test_an_unfinished_run_may_go_on_at_another_commit_and_says_so(tmp_path, com
 
 def test_results_of_a_clone_have_no_runs_and_are_kept(tmp_path):
     (tmp_path / tidy.CURVES).touch()
-    with pytest.raises(ValueError, match=r"finished results \(curves.parquet\) without the runs behind them"):
+    with pytest.raises(
+        ValueError,
+        match=r"finished results \(curves.parquet\) without the runs"
+        r" behind them",
+    ):
         session(tmp_path)
     session(tmp_path, overwrite=True)
     assert len(tidy.load(tmp_path).summary) == 2

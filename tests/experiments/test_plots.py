@@ -1,4 +1,5 @@
-"""Figures: both formats, the same bytes every time, fitted slopes, heat maps of sweeps, and no plotting in the library."""
+"""Figures: both formats, the same bytes every time, fitted slopes, heat maps of sweeps, and no
+plotting in the library."""
 
 import ast
 import re
@@ -42,7 +43,9 @@ def test_fitted_slopes_are_in_the_legend(tmp_path):
     assert {"BKB", "GP-UCB"} <= set(words(tmp_path / "regret.png"))
 
 
-@pytest.mark.parametrize("name", ["regret", "regret_ratio", "simple_regret", "batch_size", "dictionary_size"])
+@pytest.mark.parametrize(
+    "name", ["regret", "regret_ratio", "simple_regret", "batch_size", "dictionary_size"]
+)
 def test_every_figure_is_a_png_and_an_svg_and_always_the_same(tmp_path, name):
     files = [tmp_path / "one" / "x.png", tmp_path / "two" / "x.png"]
     for file in files:
@@ -60,20 +63,28 @@ def test_looks_can_be_told_apart():
 def test_posterior_marks_the_dictionary(tmp_path):
     x = np.linspace(0, 1, 20)
     for count in (3, 7):
-        plots.posterior(tmp_path / f"{count}.png", x, np.sin(x), x, "a title", (x, np.cos(x)), x[:count], x)
+        plots.posterior(
+            tmp_path / f"{count}.png", x, np.sin(x), x, "a title", (x, np.cos(x)), x[:count], x
+        )
     marks = [(tmp_path / f"{count}.svg").read_text().count("<use") for count in (3, 7)]
     assert marks[1] - marks[0] == 4
 
 
 def test_a_heat_map_says_every_number_and_leaves_out_what_is_missing(tmp_path):
     table = np.array([[0.11, 0.22], [np.nan, 0.44]])
-    plots.heat_map(tmp_path / "map.png", table, [0.1, 1], [3, 5], ("lambda", "l"), "a title", table / 10)
+    plots.heat_map(
+        tmp_path / "map.png", table, [0.1, 1], [3, 5], ("lambda", "l"), "a title", table / 10
+    )
     found = " ".join(words(tmp_path / "map.png"))
-    assert all(text in found for text in ("0.11", "0.22", "0.44", "0.044", "lambda")) and "nan" not in found
+    assert (
+        all(text in found for text in ("0.11", "0.22", "0.44", "0.044", "lambda"))
+        and "nan" not in found
+    )
 
 
 def swept(path, config, **numbers):
-    """A sweep over a grid: the regret ratio is lengthscale + regularization + seed / 100, qbar 1 adds 10."""
+    """A sweep over a grid: the regret ratio is lengthscale + regularization + seed / 100, qbar 1
+    adds 10."""
     names = list(numbers)
     grid = np.stack(np.meshgrid(*numbers.values()), -1).reshape(-1, len(names))
     runs = [
@@ -102,14 +113,18 @@ def swept(path, config, **numbers):
 
 def test_heat_maps_of_a_sweep(tmp_path):
     numbers = dict(lengthscale=[2.0, 4.0, 7.0], regularization=[0.1, 0.5], qbar=[1.0, 2.0])
-    folder = swept(tmp_path, {f"grid.{name}": values for name, values in numbers.items()}, **numbers)
+    folder = swept(
+        tmp_path, {f"grid.{name}": values for name, values in numbers.items()}, **numbers
+    )
     assert redraw.redraw(folder)
     assert {path.name for path in folder.glob("*.png")} == {
         "heat_map_regularization_lengthscale.png",
         "heat_map_regularization_qbar.png",
         "heat_map_qbar_lengthscale.png",
     }
-    best = heat_maps.best_of_pairs(tidy.load(folder).summary, "regularization", "lengthscale", ["qbar"])
+    best = heat_maps.best_of_pairs(
+        tidy.load(folder).summary, "regularization", "lengthscale", ["qbar"]
+    )
     found = best.set_index(["regularization", "lengthscale"])["mean"]
     assert found[0.1, 2.0] == pytest.approx(2.0 + 0.1 + 2.0 + 0.01)  # qbar = 2, not 1
     assert found[0.5, 4.0] == pytest.approx(4.0 + 0.5 + 2.0 + 0.01) and found[:, 7.0].isna().all()
@@ -127,7 +142,9 @@ def test_a_sweep_of_one_number_and_a_random_one(tmp_path):
 def test_figures_that_fail_leave_the_old_ones(tmp_path, monkeypatch):
     plots.regret(tmp_path / "x.png", curves(), "before")
     before = (tmp_path / "x.png").read_bytes()
-    monkeypatch.setattr(drawing.plt.Figure, "savefig", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(
+        drawing.plt.Figure, "savefig", lambda *a, **k: (_ for _ in ()).throw(OSError("full"))
+    )
     with pytest.raises(OSError, match="full"):
         plots.regret(tmp_path / "x.png", curves(2.0), "after")
     assert (tmp_path / "x.png").read_bytes() == before

@@ -1,4 +1,5 @@
-"""Exponents of PKAWV's Figure 1 against the closed forms that the paper prints, where these are right (THEORY 7.11)."""
+"""Exponents of PKAWV's Figure 1 against the closed forms that the paper prints, where these are
+right (THEORY 7.11)."""
 
 import pytest
 
@@ -17,5 +18,7 @@ def test_exponents(gamma):
     assert rates.exponent("sketched_kons", gamma, 1.0)[1] == pytest.approx(optimal)
     # not 4 gamma / (1 + gamma)^2, as printed
     best = gamma * (3 + gamma) / (1 + gamma) ** 2
-    assert rates.exponent("pros_n_kons", gamma, 2 * gamma / (1 + gamma) ** 2)[1] == pytest.approx(best)
+    assert rates.exponent("pros_n_kons", gamma, 2 * gamma / (1 + gamma) ** 2)[1] == pytest.approx(
+        best
+    )
     assert rates.curve("pros_n_kons", gamma).min() >= best - 1e-12

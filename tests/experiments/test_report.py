@@ -1,4 +1,5 @@
-"""The report: verdicts follow from numbers, what is missing or broken is said, and a browser shows the page as it should."""
+"""The report: verdicts follow from numbers, what is missing or broken is said, and a browser shows
+the page as it should."""
 
 import importlib.util
 import json
@@ -21,7 +22,9 @@ from experiments.results import environment, store
 EXPERIMENTS = [part for paper in PAPERS for part in paper.experiments]
 OWN = environment.ROOT / "results"
 ABALONE = "bbkb_2020/abalone"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 browser = pytest.mark.skipif(
     CHROMIUM is None,
     reason="NO BROWSER: chromium is not installed, so nobody looked at the page of the report",
@@ -36,8 +39,10 @@ LOOK = """<script>addEventListener("load", () => {
   }), "*");
 });</script></body>"""
 # a window is never narrower than 500 pixels, a frame may be
-FRAME = """<!DOCTYPE html><body><iframe src="looked_at.html" width="{width}" height="900" style="border: 0"></iframe><script>
-addEventListener("message", e => {{ document.body.innerHTML = "<pre>" + e.data + "</pre>"; }});</script></body>"""
+FRAME = """<!DOCTYPE html><body>
+<iframe src="looked_at.html" width="{width}" height="900" style="border: 0"></iframe><script>
+addEventListener("message", e => {{
+  document.body.innerHTML = "<pre>" + e.data + "</pre>"; }});</script></body>"""
 
 
 def numbers(value, half=0.01, seconds=1.0):
@@ -66,7 +71,8 @@ def outcomes(root, folder=ABALONE):
 
 
 class Page(HTMLParser):
-    """Ids, links and images of a page; raises AssertionError for tags that do not close in order."""
+    """Ids, links and images of a page; raises AssertionError for tags that do not close in
+    order."""
 
     VOID = ("meta", "link", "img", "br")
 
@@ -135,7 +141,9 @@ def test_page_of_the_repositorys_results(tmp_path):
     html = (tmp_path / "index.html").read_text()
     for parts in sections.values():
         for part, judged in parts:
-            section = html.split(f'<section id="{part.folder.replace("/", "-").replace("_", "-")}">')[1]
+            section = html.split(
+                f'<section id="{part.folder.replace("/", "-").replace("_", "-")}">'
+            )[1]
             section = section.split("</section>")[0]
             assert section.count('class="verdict') == len(judged)
             assert part.command.replace("'", "&#x27;") in section
@@ -144,13 +152,21 @@ def test_page_of_the_repositorys_results(tmp_path):
 def test_what_is_missing_is_said(tmp_path):
     root = made_results(tmp_path)
     missing = outcomes(root)["BBKB takes a fraction of GP-BUCB's time."]
-    assert missing.verdict == "not run" and missing.number == "The summary holds no algorithms / gp_bucb."
+    assert (
+        missing.verdict == "not run"
+        and missing.number == "The summary holds no algorithms / gp_bucb."
+    )
     for outcome in outcomes(root, "go_ucb_2023/synthetic").values():
-        assert outcome.verdict == "not run" and "There is no summary.json in go_ucb_2023" in outcome.number
+        assert (
+            outcome.verdict == "not run"
+            and "There is no summary.json in go_ucb_2023" in outcome.number
+        )
     assert outcomes(root)["Batch sizes grow linearly with t under both rules."].verdict == "not run"
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "", '{"algorithms": {"bkb": {"run_seconds": "fast"}}}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "", '{"algorithms": {"bkb": {"run_seconds": "fast"}}}']
+)
 def test_what_is_broken_is_said(tmp_path, content):
     root = made_results(tmp_path / "results")
     (root / ABALONE / "summary.json").write_text(content)
@@ -198,7 +214,8 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
         runs = {
             name: [
                 dict(
-                    accuracy=quality[name] + 0.01 * random.uniform(size=tuning_runs.N + tuning_runs.T),
+                    accuracy=quality[name]
+                    + 0.01 * random.uniform(size=tuning_runs.N + tuning_runs.T),
                     x=random.uniform(size=(tuning_runs.N + tuning_runs.T, 2)),
                 )
                 for _ in range(3)
@@ -216,7 +233,10 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
     found = outcomes(tmp_path, "go_ucb_2023/tuning")
     assert {outcome.verdict for outcome in found.values()} == {"confirmed", "differs"}
     assert found["GO-UCB is much better for the network."].verdict == "confirmed"
-    assert found["All methods are similar for the random forest on breast cancer."].verdict == "differs"
+    assert (
+        found["All methods are similar for the random forest on breast cancer."].verdict
+        == "differs"
+    )
 
 
 @pytest.mark.parametrize("error, verdict", [(0.11, "confirmed"), (0.2, "differs")])
@@ -265,7 +285,9 @@ def chromium(page: Path, *options):
         timeout=120,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    return ran.stdout, [line for line in ran.stderr.splitlines() if "CONSOLE" in line or "ERR_" in line]
+    return ran.stdout, [
+        line for line in ran.stderr.splitlines() if "CONSOLE" in line or "ERR_" in line
+    ]
 
 
 def looked_at(page: Path, width: int):
@@ -285,7 +307,9 @@ def test_a_browser_shows_the_page(tmp_path, width):
     assert seen["broken"] == [] and seen["loaded"] == len(check_page(tmp_path)) > 20
     assert seen["window"] == width and seen["page"] <= width  # nothing to scroll sideways
     picture = tmp_path / "screen.png"
-    logged += chromium(tmp_path / "index.html", f"--window-size={width},900", f"--screenshot={picture}")[1]
+    logged += chromium(
+        tmp_path / "index.html", f"--window-size={width},900", f"--screenshot={picture}"
+    )[1]
     assert logged == []
     pixels = matplotlib.image.imread(picture)
     assert pixels.shape[1] == width and 0.01 < (pixels[..., :3].mean(-1) < 0.5).mean() < 0.5
@@ -300,5 +324,7 @@ def test_the_browser_would_notice(tmp_path):
     page.write_text(page.read_text().replace("<h1>", '<div style="width: 900px">wide</div><h1>'))
     page.write_text(page.read_text().replace("</main>", "</main><script>nobody.knows()</script>"))
     seen, logged = looked_at(page, 375)
-    assert seen["broken"] == [f"figures/{picture.name}"] and seen["loaded"] == 0 and seen["page"] > 375
+    assert (
+        seen["broken"] == [f"figures/{picture.name}"] and seen["loaded"] == 0 and seen["page"] > 375
+    )
     assert any("nobody is not defined" in line for line in logged)

@@ -1,4 +1,5 @@
-"""The rooms of experiments/: imports run from what says something about a paper to what all share; nothing goes round."""
+"""The rooms of experiments/: imports run from what says something about a paper to what all share;
+nothing goes round."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -56,6 +57,8 @@ def test_imports_run_one_way():
 def test_rooms_are_small():
     """Nobody reads a folder of thirty files, or a file of five hundred lines."""
     for folder in {file.parent for file in modules().values()}:
-        assert len([path for path in folder.iterdir() if path.suffix in (".py", ".md")]) <= 12, folder
+        assert len([path for path in folder.iterdir() if path.suffix in (".py", ".md")]) <= 12, (
+            folder
+        )
     for file in modules().values():
         assert len(file.read_text().splitlines()) <= 300, file

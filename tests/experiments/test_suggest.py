@@ -1,4 +1,5 @@
-"""`scripts/suggest`: the tables that people bring, what is wrong with them, and batches that find good candidates."""
+"""`scripts/suggest`: the tables that people bring, what is wrong with them, and batches that find
+good candidates."""
 
 import jax
 import numpy as np
@@ -43,7 +44,8 @@ def run(tmp_path, frame, done=None, *more):
 
 
 def test_rounds_of_suggestions_find_the_best(tmp_path):
-    """Ids may be repeated, evaluated and pending candidates are not suggested, and `--minimize` is the same upside down."""
+    """Ids may be repeated, evaluated and pending candidates are not suggested, and `--minimize` is
+    the same upside down."""
     frame, f = library()
     done = pd.DataFrame({"id": ["c3", "c5", "c3"], "value": f[[3, 5, 3]]})
     for _ in range(2):
@@ -78,7 +80,8 @@ def test_a_first_batch_without_observations(tmp_path, capsys):
 
 
 def test_the_evidence_of_all_points_is_the_likelihood():
-    """With every point inducing; with fewer the bound is below it, and best where the exact one is best."""
+    """With every point inducing; with fewer the bound is below it, and best where the exact one is
+    best."""
     random = np.random.default_rng(1)
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
@@ -112,9 +115,16 @@ def change(column, row, value):
     ("edit", "words"),
     [
         (change("mass", 4, None), "row 6, column 'mass': the value is missing"),
-        (change("mass", 4, "heavy"), "row 6, column 'mass': the value is 'heavy', not a finite number"),
+        (
+            change("mass", 4, "heavy"),
+            "row 6, column 'mass': the value is 'heavy', not a finite number",
+        ),
         (change("mass", 4, "inf"), "row 6, column 'mass': the value is 'inf'"),
-        (change("mass", 4, "-1e301"), r"row 6, column 'mass': the value is '-1e301', larger than 1e\+300"),
+        (
+            change("mass", 4, "-1e301"),
+            r"row 6, column 'mass': the value is '-1e301', larger than"
+            r" 1e\+300",
+        ),
         (change("id", 7, ""), "row 9, column 'id': the id is missing"),
         (change("id", 7, "c2"), "row 9, column 'id': the id 'c2' is that of row 4 already"),
         (lambda t: t.assign(charge=1.5), "column 'charge': every value is 1.5"),
@@ -152,7 +162,8 @@ def test_what_is_wrong_with_a_file(tmp_path, content, words):
 
 
 def test_files_of_spreadsheets_are_read(tmp_path):
-    """A mark at the beginning, spaces around words, line ends of their own, and rows without anything in them."""
+    """A mark at the beginning, spaces around words, line ends of their own, and rows without
+    anything in them."""
     (tmp_path / "library.csv").write_bytes(b"\xef\xbb\xbfid , x\r\n a ,1\r\n\r\nb b, 2\r\n,\r\n")
     found = tables.read_candidates(tmp_path / "library.csv")
     assert found.ids.tolist() == ["a", "b b"] and found.features.tolist() == [[1.0], [2.0]]
@@ -172,7 +183,8 @@ def test_a_table_is_not_overwritten(tmp_path):
 
 @pytest.mark.parametrize("unit", [2.0**990, 2.0**-990])  # 1e298
 def test_values_of_any_size_are_learned_from(tmp_path, unit):
-    """Their squares overflow, or vanish; another unit of the values or the features changes no suggestion."""
+    """Their squares overflow, or vanish; another unit of the values or the features changes no
+    suggestion."""
     frame, f = library()
     rows = [*range(11), 3]  # as many as above: the same programs
     done = pd.DataFrame({"id": frame["id"][rows], "value": f[rows]})
@@ -210,15 +222,29 @@ def test_what_is_wrong_with_evaluations(tmp_path):
     frame, _ = library()
     candidates = tables.read_candidates(written(tmp_path, "library.csv", frame))
     done = pd.DataFrame({"id": ["c1", "c99", "c98"], "value": [1.0, 2.0, 3.0]})
-    with pytest.raises(ValueError, match=r"row 3, column 'id': there is no candidate 'c99' \(2 such rows\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"row 3, column 'id': there is no candidate 'c99' \(2 such"
+        r" rows\)",
+    ):
         tables.read_evaluations(written(tmp_path, "done.csv", done), candidates)
     with pytest.raises(ValueError, match="row 2, column 'value': the value is missing"):
-        tables.read_evaluations(written(tmp_path, "done.csv", change("value", 0, None)(done[:1])), candidates)
+        tables.read_evaluations(
+            written(tmp_path, "done.csv", change("value", 0, None)(done[:1])), candidates
+        )
     (tmp_path / "nothing.csv").write_text("")
     with pytest.raises(ValueError, match=r"nothing.csv is empty"):
         tables.read_evaluations(tmp_path / "nothing.csv", candidates)
-    with pytest.raises(ValueError, match="--batch 59 is more than what is left: of 60 .* 2 were evaluated"):
-        run(tmp_path, frame, pd.DataFrame({"id": ["c1", "c2"], "value": [1.0, 2.0]}), "--batch", "59")
+    with pytest.raises(
+        ValueError, match="--batch 59 is more than what is left: of 60 .* 2 were evaluated"
+    ):
+        run(
+            tmp_path,
+            frame,
+            pd.DataFrame({"id": ["c1", "c2"], "value": [1.0, 2.0]}),
+            "--batch",
+            "59",
+        )
 
 
 def test_the_example_is_what_its_script_makes():

@@ -1,4 +1,5 @@
-"""Sweeps: one program for all numbers, both ways of running them alike, and nothing lost or overwritten by a kill."""
+"""Sweeps: one program for all numbers, both ways of running them alike, and nothing lost or
+overwritten by a kill."""
 
 import dataclasses
 import inspect
@@ -64,7 +65,14 @@ def test_every_configuration_and_seed_is_in_the_tables(finished):
         assert row["ci95"] == pytest.approx(1.96 * part["final_regret_ratio"].std() / np.sqrt(2))
     assert table["regret_ratio"].is_monotonic_increasing
     assert found.provenance["config"]["grid.ratio"] == [1.5, 3.0]
-    assert {"commit", "versions", "hardware", "dtype", "seeds", "last_session"} <= found.provenance.keys()
+    assert {
+        "commit",
+        "versions",
+        "hardware",
+        "dtype",
+        "seeds",
+        "last_session",
+    } <= found.provenance.keys()
 
 
 def test_a_vmapped_sweep_makes_the_same_picks(finished, tmp_path):
@@ -87,7 +95,9 @@ def test_vmapped_runs_pick_the_arms_of_separate_ones(finished):
     together = execution.rollouts(job, tasks, lambda evaluations: None)
     assert capacity_of(together.state, True) > SMALL  # it had to grow
     for task, arms in zip(tasks, together.trace.arm, strict=True):
-        alone = execution.loops.run(bandits[task.row], setting.problem, execution.key(task.seed), 30)
+        alone = execution.loops.run(
+            bandits[task.row], setting.problem, execution.key(task.seed), 30
+        )
         np.testing.assert_array_equal(arms, alone.trace.arm)
 
 
@@ -102,12 +112,14 @@ def test_other_numbers_compile_nothing(finished, tmp_path, strategy):
     assert loops.compiled_programs() == before > 0
 
 
-# a sweep that gets a signal between the writing of its fourth run and the moment when the file gets its name
+# a sweep that gets a signal between the writing of its fourth run and the moment when the file gets
+# its name
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
+# in the background of a shell it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 replace = Path.replace
 
 def replace_or_die(path, target):
@@ -127,7 +139,9 @@ def signalled(tmp_path, name):
     grid = ["--grid.lengthscale", "2", "6", "--grid.batch-threshold", "1.5", "3"]
     caches = dict(XDG_CACHE_HOME=str(ROOT / ".pytest_cache"))
     command = [sys.executable, "-c", KILLED.format(name=name), *tiny, *grid]
-    return subprocess.run(command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300)
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300
+    )
 
 
 @pytest.mark.slow
@@ -174,7 +188,10 @@ def test_another_sweep_in_the_same_folder_is_refused(finished):
             r"grid.lengthscale was \[2.0, 6.0\], is now",
         ),
         (dict(horizon=31), "horizon was 30, is now 31"),
-        (dict(algorithm="bbkb_global_local"), "algorithm was bbkb_global, is now bbkb_global_local"),
+        (
+            dict(algorithm="bbkb_global_local"),
+            "algorithm was bbkb_global, is now bbkb_global_local",
+        ),
         (dict(arms=61), "arms was 60, is now 61"),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -183,7 +200,8 @@ def test_another_sweep_in_the_same_folder_is_refused(finished):
 
 def test_results_of_something_else_are_not_replaced(finished, tmp_path):
     options, _ = finished
-    (tmp_path / tidy.PROVENANCE).write_text("{}")  # of an experiment, or of a sweep whose runs were not kept
+    # of an experiment, or of a sweep whose runs were not kept
+    (tmp_path / tidy.PROVENANCE).write_text("{}")
     with pytest.raises(ValueError, match=r"holds summary.json but no runs of a sweep"):
         sweep.run(dataclasses.replace(options, out=tmp_path))
     outputs.record_path(tmp_path).write_text("{}")
@@ -192,7 +210,8 @@ def test_results_of_something_else_are_not_replaced(finished, tmp_path):
 
 
 def test_a_sweep_without_runs_does_not_hold_its_folder(finished, tmp_path):
-    """One that did not fit the memory, or was stopped at once, and is tried again with other numbers."""
+    """One that did not fit the memory, or was stopped at once, and is tried again with other
+    numbers."""
     options = dataclasses.replace(finished[0], out=tmp_path)
     for horizon in (1000, 10):
         sweep.claim(options, dict(horizon=horizon))
@@ -200,7 +219,9 @@ def test_a_sweep_without_runs_does_not_hold_its_folder(finished, tmp_path):
     with pytest.raises(ValueError, match="horizon was 10, is now 20"):
         sweep.claim(options, dict(horizon=20))
     (tmp_path / "runs" / "sweep.json").write_text("{")
-    with pytest.raises(ValueError, match=r"sweep.json is damaged .* how the runs of sweep were made"):
+    with pytest.raises(
+        ValueError, match=r"sweep.json is damaged .* how the runs of sweep were made"
+    ):
         sweep.claim(options, dict(horizon=10))
 
 
@@ -213,17 +234,23 @@ def test_damaged_folders_are_mended_or_explained(finished, tmp_path):
     (options.out / tidy.CURVES).unlink()
     run = execution.path(options.out, execution.Task(1, 0))
     run.write_bytes(run.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"row0001-000.npz is damaged .* Remove it, and the same command"):
+    with pytest.raises(
+        ValueError, match=r"row0001-000.npz is damaged .* Remove it, and the same command"
+    ):
         sweep.run(options)
 
 
-def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(finished, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(
+    finished, tmp_path, monkeypatch
+):
     options, _ = finished
     (tmp_path / "file").touch()
     for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
         with pytest.raises(ValueError, match=r"--out names a folder; .*file is a file"):
             sweep.run(dataclasses.replace(options, out=out))
-    monkeypatch.setattr(files, "_probe", lambda folder: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(
+        files, "_probe", lambda folder: (_ for _ in ()).throw(OSError(28, "No space left"))
+    )
     monkeypatch.setattr(sweep, "execute", pytest.fail)
     with pytest.raises(OSError, match="No space left"):
         sweep.run(dataclasses.replace(options, out=tmp_path / "out"))
@@ -236,7 +263,10 @@ def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):
         "with lock.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", holder, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", holder, str(tmp_path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     try:
         assert process.stdout.readline() == b"held\n"
@@ -261,12 +291,21 @@ def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):
             dict(grid=Grid(epsilon=(0.1,))),
             "BBKB has no number called 'epsilon'; its numbers are: lengthscale, reg",
         ),
-        (dict(grid=Grid(ratio=(0.5,))), r"\{'ratio': 0.5\} cannot be run: ratio must be at least 1; 0.5"),
+        (
+            dict(grid=Grid(ratio=(0.5,))),
+            r"\{'ratio': 0.5\} cannot be run: ratio must be at least 1; 0.5",
+        ),
         (dict(grid=Grid(lengthscale=(1.0, -1.0))), "a lengthscale must be above 0"),
         (dict(grid=Grid(noise_std=(float("nan"),))), "every number finite"),
-        (dict(grid=Grid(), random=Ranges(qbar=(2.0, 1.0))), "--random.qbar needs 0 < lowest < highest"),
+        (
+            dict(grid=Grid(), random=Ranges(qbar=(2.0, 1.0))),
+            "--random.qbar needs 0 < lowest < highest",
+        ),
         (dict(random=Ranges(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),
-        (dict(grid=Grid(), random=Ranges(qbar=(1.0, 2.0)), samples=0), "--samples must be at least 1"),
+        (
+            dict(grid=Grid(), random=Ranges(qbar=(1.0, 2.0)), samples=0),
+            "--samples must be at least 1",
+        ),
         (dict(algorithm="bbkb_globl"), r"did you mean bbkb_global\?"),
         (dict(algorithm="soful"), "no algorithm called 'soful' is run on generated"),
         (dict(seeds=0), "--seeds must be at least 1; 0"),
@@ -294,7 +333,9 @@ def test_the_command_line_says_what_was_meant(capsys):
     with pytest.raises(SystemExit):
         tyro.cli(Sweep, args=["--out", "nowhere", "--grid.lenghtscale", "1"])
     error = capsys.readouterr().err
-    assert "Unrecognized options: --grid.lenghtscale" in error and "--grid.lengthscale VALUE" in error
+    assert (
+        "Unrecognized options: --grid.lenghtscale" in error and "--grid.lengthscale VALUE" in error
+    )
     typed = ["--out", "nowhere", "--grid.oversampling", "2", "4", "--random.ratio", "1", "3"]
     assert tyro.cli(Sweep, args=typed) == Sweep(
         out=Path("nowhere"), grid=Grid(qbar=(2.0, 4.0)), random=Ranges(ratio=(1.0, 3.0))
@@ -324,12 +365,16 @@ def test_numbers_of_all_algorithms(problem):
     for name in setting.algorithms:
         bandit = settings.make(dataclasses.replace(options, algorithm=name), setting)
         assert configurations.numbers(bandit).keys() <= fields, name
-        changed = configurations.with_numbers(bandit, dict.fromkeys(configurations.numbers(bandit), 0.5))
+        changed = configurations.with_numbers(
+            bandit, dict.fromkeys(configurations.numbers(bandit), 0.5)
+        )
         assert jax.tree.structure(changed) == jax.tree.structure(bandit)
         assert set(configurations.numbers(changed).values()) <= {0.5}
 
 
-def test_a_run_that_is_not_finite_is_counted_and_not_hidden(finished, tmp_path, monkeypatch, capsys):
+def test_a_run_that_is_not_finite_is_counted_and_not_hidden(
+    finished, tmp_path, monkeypatch, capsys
+):
     options, _ = finished
     real = execution.loops.run
 

@@ -1,4 +1,5 @@
-"""Tables of results: what goes in comes out, whole or not at all, and figures are drawn from them alone."""
+"""Tables of results: what goes in comes out, whole or not at all, and figures are drawn from them
+alone."""
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,12 @@ def runs(seeds=3, points=5, **config):
     return [
         tidy.Run(
             dict(
-                problem="tiny", algorithm=name, horizon=points, seeds_side_by_side=2, chosen=["t"], limit=None
+                problem="tiny",
+                algorithm=name,
+                horizon=points,
+                seeds_side_by_side=2,
+                chosen=["t"],
+                limit=None,
             )
             | config,
             seed,
@@ -54,7 +60,8 @@ def test_every_number_comes_back(tmp_path):
             np.testing.assert_array_equal(t, kept[0]["t"])
             np.testing.assert_array_equal(values, np.stack([a[metric] for a in kept]))
     np.testing.assert_array_equal(
-        found.summary["final_regret_ratio"], [float(run.arrays["final_regret_ratio"]) for run in made]
+        found.summary["final_regret_ratio"],
+        [float(run.arrays["final_regret_ratio"]) for run in made],
     )
     assert found.summary["batches"].dtype.kind == "i"
 
@@ -100,5 +107,9 @@ def test_all_folders_at_once(tmp_path):
 def test_figures_are_drawn_from_the_tables_alone(tmp_path):
     folder = folder_of(tmp_path, runs())
     assert redraw.redraw(folder)
-    assert {p.name for p in folder.glob("*.png")} == {"regret_ratio.png", "time.png", "batch_size.png"}
+    assert {p.name for p in folder.glob("*.png")} == {
+        "regret_ratio.png",
+        "time.png",
+        "batch_size.png",
+    }
     assert not redraw.redraw(folder_of(tmp_path / "other", runs(), "nobody"))

@@ -1,4 +1,5 @@
-"""Finite arms: every number that an algorithm shows, every pick and every end of a batch, against the oracles."""
+"""Finite arms: every number that an algorithm shows, every pick and every end of a batch, against
+the oracles."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,10 @@ WARM = as_users(
 )
 # with the width, which saves a program
 ASK = as_users(
-    lambda bandit, state, key, limit: (bandit.ask(state, key, limit), bandit.confidence_width(state))
+    lambda bandit, state, key, limit: (
+        bandit.ask(state, key, limit),
+        bandit.confidence_width(state),
+    )
 )
 TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
@@ -32,7 +36,9 @@ QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # those of every run
 
 
 def algorithm(name, p, capacity):
-    common = dict(kernel=p.kernel, regularization=p.lam, noise_std=p.noise, norm_bound=p.bound, delta=p.delta)
+    common = dict(
+        kernel=p.kernel, regularization=p.lam, noise_std=p.noise, norm_bound=p.bound, delta=p.delta
+    )
     common |= dict(capacity=capacity)
     sketch, batch = common | dict(qbar=p.qbar), dict(ratio=p.ratio, max_batch=BATCH)
     return {
@@ -40,7 +46,9 @@ def algorithm(name, p, capacity):
         "bbkb": lambda: BBKB(**sketch, **batch),
         "bbkb_sweep": lambda: BBKB(**sketch, **batch, lazy=False),
         "bbkb_local": lambda: BBKB(**sketch, **batch, rule="global_local"),
-        "bbkb_guaranteed": lambda: BBKB(**sketch, **batch, rule="global_local", local_statistic="guaranteed"),
+        "bbkb_guaranteed": lambda: BBKB(
+            **sketch, **batch, rule="global_local", local_statistic="guaranteed"
+        ),
         "fixed": lambda: FixedBKB(**sketch, batch=BATCH, max_pending=BATCH),
         "sketched_ts": lambda: SketchedTS(**sketch, batch=BATCH),
         "gp_ucb": lambda: GPUCB(**common),
@@ -76,7 +84,9 @@ class Case:
         """From past evaluations, with a dictionary that need not be the pulled arms."""
         self.counts = self.random.poisson(1.0, self.count).astype(float)
         self.counts[self.random.integers(self.count)] += 1
-        self.sums = self.counts * self.p.mean + self.p.noise * self.random.standard_normal(self.count)
+        self.sums = self.counts * self.p.mean + self.p.noise * self.random.standard_normal(
+            self.count
+        )
         self.sums[self.counts == 0] = 0
         keep = self.random.permutation(self.count)[: self.random.integers(1, self.count + 1)]
         # one shape for all: the first arm of the dictionary fills it up
@@ -104,19 +114,28 @@ class Case:
         truths, r = self.truths(), self.report
         own = self.state.posterior if self.name in EXACT else self.sketch
         logdet = own.logdet if self.name in EXACT else own.evidence.logdet
-        scale = float(np.abs(self.sums[self.counts > 0] / self.counts[self.counts > 0]).max(initial=0))
-        # what a pulled arm keeps of its variance, lam of k(x,x), is a difference: eps k / lam of it is rounding
+        scale = float(
+            np.abs(self.sums[self.counts > 0] / self.counts[self.counts > 0]).max(initial=0)
+        )
+        # what a pulled arm keeps of its variance, lam of k(x,x), is a difference: eps k / lam of it
+        # is rounding
         lost = 4 * EPS * self.prior
         r.near("mean", own.mean, [t.mean for t in truths], (1e-9 + lost) * scale)
         largest = float(truths[0].variance.max())
         r.near(
-            "variance", own.variance, [t.variance for t in truths], 200 * EPS * self.prior + lost * largest
+            "variance",
+            own.variance,
+            [t.variance for t in truths],
+            200 * EPS * self.prior + lost * largest,
         )
         r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
         r.true("no negative variance", float(own.variance.min()) >= 0)
         if self.name in SKETCHED:
             r.same("pull counts", self.sketch.pull_counts, self.counts)
-            r.true("reward sums", np.allclose(self.sketch.reward_sums, self.sums, rtol=1e-12, atol=1e-11))
+            r.true(
+                "reward sums",
+                np.allclose(self.sketch.reward_sums, self.sums, rtol=1e-12, atol=1e-11),
+            )
         else:
             r.same("count", self.state.count, self.counts.sum())
             r.same("distinct arms", own.used, (self.counts > 0).sum())
@@ -128,7 +147,8 @@ class Case:
         return float(np.diag(self.p.grams[0]).max()) / self.p.lam
 
     def check_width(self, truths):
-        """The authors' widths: sqrt(lam) F + xi sqrt(information + log 1/delta), times sqrt(C), C or a tenth."""
+        """The authors' widths: sqrt(lam) F + xi sqrt(information + log 1/delta), times sqrt(C), C
+        or a tenth."""
         p, n = self.p, self.counts.sum()
         factor = {
             "gp_bucb": p.ratio**0.5,
@@ -165,14 +185,18 @@ class Case:
 
     def check_query(self, key):
         r, room = self.report, jnp.asarray(10**6)
-        (query, self.width), (again, _) = (ASK(self.bandit, self.state, key, room) for _ in range(2))
+        (query, self.width), (again, _) = (
+            ASK(self.bandit, self.state, key, room) for _ in range(2)
+        )
         r.same("asked twice", again.index, query.index)
         index, mask = np.asarray(query.index), np.asarray(query.mask)
         size = int(mask.sum())
         r.true("mask is a prefix", mask[:size].all() and size >= 1)
         r.true("arms exist", (index >= 0).all() and (index < self.count).all())
         cut, _ = ASK(self.bandit, self.state, key, jnp.asarray(max(1, size - 1)))
-        r.same("a limit cuts", np.asarray(cut.index)[np.asarray(cut.mask)], index[: max(1, size - 1)])
+        r.same(
+            "a limit cuts", np.asarray(cut.index)[np.asarray(cut.mask)], index[: max(1, size - 1)]
+        )
         return query
 
     def tell(self, query, key):
@@ -202,25 +226,32 @@ class Case:
             self.pending = np.maximum(self.pending - told, 0)
             r.same("pending", new.pending, self.pending)
         r.true(
-            "told and observed", int(info.batch_size) == mask.sum() and int(info.observed) == observed.sum()
+            "told and observed",
+            int(info.batch_size) == mask.sum() and int(info.observed) == observed.sum(),
         )
         r.true("no false alarm", not bool(info.nonfinite))
         size = (counts > 0).sum()
         if before is not None:
             self.information += float(np.log1p(np.asarray(before, LD)[index[observed]]).sum())
-            keep = np.asarray(UNIFORM(key, before)) < np.clip(self.p.qbar * counts * np.asarray(before), 0, 1)
-            slots = np.asarray(self.sketch.dictionary.index)[np.asarray(self.sketch.dictionary.mask)]
+            keep = np.asarray(UNIFORM(key, before)) < np.clip(
+                self.p.qbar * counts * np.asarray(before), 0, 1
+            )
+            slots = np.asarray(self.sketch.dictionary.index)[
+                np.asarray(self.sketch.dictionary.mask)
+            ]
             r.same("the dictionary is the draw", slots, np.flatnonzero(keep))
             size = keep.sum()
         r.same("dictionary size", info.dictionary_size, size)
 
 
 def check_picks(case, truths, picks):
-    """Every pick is a largest score up to what rounding may hide, and the batch ends where its rule says."""
+    """Every pick is a largest score up to what rounding may hide, and the batch ends where its rule
+    says."""
     name, r = case.name, case.report
     if name in ("ts", "sketched_ts"):
         return r.true(
-            "samples are finite", np.isfinite(np.asarray(case.bandit.samples(case.state, case.key))).all()
+            "samples are finite",
+            np.isfinite(np.asarray(case.bandit.samples(case.state, case.key))).all(),
         )
     width = float(case.width)
     nothing = case.counts.sum() == 0
@@ -242,7 +273,9 @@ def check_picks(case, truths, picks):
     for slot, arm in enumerate(picks):
         now = np.maximum(np.diag(covariance) + (0 if whole else true.residual), 0)
         if not (nothing and slot == 0 and not case.pending.any()) and name != "mini_ei":
-            slack = errors[0] + width * (np.sqrt(now + errors[1]) - np.sqrt(np.maximum(now - errors[1], 0)))
+            slack = errors[0] + width * (
+                np.sqrt(now + errors[1]) - np.sqrt(np.maximum(now - errors[1], 0))
+            )
             score = true.mean + width * np.sqrt(now)
             behind = float(np.max(score - slack) - (score[arm] + slack[arm]))
             r.true(
@@ -265,10 +298,15 @@ def check_end(case, true, picks, error, product):
         r.true("one arm", (picks == picks[0]).all())
         variance = true.variance[picks[0]]
         ends = [
-            (p.ratio**2 - 1) / max(float(v), 1e-300) for v in (variance + error, max(variance - error, 0))
+            (p.ratio**2 - 1) / max(float(v), 1e-300)
+            for v in (variance + error, max(variance - error, 0))
         ]
-        low, high = (int(np.clip(e * s, 1, BATCH)) for e, s in zip(ends, (1 - 1e-9, 1 + 1e-9), strict=True))
-        return r.true("repeats of the arm", low <= size <= high, f"{size} is not in [{low}, {high}]")
+        low, high = (
+            int(np.clip(e * s, 1, BATCH)) for e, s in zip(ends, (1 - 1e-9, 1 + 1e-9), strict=True)
+        )
+        return r.true(
+            "repeats of the arm", low <= size <= high, f"{size} is not in [{low}, {high}]"
+        )
     if name in ("bkb", "gp_ucb", "fixed"):
         return r.same("batch size", size, BATCH if name == "fixed" else 1)
     total = 1 + np.cumsum(true.variance[picks])
@@ -286,12 +324,14 @@ def check_end(case, true, picks, error, product):
         over = over & (local > p.ratio + spare)
         under = under | ((local < p.ratio - spare) & sure.all())
     r.true(
-        "a batch goes on until its rule ends it",
+        "a batch continues until its rule ends it",
         not under[-1] or size == BATCH,
         f"{size} picks, C {p.ratio}, {bound[-1]}",
     )
     return r.true(
-        "a batch ends where its rule says", not over[:-1].any(), f"{size} picks, C {p.ratio}, {bound[-2:]}"
+        "a batch ends where its rule says",
+        not over[:-1].any(),
+        f"{size} picks, C {p.ratio}, {bound[-2:]}",
     )
 
 

@@ -1,5 +1,5 @@
-"""Boxes: the Gaussian process and its marginal likelihood, acquisition functions, GO-UCB's ball, histories and spaces of
-hyperparameters, against their definitions."""
+"""Boxes: the Gaussian process and its marginal likelihood, acquisition functions, GO-UCB's ball,
+histories and spaces of hyperparameters, against their definitions."""
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +22,9 @@ VALUES = as_users(
     lambda kernel, numbers, u, y, mask, at: (
         gp.predict(gp.condition(kernel, numbers, gp.standardized(u, y, mask)), at),
         gp.joint(gp.condition(kernel, numbers, gp.standardized(u, y, mask)), at)[1],
-        jax.value_and_grad(lambda n: gp.log_marginal_likelihood(kernel, n, gp.standardized(u, y, mask)))(
-            numbers
-        ),
+        jax.value_and_grad(
+            lambda n: gp.log_marginal_likelihood(kernel, n, gp.standardized(u, y, mask))
+        )(numbers),
     )
 )
 IMPROVEMENT = as_users(
@@ -77,7 +77,12 @@ def gaussian_process(random, report, name, hard):
         10 ** random.uniform(-6 if hard else -3, -0.7),
     )
     (mean, variance), covariance, (value, slope) = VALUES(
-        kernel, jax.tree.map(jnp.asarray, numbers), u, np.where(mask, y, np.nan_to_num(9e9)), mask, at
+        kernel,
+        jax.tree.map(jnp.asarray, numbers),
+        u,
+        np.where(mask, y, np.nan_to_num(9e9)),
+        mask,
+        at,
     )
     report.problem += f", {name}, {used} points, {numbers}"
     observed = np.asarray(y, LD)[mask]
@@ -104,16 +109,24 @@ def gaussian_process(random, report, name, hard):
             - used * np.log(2 * LD(np.pi)) / 2
         )
 
-    logs = np.log(np.concatenate([numbers.lengthscale, [numbers.outputscale, numbers.noise]]).astype(LD))
+    logs = np.log(
+        np.concatenate([numbers.lengthscale, [numbers.outputscale, numbers.noise]]).astype(LD)
+    )
     cross, own = gram(parts(logs), u[mask], at), gram(parts(logs), at, at)
     truths = []
     for errors in (None, np.random.default_rng(0), np.random.default_rng(1)):
         half = solve(factored(logs, errors), cross)
         weights = solve(factored(logs, errors), centred)
-        truths.append((half.T @ weights, np.maximum(np.diag(own - half.T @ half), 0), own - half.T @ half))
+        truths.append(
+            (half.T @ weights, np.maximum(np.diag(own - half.T @ half), 0), own - half.T @ half)
+        )
     report.near("mean of a box", mean, [t[0] for t in truths])
-    report.near("variance of a box", variance, [t[1] for t in truths], 1e-14 * float(numbers.outputscale))
-    report.near("joint covariance", covariance, [t[2] for t in truths], 1e-14 * float(numbers.outputscale))
+    report.near(
+        "variance of a box", variance, [t[1] for t in truths], 1e-14 * float(numbers.outputscale)
+    )
+    report.near(
+        "joint covariance", covariance, [t[2] for t in truths], 1e-14 * float(numbers.outputscale)
+    )
     values = [likelihood(logs), *(likelihood(logs, np.random.default_rng(seed)) for seed in (1, 2))]
     report.near("marginal likelihood", value, values, 1e-9)
     steps = LD(1e-5) * np.eye(len(logs), dtype=LD)
@@ -140,7 +153,10 @@ def improvement(random, report):
     z = (mean - threshold) / deviation
     nodes, weights = np.polynomial.legendre.leggauss(120)
     expected = [_log_excess(value, nodes, weights) for value in z] + np.log(deviation)
-    for name, ours, theirs in (("expected", found[0], expected), ("probable", found[1], log_ndtr(z))):
+    for name, ours, theirs in (
+        ("expected", found[0], expected),
+        ("probable", found[1], log_ndtr(z)),
+    ):
         wrong = np.abs(np.asarray(ours) - theirs) > 1e-9 * (1 + np.abs(theirs))
         report.true(
             f"{name} improvement",
@@ -150,8 +166,8 @@ def improvement(random, report):
 
 
 def _log_excess(z, nodes, weights):
-    """log E (Z + z)_+ of a standard normal Z: z Phi(z) + phi(z) above zero; below, where that cancels, the integral
-    phi(z) int_0^inf t exp(z t - t^2 / 2) dt, cut where nothing is left."""
+    """log E (Z + z)_+ of a standard normal Z: z Phi(z) + phi(z) above zero; below, where that
+    cancels, the integral phi(z) int_0^inf t exp(z t - t^2 / 2) dt, cut where nothing is left."""
     if z >= 0:
         return np.log(z * ndtr(z) + np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
     end = min(50 / -z, 12)
@@ -180,9 +196,17 @@ def ball(random, report):
             return solve(lower.T[::-1, ::-1], solve(lower, b)[::-1])[::-1]
 
         fitted = w0 + inverse(g.T @ (targets - g @ w0))
-        return inverse(v), 2 * np.log(np.diag(lower)).sum() - parameters * np.log(LD(lam)), fitted, lower
+        return (
+            inverse(v),
+            2 * np.log(np.diag(lower)).sum() - parameters * np.log(LD(lam)),
+            fitted,
+            lower,
+        )
 
-    truths = [dense(g), *(dense(g * (1 + 1e-15 * random.uniform(-1, 1, g.shape))) for _ in range(2))]
+    truths = [
+        dense(g),
+        *(dense(g * (1 + 1e-15 * random.uniform(-1, 1, g.shape))) for _ in range(2)),
+    ]
     report.near("solve", found[0], [t[0] for t in truths])
     report.near("logdet of Sigma", found[3], [t[1] for t in truths], 1e-12)
     report.near("estimate", found[4], [t[2] for t in truths])
@@ -197,7 +221,8 @@ def ball(random, report):
 
 
 def histories(random, report):
-    """Queries with masks and failed evaluations, beyond the capacity too, as a plain list keeps them."""
+    """Queries with masks and failed evaluations, beyond the capacity too, as a plain list keeps
+    them."""
     past = history.History(np.zeros((6, 2)), np.zeros(6), np.zeros(6, bool), np.zeros((), np.int32))
     kept = []
     for _ in range(4):
@@ -215,7 +240,8 @@ def histories(random, report):
 
 
 def spaces(random, report):
-    """What is decoded is in its range, and encoded again where it was; integers have intervals of one length."""
+    """What is decoded is in its range, and encoded again where it was; integers have intervals of
+    one length."""
     low = float(random.uniform(-10, 10))
     high = low + float(10 ** random.uniform(-6, 6))
     first, count = int(random.integers(-1000, 1000)), int(random.integers(2, 40))
@@ -236,7 +262,13 @@ def spaces(random, report):
             str(decoded),
         )
         report.true(
-            "where it was", np.abs(again[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low), f"{x} {again}"
+            "where it was",
+            np.abs(again[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low),
+            f"{x} {again}",
         )
-        report.same("an interval", decoded["integer"], first + min(int(x[2] / 10 * count), count - 1))
-        report.same("the same again", list(space.decode(again).values())[2:], list(decoded.values())[2:])
+        report.same(
+            "an interval", decoded["integer"], first + min(int(x[2] / 10 * count), count - 1)
+        )
+        report.same(
+            "the same again", list(space.decode(again).values())[2:], list(decoded.values())[2:]
+        )

@@ -1,5 +1,6 @@
-"""Random problems, often degenerate: each is a function of its seed. Shapes come from a short list, so that a few compiled
-programs serve all seeds; what differs within a shape are numbers, which compile nothing."""
+"""Random problems, often degenerate: each is a function of its seed. Shapes come from a short list,
+so that a few compiled programs serve all seeds; what differs within a shape are numbers, which
+compile nothing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,15 @@ from truth import disturbed, gram
 
 from jsketch import kernels
 
-SIZES = ((24, 3), (1, 1), (2, 3), (9, 2), (40, 8), (70, 2))  # arms, inputs; the first one only, unless --long
+# arms, inputs; the first one only, unless --long
+SIZES = ((24, 3), (1, 1), (2, 3), (9, 2), (40, 8), (70, 2))
 SMOOTHNESS = (1.5, 0.5, 2.5)
 
 
 @dataclass
 class ArmsProblem:
-    """Arms x [A,d], a kernel in the library's and in the oracles' words, and all that algorithms ask for."""
+    """Arms x [A,d], a kernel in the library's and in the oracles' words, and all that algorithms
+    ask for."""
 
     seed: int
     words: str
@@ -55,7 +58,8 @@ def points(random, count, inputs, hard):
 
 
 def kernel_of(random, x, nu):
-    """(words, library's kernel, oracle's parts): a weighted sum of four kernels, of which most weights are zero."""
+    """(words, library's kernel, oracle's parts): a weighted sum of four kernels, of which most
+    weights are zero."""
     inputs = x.shape[1]
     scale = (
         10 ** random.uniform(-0.7, 0.8, inputs) * np.sqrt(inputs)
@@ -87,8 +91,8 @@ def kernel_of(random, x, nu):
 
 
 def arms_problem(seed, long=False):
-    """Near-duplicates and regularizations below 1e-4 only with `long`: rounding leaves few digits there, and what the
-    library promises of them is tested with its flags."""
+    """Near-duplicates and regularizations below 1e-4 only with `long`: rounding leaves few digits
+    there, and what the library promises of them is tested with its flags."""
     random = np.random.default_rng([seed, 1])
     size = seed // 7 % len(SIZES) if long else 0
     count, inputs = SIZES[size]

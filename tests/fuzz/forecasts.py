@@ -1,4 +1,5 @@
-"""Predictions of forecasters by their definitions, in long double: a fit from scratch for every example."""
+"""Predictions of forecasters by their definitions, in long double: a fit from scratch for every
+example."""
 
 import numpy as np
 from truth import LD, cholesky, pivoted, solve
@@ -10,8 +11,8 @@ def labelled(ys, t):
 
 
 def regression(gram, ys, t, lam, awv):
-    """The prediction for example t from the labelled ones before it (closed form (9) of PKAWV): AWV has the example itself
-    in its Gram matrix, with label zero."""
+    """The prediction for example t from the labelled ones before it (closed form (9) of PKAWV): AWV
+    has the example itself in its Gram matrix, with label zero."""
     past = labelled(ys, t)
     rows = np.append(past, t) if awv else past
     if not len(rows):
@@ -27,10 +28,11 @@ def ridge(gram, ys, lam, awv):
 
 
 def spans(gram, joined, least=0.0, cut=1e-18):
-    """Orthonormal coordinates [n,r] of all examples in the span of the points that have joined: before the first, after the
-    first, and so on; and the residuals [m], relative to k(x,x), that the points had when they joined. Pivoted, so that
-    points nearly dependent on the others do no harm: directions below `cut` of the largest k(x,x) are left out, and so are
-    points whose residual is below `least`."""
+    """Orthonormal coordinates [n,r] of all examples in the span of the points that have joined:
+    before the first, after the first, and so on; and the residuals [m], relative to k(x,x), that
+    the points had when they joined. Pivoted, so that points nearly dependent on the others do no
+    harm: directions below `cut` of the largest k(x,x) are left out, and so are points whose
+    residual is below `least`."""
     out, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
     for j in joined:
         residuals.append(float((gram[j, j] - out[-1][j] @ out[-1][j]) / gram[j, j]))
@@ -52,8 +54,8 @@ def on_a_dictionary(features, ys, joined, lam, awv):
 
 
 def forgetting(features, ys, joined, lam, awv):
-    """Ridge regression on examples that are each projected on the span of their own time: the inner product of two of them
-    is the kernel's in the smaller span."""
+    """Ridge regression on examples that are each projected on the span of their own time: the inner
+    product of two of them is the kernel's in the smaller span."""
     own = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(have_joined(joined, len(ys))):
         own[t, t:] = own[t:, t] = features[m][t:] @ features[m][t]
@@ -61,8 +63,9 @@ def forgetting(features, ys, joined, lam, awv):
 
 
 def kors_probabilities(gram, joined, mu, beta, eps, code):
-    """min(1, beta tau) of every example from the points that joined before it: tau = (1 + eps) r / (mu + r), r the residual
-    of a regression on the points with noise mu p (mu p^2 in the authors' weights)."""
+    """min(1, beta tau) of every example from the points that joined before it: tau = (1 + eps) r /
+    (mu + r), r the residual of a regression on the points with noise mu p (mu p^2 in the authors'
+    weights)."""
     probabilities, kept = [], []
     for t in range(len(gram)):
         inside = [j for j in joined if j < t]
@@ -88,7 +91,8 @@ def pros_n_kons(features, ys, joined, alpha, bound):
 
 
 def sketched_kons(gram, ys, enters, alpha, bound):
-    """Newton steps in explicit features of the whole stream; only the examples `enters` [n] bend the matrix."""
+    """Newton steps in explicit features of the whole stream; only the examples `enters` [n] bend
+    the matrix."""
     z = pivoted(gram, np.arange(len(gram)), 1e-18 * np.max(np.diag(gram)))[0]
     out, inverse, u = (
         np.zeros(len(ys), LD),
@@ -102,7 +106,8 @@ def sketched_kons(gram, ys, enters, alpha, bound):
 
 
 def _newton_step(z, y, u, inverse, bound, curvature):
-    """(prediction, u, A^-1) of one example: project onto the interval of predictions in the norm of A, then step."""
+    """(prediction, u, A^-1) of one example: project onto the interval of predictions in the norm of
+    A, then step."""
     output = z @ u
     prediction = min(max(output, -LD(bound)), LD(bound))
     if not np.isfinite(y):
@@ -117,9 +122,11 @@ def _newton_step(z, y, u, inverse, bound, curvature):
 
 
 def gradient(features, ys, step):
-    """Gradient steps of the squared loss in the kernel's space: the step for example t is taken along the projection of its
-    representer onto a span, in which all examples have the coordinates features[t] [n,r]."""
-    out, function = np.zeros(len(ys), LD), np.zeros(len(ys), LD)  # the values of the function at all examples
+    """Gradient steps of the squared loss in the kernel's space: the step for example t is taken
+    along the projection of its representer onto a span, in which all examples have the coordinates
+    features[t] [n,r]."""
+    # the values of the function at all examples
+    out, function = np.zeros(len(ys), LD), np.zeros(len(ys), LD)
     for t, z in enumerate(features):
         out[t] = function[t]
         if np.isfinite(ys[t]):
@@ -128,7 +135,8 @@ def gradient(features, ys, step):
 
 
 def mixture(predictions, ys, bound, rule):
-    """The average of the experts' predictions [G,n], clipped, weighted by exp(-eta losses); or Vovk's substitution."""
+    """The average of the experts' predictions [G,n], clipped, weighted by exp(-eta losses); or
+    Vovk's substitution."""
     rate = LD({"average": 1 / 8, "vovk": 1 / 2}[rule]) / LD(bound) ** 2
     losses, out = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
     clipped = np.clip(predictions, -bound, bound)

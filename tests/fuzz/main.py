@@ -1,10 +1,12 @@
 """Random problems against the oracles, from the command line.
 
     scripts/fuzz                             300 problems of each kind, as the tests have them
-    scripts/fuzz --long --count 700          hard ones too (near-duplicates, regularizations down to 1e-8), of all shapes
+    scripts/fuzz --long --count 700          hard ones too (near-duplicates, regularizations down to
+                                             1e-8), of all shapes
     scripts/fuzz arms --long --first 138 --count 1     one problem again
 
-Prints what failed, and exits with status 1 if anything did. A seed is a problem: the same in every run.
+Prints what failed, and exits with status 1 if anything did. A seed is a problem: the same in every
+run.
 """
 
 import argparse
@@ -28,11 +30,17 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "kinds", nargs="*", default=KINDS, metavar="kind", help="arms, streams, boxes; by default all"
+        "kinds",
+        nargs="*",
+        default=KINDS,
+        metavar="kind",
+        help="arms, streams, boxes; by default all",
     )
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=300, help="seeds of each kind")
-    parser.add_argument("--long", action="store_true", help="all algorithms and shapes, and hard problems")
+    parser.add_argument(
+        "--long", action="store_true", help="all algorithms and shapes, and hard problems"
+    )
     options = parser.parse_args()
     unknown = set(options.kinds) - set(KINDS)
     if unknown or options.count < 1 or options.first < 0:
@@ -70,8 +78,8 @@ def campaign(kind, options):
     made, skipped = sum(report.checks.values()), dict(report.skipped)
     seconds = time.perf_counter() - began
     print(
-        f"{kind}: {options.count} problems, {made} checks of {len(report.checks)} kinds, {len(report.failures)} failures,"
-        f" not compared: {skipped or 'none'}, {seconds:.0f} s",
+        f"{kind}: {options.count} problems, {made} checks of {len(report.checks)} kinds,"
+        f" {len(report.failures)} failures, not compared: {skipped or 'none'}, {seconds:.0f} s",
         flush=True,
     )
     return len(report.failures)

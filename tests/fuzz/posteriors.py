@@ -1,5 +1,5 @@
-"""Posteriors over finite arms in the function space (kernel matrices of the pulled arms), where the library works in
-coordinates of a feature space: the same numbers by another way."""
+"""Posteriors over finite arms in the function space (kernel matrices of the pulled arms), where the
+library works in coordinates of a feature space: the same numbers by another way."""
 
 from typing import NamedTuple
 
@@ -13,22 +13,25 @@ class Posterior(NamedTuple):
     mean: np.ndarray  # [A]
     variance: np.ndarray  # [A]
     logdet: np.ndarray  # []
-    embedded: np.ndarray  # [A,A], what pulls within a batch act on; all of it for the exact posterior
+    # [A,A], what pulls within a batch act on; all of it for the exact posterior
+    embedded: np.ndarray
     residual: np.ndarray  # [A], what they do not reach
     covariance: np.ndarray  # [A,A]
     pivots: np.ndarray  # of the dictionary
 
 
 def exact(gram, counts, sums, lam):
-    """The Gaussian process posterior after counts [A] pulls with rewards that add up to sums [A]."""
+    """The Gaussian process posterior after counts [A] pulls with rewards that add up to sums
+    [A]."""
     mean, covariance, logdet = _regression(gram, counts, sums, lam)
     variance = np.maximum(np.diag(covariance), 0)
     return Posterior(mean, variance, logdet, covariance, 0 * variance, covariance, np.zeros(0))
 
 
 def sketched(gram, dictionary, counts, sums, lam, cut):
-    """BKB's posterior (BBKB eqs. 1 to 3): regression with the projection of the kernel on a dictionary of arms, and the
-    residual of the projection on top of its variance, which is none at the arms of the dictionary."""
+    """BKB's posterior (BBKB eqs. 1 to 3): regression with the projection of the kernel on a
+    dictionary of arms, and the residual of the projection on top of its variance, which is none at
+    the arms of the dictionary."""
     largest = np.max(np.diag(gram)[dictionary]) if len(dictionary) else 0
     z, pivots = pivoted(gram, dictionary, cut * max(len(dictionary), 1) * largest)
     projected = z @ z.T
@@ -46,7 +49,8 @@ def features(z, counts, sums, lam):
 
 
 def _regression(gram, counts, sums, lam):
-    """(mean, covariance / lam, logdet(K / lam + I)) by the averages of the pulled arms, of noise variance lam / count."""
+    """(mean, covariance / lam, logdet(K / lam + I)) by the averages of the pulled arms, of noise
+    variance lam / count."""
     lam, pulled = LD(lam), np.flatnonzero(np.asarray(counts) > 0)
     if not len(pulled):
         return np.zeros(len(gram), LD), gram / lam, LD(0)

@@ -6,7 +6,8 @@ import numpy as np
 
 
 class Report:
-    """Failures are kept with the problem's own words, so that one seed is enough to see them again."""
+    """Failures are kept with the problem's own words, so that one seed is enough to see them
+    again."""
 
     def __init__(self):
         self.checks, self.failures, self.skipped = Counter(), [], Counter()
@@ -18,19 +19,23 @@ class Report:
             self.failures.append(f"{self.problem}: {name} {detail}")
 
     def near(self, name, actual, truths, floor=0.0):
-        """|actual - truth| is at most 16 times what the disturbed truths [1:] differ from the first, and 1e-9 of its
-        size; `floor` is added."""
+        """|actual - truth| is at most 16 times what the disturbed truths [1:] differ from the
+        first, and 1e-9 of its size; `floor` is added."""
         truth = np.asarray(truths[0], float)
         allowed = tolerance(truths) + floor
         error = np.max(np.abs(np.asarray(actual, float) - truth), initial=0.0)
         finite = np.isfinite(np.asarray(actual, float)).all()
         self.true(
-            name, finite and error <= allowed, f"is off by {error:.2e}, {allowed:.2e} would be rounding"
+            name,
+            finite and error <= allowed,
+            f"is off by {error:.2e}, {allowed:.2e} would be rounding",
         )
 
     def same(self, name, actual, expected):
         equal = np.array_equal(
-            np.asarray(actual), np.asarray(expected), equal_nan=np.asarray(expected).dtype.kind == "f"
+            np.asarray(actual),
+            np.asarray(expected),
+            equal_nan=np.asarray(expected).dtype.kind == "f",
         )
         self.true(name, equal, f"{np.asarray(actual)!s:.80} is not {np.asarray(expected)!s:.80}")
 
@@ -38,5 +43,7 @@ class Report:
 def tolerance(truths, times=16.0, relative=1e-9):
     """How far from truths[0] a float64 program may be: `times` what disturbed inputs make of it."""
     truth = np.asarray(truths[0], float)
-    spread = max((np.max(np.abs(np.asarray(t, float) - truth), initial=0.0) for t in truths[1:]), default=0.0)
+    spread = max(
+        (np.max(np.abs(np.asarray(t, float) - truth), initial=0.0) for t in truths[1:]), default=0.0
+    )
     return times * spread + relative * np.max(np.abs(truth), initial=0.0)

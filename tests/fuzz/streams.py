@@ -32,7 +32,9 @@ BLOCK = 16
 NOISE = 16  # roundings that a kernel's value may be off by, as in `disturbed`
 NEARLY_DEPENDENT = 1e-7  # of k(x,x): residual of a point that joins
 INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-RUN = as_users(lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK))
+RUN = as_users(
+    lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK)
+)
 DRAWS = jax.jit(lambda key, like: kors.draws(key, 0, like.shape[0], like.dtype))
 QUICK = ("nystrom", "mixture", "pros_n_kons", "sketched_kons")
 ALGORITHMS = (*QUICK, "kernel", "cosines", "forgetting", "nogd", "fogd", "vovk", "nystrom_code")
@@ -80,13 +82,20 @@ class Problem:
         )
         self.bound = float(random.choice([0.5, 1.0, 3.0]))
         self.frequencies = random.standard_normal((inputs, 5))
-        self.step, self.gamma = float(random.choice([0.01, 0.1])), float(random.choice([0.0, 0.2, 1.0]))
-        self.words = f"seed {seed}, {count} {style} examples, {labels} labels, {words}, lam {self.lam:.2e}"
+        self.step, self.gamma = (
+            float(random.choice([0.01, 0.1])),
+            float(random.choice([0.0, 0.2, 1.0])),
+        )
+        self.words = (
+            f"seed {seed}, {count} {style} examples, {labels} labels, {words}, lam {self.lam:.2e}"
+        )
 
     @staticmethod
     def _inputs(random, count, inputs, hard):
         style = str(
-            random.choice(["uniform", "normal", "repeated", "grid", *(["walk", "near"] if hard else [])])
+            random.choice(
+                ["uniform", "normal", "repeated", "grid", *(["walk", "near"] if hard else [])]
+            )
         )
         x = random.uniform(-1, 1, (count, inputs))
         if style == "normal":
@@ -111,10 +120,16 @@ def forecaster_of(name, p):
         "kernel": lambda: online.KernelAWV(p.kernel, p.lam, capacity=n),
         "cosines": lambda: cosines,
         "nystrom": lambda: online.NystromAWV(p.kernel, p.lam, sampling, capacity=n, memory=128),
-        "nystrom_code": lambda: online.NystromAWV(p.kernel, p.lam, sampling, False, capacity=n, memory=128),
-        "forgetting": lambda: online.ForgettingNystromAWV(p.kernel, p.lam, sampling=sampling, capacity=n),
+        "nystrom_code": lambda: online.NystromAWV(
+            p.kernel, p.lam, sampling, False, capacity=n, memory=128
+        ),
+        "forgetting": lambda: online.ForgettingNystromAWV(
+            p.kernel, p.lam, sampling=sampling, capacity=n
+        ),
         "pros_n_kons": lambda: online.ProsNKONS(p.kernel, p.lam, p.bound, sampling, capacity=n),
-        "sketched_kons": lambda: online.SketchedKONS(p.kernel, p.lam, p.bound, p.gamma, p.beta, capacity=n),
+        "sketched_kons": lambda: online.SketchedKONS(
+            p.kernel, p.lam, p.bound, p.gamma, p.beta, capacity=n
+        ),
         "nogd": lambda: online.NOGD(p.kernel, p.step / float(np.diag(p.grams[0]).max()), count=5),
         "fogd": lambda: online.FOGD(kernels.Gaussian(p.parts[0][2]), p.step, count=6),
         "mixture": lambda: online.over_regularizations(cosines, lams, p.bound),
@@ -130,7 +145,9 @@ def check(seed, report, long=False):
     forecaster, key = forecaster_of(name, p), jax.random.key(seed)
     first = INIT(forecaster, jnp.asarray(p.xs[0]), key)
     run = RUN(forecaster, first, p.xs, p.ys, key)
-    report.true("no flag", not bool(run.overflow) and not bool(run.nonfinite) and int(run.t) == len(p.xs))
+    report.true(
+        "no flag", not bool(run.overflow) and not bool(run.nonfinite) and int(run.t) == len(p.xs)
+    )
     known = np.isfinite(p.ys)
     prediction = np.asarray(run.forecasts.prediction)
     losses = np.where(known, (prediction - np.where(known, p.ys, 0)) ** 2, 0)
@@ -138,14 +155,16 @@ def check(seed, report, long=False):
     expected = PREDICTIONS[name](p, run, first, key, report)
     if expected is not None:
         truths, allowance = expected
-        # these carry A^-1 along, from I / lam: eps |z|^2 / lam is lost of it (`online.rounding`), |z|^2 <= 6 here
+        # these carry A^-1 along, from I / lam: eps |z|^2 / lam is lost of it (`online.rounding`),
+        # |z|^2 <= 6 here
         carries = ("cosines", "mixture", "vovk", "nystrom", "nystrom_code", "forgetting")
         carried = 32 * EPS * 6 / p.lam if name in carries else 0.0
         report.near("prediction", prediction, truths, 1e-10 + carried + allowance)
 
 
 def of_grams(function):
-    """Predictions from the kernel's Gram matrix alone; as all of these, with disturbed ones and a further allowance."""
+    """Predictions from the kernel's Gram matrix alone; as all of these, with disturbed ones and a
+    further allowance."""
     return lambda p, run, first, key, report: ([function(p, g) for g in p.grams], 0.0)
 
 
@@ -162,18 +181,22 @@ def of_cosines(function):
 
 
 def in_spans(p, joined, predict, feature_error, report):
-    """(predictions in the spans of a dictionary and in disturbed ones, what else is allowed); None where that says nothing.
+    """(predictions in the spans of a dictionary and in disturbed ones, what else is allowed); None
+    where that says nothing.
 
-    predict(features) -> [n]. Float64 knows directions down to NOISE roundings of its kernel's values. Of points that join
-    nearly dependent on the others more is allowed: `sketch.newton` leaves directions below 1e-10 out or keeps them, as
-    rounding has it, so that predictions with and without them are both right; and it knows its features to the root of eps
-    only, by which `feature_error` is multiplied."""
+    predict(features) -> [n]. Float64 knows directions down to NOISE roundings of its kernel's
+    values. Of points that join nearly dependent on the others more is allowed: `sketch.newton`
+    leaves directions below 1e-10 out or keeps them, as rounding has it, so that predictions with
+    and without them are both right; and it knows its features to the root of eps only, by which
+    `feature_error` is multiplied."""
     noise = NOISE * max(len(joined), 1) * EPS
     features, residuals = spans(p.grams[0], joined, cut=noise)
     truths = [predict(features)] + [predict(spans(g, joined, cut=noise)[0]) for g in p.grams[1:]]
     if not (residuals < NEARLY_DEPENDENT).any():
         return truths, 0.0
-    others = [predict(spans(p.grams[0], joined, **cuts)[0]) for cuts in ({}, dict(least=LEAST_RESIDUAL))]
+    others = [
+        predict(spans(p.grams[0], joined, **cuts)[0]) for cuts in ({}, dict(least=LEAST_RESIDUAL))
+    ]
     apart = max(float(np.abs(other - truths[0]).max()) for other in others)
     allowance = 2 * apart + 4 * EPS**0.5 * feature_error
     if tolerance(truths) + allowance > 0.1 * np.nanmax(np.abs(p.ys), initial=0.0):
@@ -188,7 +211,8 @@ def of_dictionaries(function, code=False):
 
     def predictions(p, run, first, key, report):
         sizes = np.diff(np.asarray(run.forecasts.dictionary_size), prepend=0)
-        # in a block the size is that of its end, and a block ends where the next point joins: joins are told by the points
+        # in a block the size is that of its end, and a block ends where the next point joins: joins
+        # are told by the points
         points = np.asarray(run.state.dictionary.points)[: sizes.sum()]
         joined, start = [], 0
         uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
@@ -211,11 +235,14 @@ def of_dictionaries(function, code=False):
             report.skipped["draws too close to call"] += 1
             return None
         largest = float(np.diag(p.grams[0]).max())
-        # the weights of a ridge regression are at most |y| / (2 sqrt(lam)); an error of z is multiplied by them
+        # the weights of a ridge regression are at most |y| / (2 sqrt(lam)); an error of z is
+        # multiplied by them
         feature_error = (largest / p.lam * np.isfinite(p.ys).sum()) ** 0.5 * np.nanmax(
             np.abs(p.ys), initial=0.0
         )
-        return in_spans(p, joined, lambda features: function(p, features, joined), feature_error, report)
+        return in_spans(
+            p, joined, lambda features: function(p, features, joined), feature_error, report
+        )
 
     return predictions
 
@@ -223,7 +250,9 @@ def of_dictionaries(function, code=False):
 def _first_drawn(p, joined, at, uniform, code):
     """Which of several equal examples joined: the first whose draw says so."""
     for t in at:
-        chance = kors_probabilities(p.grams[0][: t + 1, : t + 1], [*joined], p.mu, p.beta, 0.5, code)[t]
+        chance = kors_probabilities(
+            p.grams[0][: t + 1, : t + 1], [*joined], p.mu, p.beta, 0.5, code
+        )[t]
         if uniform[t] < chance:
             return t
     return at[0]
@@ -235,7 +264,9 @@ def of_sketched_kons(p, run, first, key, report):
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, kept, close = [], [], False
     for number, t in enumerate(labels):
-        lower = cholesky(p.grams[0][np.ix_(entered, entered)] + np.diag(LD(p.lam) * np.array(kept, LD)))
+        lower = cholesky(
+            p.grams[0][np.ix_(entered, entered)] + np.diag(LD(p.lam) * np.array(kept, LD))
+        )
         half = solve(lower, p.grams[0][entered, t])
         rest = max(p.grams[0][t, t] - half @ half, LD(0))
         chance = max(min(LD(1), LD(p.beta) * rest / (LD(p.lam) + rest)), LD(p.gamma))
@@ -287,7 +318,9 @@ PREDICTIONS = {
         lambda p, z, joined: on_a_dictionary(z, p.ys, joined, p.lam, False), code=True
     ),
     "forgetting": of_dictionaries(lambda p, z, joined: forgetting(z, p.ys, joined, p.lam, True)),
-    "pros_n_kons": of_dictionaries(lambda p, z, joined: pros_n_kons(z, p.ys, joined, p.lam, p.bound)),
+    "pros_n_kons": of_dictionaries(
+        lambda p, z, joined: pros_n_kons(z, p.ys, joined, p.lam, p.bound)
+    ),
     "sketched_kons": of_sketched_kons,
     "nogd": of_gradient,
     "fogd": of_fourier,

@@ -1,6 +1,8 @@
-"""Kernels and linear algebra in long double (19 digits where the hardware has them), apart from the library.
+"""Kernels and linear algebra in long double (19 digits where the hardware has them), apart from the
+library.
 
-Arrays hold real kernels' values, so a factorization is a plain loop over columns: problems here have tens of points.
+Arrays hold real kernels' values, so a factorization is a plain loop over columns: problems here
+have tens of points.
 """
 
 import numpy as np
@@ -61,8 +63,8 @@ def solve(lower, right):
 
 
 def pivoted(matrix, chosen, cut):
-    """(coordinates Z [n,r] with Z Z^T = the projection of the matrix on the chosen rows, the pivots [r]); pivots are taken
-    in decreasing order until none is above the cut."""
+    """(coordinates Z [n,r] with Z Z^T = the projection of the matrix on the chosen rows, the pivots
+    [r]); pivots are taken in decreasing order until none is above the cut."""
     left, coordinates, pivots = set(map(int, chosen)), [], []
     diagonal = np.array(np.diag(matrix), LD)
     while left:
@@ -79,8 +81,8 @@ def pivoted(matrix, chosen, cut):
 
 
 def disturbed(matrix, random, size=16.0):
-    """The matrix with symmetric errors of `size` roundings of sqrt(k(x,x) k(y,y)): what no float64 program can be asked to
-    tell from it."""
+    """The matrix with symmetric errors of `size` roundings of sqrt(k(x,x) k(y,y)): what no float64
+    program can be asked to tell from it."""
     noise = random.uniform(-1, 1, matrix.shape)
     scale = np.sqrt(np.abs(np.diag(matrix)))
     return matrix + size * EPS * np.outer(scale, scale) * ((noise + noise.T) / 2)

@@ -23,7 +23,9 @@ def test_tanimoto_is_the_ratio_of_set_sizes():
     assert packed.shape == (50, 5)
     np.testing.assert_allclose(kernels.Tanimoto().gram(packed, packed), desired, atol=1e-15)
     plain = jnp.asarray(BITS, float)
-    np.testing.assert_allclose(kernels.Tanimoto(packed=False).gram(plain, plain), desired, atol=1e-15)
+    np.testing.assert_allclose(
+        kernels.Tanimoto(packed=False).gram(plain, plain), desired, atol=1e-15
+    )
     np.testing.assert_allclose(kernels.Tanimoto().diag(packed), np.diag(desired))
     assert np.linalg.eigvalsh(desired).min() > -1e-12
 
@@ -32,12 +34,17 @@ def test_bits_survive_float32():
     single = jnp.asarray(pack_bits(BITS, np.float32))
     assert single.dtype == jnp.float32
     gram = kernels.Tanimoto().gram(single, single)
-    np.testing.assert_allclose(gram, kernels.Tanimoto().gram(*[jnp.asarray(pack_bits(BITS))] * 2), atol=1e-6)
+    np.testing.assert_allclose(
+        gram, kernels.Tanimoto().gram(*[jnp.asarray(pack_bits(BITS))] * 2), atol=1e-6
+    )
 
 
 def test_min_max_is_the_ratio_of_sums():
     x = jnp.asarray(COUNTS)
-    low, high = np.minimum(COUNTS[:, None], COUNTS).sum(2), np.maximum(COUNTS[:, None], COUNTS).sum(2)
+    low, high = (
+        np.minimum(COUNTS[:, None], COUNTS).sum(2),
+        np.maximum(COUNTS[:, None], COUNTS).sum(2),
+    )
     desired = np.where(high > 0, low / np.maximum(high, 1e-300), 1)
     np.testing.assert_allclose(kernels.MinMax().gram(x, x), desired, atol=1e-14)
     np.testing.assert_allclose(kernels.MinMax().diag(x), np.diag(desired))
@@ -60,7 +67,9 @@ def test_a_bandit_on_fingerprints_picks_as_on_their_table():
         (kernels.Tanimoto(), packed),
         (kernels.Precomputed(table), kernels.index_features(table)),
     ):
-        bandit = BBKB(kernel, regularization=0.1, noise_std=0.3, max_batch=16, capacity=50, ratio=60.0)
+        bandit = BBKB(
+            kernel, regularization=0.1, noise_std=0.3, max_batch=16, capacity=50, ratio=60.0
+        )
         picks.append(asked(bandit, arms, counts, counts * BITS[:, 3].astype(float)))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)
     assert int(picks[0].size) > 1

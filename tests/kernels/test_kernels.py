@@ -20,21 +20,32 @@ FORMULAS = {
     "gaussian": (kernels.Gaussian(1.3), np.exp(-(D**2) / (2 * 1.3**2))),
     "gaussian_ard": (kernels.Gaussian(S), np.exp(-(DS**2) / 2)),
     "matern_12": (kernels.Matern(1.3, nu=0.5), np.exp(-D / 1.3)),
-    "matern_32": (kernels.Matern(1.3, nu=1.5), (1 + 3**0.5 * D / 1.3) * np.exp(-(3**0.5) * D / 1.3)),
-    "matern_52_ard": (kernels.Matern(S), (1 + 5**0.5 * DS + 5 * DS**2 / 3) * np.exp(-(5**0.5) * DS)),
+    "matern_32": (
+        kernels.Matern(1.3, nu=1.5),
+        (1 + 3**0.5 * D / 1.3) * np.exp(-(3**0.5) * D / 1.3),
+    ),
+    "matern_52_ard": (
+        kernels.Matern(S),
+        (1 + 5**0.5 * DS + 5 * DS**2 / 3) * np.exp(-(5**0.5) * DS),
+    ),
     "rational": (kernels.RationalQuadratic(1.3, 0.7), (1 + D**2 / (2 * 0.7 * 1.3**2)) ** -0.7),
     "linear": (kernels.Linear(2.0), X @ Y.T / 4),
     "polynomial": (kernels.Polynomial(2.0, 0.5, degree=3), (X @ Y.T / 4 + 0.5) ** 3),
     "scaled": (kernels.Scaled(kernels.Linear(), 3.0), 3 * X @ Y.T),
     "sum": (kernels.Sum(kernels.Linear(), kernels.Gaussian(1.0)), X @ Y.T + np.exp(-(D**2) / 2)),
-    "product": (kernels.Product(kernels.Linear(), kernels.Gaussian(1.0)), X @ Y.T * np.exp(-(D**2) / 2)),
+    "product": (
+        kernels.Product(kernels.Linear(), kernels.Gaussian(1.0)),
+        X @ Y.T * np.exp(-(D**2) / 2),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formula_diagonal_and_positivity(name):
     kernel, desired = FORMULAS[name]
-    np.testing.assert_allclose(kernel.gram(jnp.asarray(X), jnp.asarray(Y)), desired, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        kernel.gram(jnp.asarray(X), jnp.asarray(Y)), desired, rtol=1e-12, atol=1e-14
+    )
     gram = np.asarray(kernel.gram(jnp.asarray(X), jnp.asarray(X)))
     np.testing.assert_allclose(kernel.diag(jnp.asarray(X)), np.diag(gram), rtol=1e-12)
     assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()
@@ -50,13 +61,16 @@ def test_precomputed_table_is_its_kernel():
     ):
         bandit = BBKB(kernel=kernel, regularization=0.1, noise_std=0.3, max_batch=16)
         counts = jnp.arange(60.0) % 3
-        state = bandit.init(Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=counts * x[:, 0])
+        state = bandit.init(
+            Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=counts * x[:, 0]
+        )
         picks.append(bandit.ask(state, jax.random.key(0)))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)
     assert int(picks[0].size) > 1
 
 
-# how much a kernel changes at most with the squared distance; exp(-r) has no such bound and sums directly
+# how much a kernel changes at most with the squared distance; exp(-r) has no such bound and sums
+# directly
 SLOPES = {
     "gaussian": (kernels.Gaussian(1.0), 1 / 2),
     "rational": (kernels.RationalQuadratic(1.0, 0.7), 1 / 2),
@@ -69,7 +83,8 @@ SLOPES = {
 @pytest.mark.parametrize(("spread", "offset"), [(1.0, 0.0), (1.0, 1000.0), (30.0, 0.0)])
 @pytest.mark.parametrize("name", SLOPES)
 def test_both_routes_to_distances_agree(name, spread, offset):
-    """Large tables expand the square; an outlier 30 lengthscales out or a far origin costs no more than eps |x|^2."""
+    """Large tables expand the square; an outlier 30 lengthscales out or a far origin costs no more
+    than eps |x|^2."""
     random = np.random.default_rng(0)
     x = random.standard_normal((600, 4))
     x[::50] *= spread

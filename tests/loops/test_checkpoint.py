@@ -1,4 +1,5 @@
-"""Runs that are killed and go on: the picks, and the state, of an uninterrupted one, bit for bit."""
+"""Runs that are killed and go on: the picks, and the state, of an uninterrupted one, bit for
+bit."""
 
 import os
 import signal
@@ -17,7 +18,9 @@ from jsketch.bandits import GPUCB, widths
 from jsketch.loops.saving import saved
 
 KEY = jax.random.key(3)
-CASES = {name: cases.CASES[name] for name in ("gp_ucb", "bbkb_global_local", "sketched_ts", "evolution")}
+CASES = {
+    name: cases.CASES[name] for name in ("gp_ucb", "bbkb_global_local", "sketched_ts", "evolution")
+}
 CASES["growing"] = cases.CASES["bbkb_global"].replace(capacity=8)  # grows on the way
 HORIZON = 40
 
@@ -54,11 +57,17 @@ def test_an_interrupted_run_is_the_uninterrupted_one(name, tmp_path):
         interrupted(bandit, problem, path, reports)
     evaluations = []
     resumed = loops.run(
-        bandit, problem, KEY, HORIZON, checkpoint=path, on_progress=lambda n, seconds: evaluations.append(n)
+        bandit,
+        problem,
+        KEY,
+        HORIZON,
+        checkpoint=path,
+        on_progress=lambda n, seconds: evaluations.append(n),
     )
     assert_same(resumed, whole)
     assert evaluations[0] > 10  # it went on, and did not begin again
-    assert_same(loops.run(bandit, problem, KEY, HORIZON, checkpoint=path), whole)  # a finished one is read
+    # a finished one is read
+    assert_same(loops.run(bandit, problem, KEY, HORIZON, checkpoint=path), whole)
     if name == "growing":
         assert whole.capacity > bandit.capacity
 
@@ -86,7 +95,12 @@ jax.config.update("jax_enable_x64", True)
 import cases, time
 from jsketch import loops
 loops.run(
-    cases.CASES["bbkb_global"].replace(capacity=8), cases.problem(), jax.random.key(3), 40, checkpoint=sys.argv[1], every=1,
+    cases.CASES["bbkb_global"].replace(capacity=8),
+    cases.problem(),
+    jax.random.key(3),
+    40,
+    checkpoint=sys.argv[1],
+    every=1,
     on_progress=lambda n, seconds: time.sleep(0.03),
 )
 """
@@ -97,7 +111,9 @@ def test_killed_at_any_moment(tmp_path):
     path = tmp_path / "run"
     tests = Path(__file__).parents[1]
     cache = dict(JAX_COMPILATION_CACHE_DIR=str(jax.config.jax_compilation_cache_dir))
-    environment = os.environ | cache | dict(PYTHONPATH=os.pathsep.join([str(tests), str(tests.parent)]))
+    environment = (
+        os.environ | cache | dict(PYTHONPATH=os.pathsep.join([str(tests), str(tests.parent)]))
+    )
     kills = 0
     for wait in (0.1, 0.4):
         before = path.stat().st_mtime_ns if path.exists() else 0
@@ -119,9 +135,15 @@ def test_another_run_is_refused(tmp_path):
     path, bandit, problem = tmp_path / "run", CASES["gp_ucb"], cases.problem()
     interrupted(bandit, problem, path, 1)
     for other, words in [
-        (dict(bandit=bandit.replace(noise_std=0.2)), r"bandit.noise_std was 0.1, is 0.2\. Name another file"),
+        (
+            dict(bandit=bandit.replace(noise_std=0.2)),
+            r"bandit.noise_std was 0.1, is 0.2\. Name another file",
+        ),
         (dict(bandit=CASES["sketched_ts"]), "bandit was GPUCB, is SketchedTS"),
-        (dict(bandit=GPUCB(kernels.Matern(0.5), 0.01, 0.1)), "bandit.kernel was Gaussian, is Matern"),
+        (
+            dict(bandit=GPUCB(kernels.Matern(0.5), 0.01, 0.1)),
+            "bandit.kernel was Gaussian, is Matern",
+        ),
         (dict(problem=problem.replace(noise_std=0.3)), "problem.noise_std was"),
         (
             dict(bandit=bandit.replace(width=widths.Formula(lambda evidence, assumed: 2.0))),
@@ -132,7 +154,9 @@ def test_another_run_is_refused(tmp_path):
     ]:
         given = dict(bandit=bandit, problem=problem, key=KEY, horizon=HORIZON) | other
         with pytest.raises(ValueError, match=f"holds another run: .*{words}"):
-            loops.run(given["bandit"], given["problem"], given["key"], given["horizon"], checkpoint=path)
+            loops.run(
+                given["bandit"], given["problem"], given["key"], given["horizon"], checkpoint=path
+            )
 
 
 def test_a_damaged_file_is_refused(tmp_path):
@@ -142,7 +166,10 @@ def test_a_damaged_file_is_refused(tmp_path):
     for wrong, words in [
         (content[:-1], "damaged"),
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
-        (content.replace(b'"version": 1', b'"version": 7'), "version 7; this is jsketch run, version 1"),
+        (
+            content.replace(b'"version": 1', b'"version": 7'),
+            "version 7; this is jsketch run, version 1",
+        ),
         (b"", "is not a saved jsketch run"),
         (content.replace(b'"sha256"', b'"sha"'), "damaged"),
     ]:
@@ -156,7 +183,10 @@ def test_a_damaged_file_is_refused(tmp_path):
     [
         (dict(checkpoint="no_such_folder/run"), "in a folder that exists"),
         (dict(checkpoint="."), "in a folder that exists"),
-        (dict(checkpoint="run", every=0), "every counts evaluations and must be an integer of at least 1; 0"),
+        (
+            dict(checkpoint="run", every=0),
+            "every counts evaluations and must be an integer of at least 1; 0",
+        ),
         (dict(checkpoint="run", every=2.5), "every counts evaluations"),
         (dict(every=5), "name its file too"),
     ],

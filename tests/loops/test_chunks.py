@@ -16,8 +16,11 @@ def test_chunks_of_memory_mapped_files(tmp_path):
     mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "xy"]
     pieces = list(loops.chunks(*mapped, 10))
     assert [len(y) for _, y in pieces] == [10, 10, 3]
-    assert all(isinstance(piece, np.memmap) for pair in pieces for piece in pair)  # nothing is read yet
-    parts = [f.prediction for f, _ in loops.prequential_chunks(TAYLOR, loops.chunks(*mapped, 10), KEY)]
+    # nothing is read yet
+    assert all(isinstance(piece, np.memmap) for pair in pieces for piece in pair)
+    parts = [
+        f.prediction for f, _ in loops.prequential_chunks(TAYLOR, loops.chunks(*mapped, 10), KEY)
+    ]
     whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
     np.testing.assert_allclose(np.concatenate(parts), whole.prediction, rtol=1e-9, atol=1e-10)
 
@@ -26,7 +29,11 @@ def test_chunks_of_memory_mapped_files(tmp_path):
 def test_chunks_follow_the_floats_of_the_first(name):
     """float32 before float64, integers, lists: what the same numbers in float32 give."""
     xs, ys = (np.asarray(a, np.float32) for a in examples(12))
-    pieces = [(xs[:6], ys[:6]), (xs[6:].astype(float), ys[6:].astype(float)), (np.ones((6, 2), int), [1] * 6)]
+    pieces = [
+        (xs[:6], ys[:6]),
+        (xs[6:].astype(float), ys[6:].astype(float)),
+        (np.ones((6, 2), int), [1] * 6),
+    ]
     mixed = [f.prediction for f, _ in loops.prequential_chunks(CASES[name], pieces, KEY)]
     same = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
     for made, wanted in zip(mixed, loops.prequential_chunks(CASES[name], same, KEY), strict=True):
@@ -51,8 +58,13 @@ def test_a_chunk_with_other_inputs_is_refused(forecaster):
 def test_tables_and_lists_are_streams(tmp_path):
     xs, ys = examples(12)
     whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
-    for given in ((pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)), (xs.tolist(), ys.tolist())):
-        np.testing.assert_array_equal(loops.prequential(TAYLOR, *given, KEY)[0].prediction, whole.prediction)
+    for given in (
+        (pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)),
+        (xs.tolist(), ys.tolist()),
+    ):
+        np.testing.assert_array_equal(
+            loops.prequential(TAYLOR, *given, KEY)[0].prediction, whole.prediction
+        )
         parts = list(loops.chunks(*given, 6))
         np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), xs)
     assert np.isfinite(

@@ -1,4 +1,5 @@
-"""What a file says that it belongs to: every leaf and every static field of the user's own classes, or a refusal."""
+"""What a file says that it belongs to: every leaf and every static field of the user's own classes,
+or a refusal."""
 
 import functools
 import importlib
@@ -157,7 +158,8 @@ TWO = {
 @pytest.mark.parametrize("name", TWO)
 @pytest.mark.parametrize("within", ["kernel", "width"])
 def test_two_different_things_have_different_words(name, within):
-    """As a kernel and as a width, after a file; and the words of one thing are the same each time."""
+    """As a kernel and as a static field, after a file; and the words of one thing are the same each
+    time."""
     one, other = (describe(BBKB(**(dict(kernel=0.0) | {within: value}))) for value in TWO[name])
     assert differences(json.loads(json.dumps(one)), other)
     assert not differences(
@@ -169,17 +171,21 @@ def test_two_different_things_have_different_words(name, within):
 HELPERS = {
     "attribute": "import mine\ndef f(x):\n    return mine.helper(x)",
     "attribute_of_a_part": "import mine.part\ndef f(x):\n    return mine.part.helper(x)",
-    "imported_within": "def f(x):\n    import mine.part as other\n    return [other.helper(v) for v in x]",
+    "imported_within": "def f(x):\n    import mine.part as other\n    return [other.helper(v) for v"
+    " in x]",
     "from_within": "def f(x):\n    from mine.part import helper\n    return helper(x)",
-    "module_from_within": "def f(x):\n    from mine import part\n    return (lambda: part.helper(x))()",
-    "method": "import mine\nclass Own:\n    def g(self, x):\n        return mine.helper(x)\nf = Own()",
+    "module_from_within": "def f(x):\n    from mine import part\n    return (lambda:"
+    " part.helper(x))()",
+    "method": "import mine\nclass Own:\n    def g(self, x):\n        return mine.helper(x)\nf ="
+    " Own()",
     "module": "import mine.part\nf = {'held': mine.part}",
 }
 
 
 @pytest.mark.parametrize("form", HELPERS)
 def test_helpers_in_own_modules_are_described(form, tmp_path, monkeypatch):
-    """A helper that changed let a run go on from its checkpoint, unless it was a global of the function's own module."""
+    """A helper that changed let a run resume from its checkpoint, unless it was a global of the
+    function's own module."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine").mkdir()
@@ -231,7 +237,9 @@ def test_what_is_equal_is_not_told_apart():
     assert describe(loop)["itself"] == "the same as the whole"
 
 
-@pytest.mark.parametrize("held", [threading.Lock(), (i for i in range(3))], ids=["lock", "generator"])
+@pytest.mark.parametrize(
+    "held", [threading.Lock(), (i for i in range(3))], ids=["lock", "generator"]
+)
 def test_what_cannot_be_described_is_refused(held, tmp_path):
     bandit, problem = OwnBandit(held), OwnProblem(jnp.arange(4.0))
     with pytest.raises(ValueError, match=r"bandit.lengthscale cannot be described .* __getstate__"):
@@ -280,7 +288,7 @@ class OwnProblem:
         return self.mean_reward[arm]
 
 
-def test_a_run_of_own_classes_goes_on_as_itself_only(tmp_path):
+def test_a_run_of_own_classes_resumes_as_itself_only(tmp_path):
     path, rewards = tmp_path / "run", jnp.arange(4.0)
     done = loops.run(OwnBandit(0.5), OwnProblem(rewards), KEY, 6, checkpoint=path)
     again = loops.run(OwnBandit(0.5), OwnProblem(rewards), KEY, 6, checkpoint=path)

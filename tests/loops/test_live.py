@@ -53,7 +53,8 @@ def run(stream, xs, ys):
 
 @each
 def test_live_is_prequential_also_through_a_file(name, tmp_path):
-    """Single steps, capacities that grow, and a file in the middle, after which another object goes on."""
+    """Single steps, capacities that grow, and a file in the middle, after which another object
+    resumes."""
     xs, ys = examples()
     forecasts, state = loops.prequential(CASES[name], xs, ys, KEY, block=1)
     stream = loops.Live(CASES[name], 2, KEY)
@@ -89,7 +90,9 @@ def test_many_at_once_are_one_at_a_time(name):
     parts = [many.learn_many(xs[:13], ys[:13]).prediction]
     parts.append([many.predict_learn(xs[13], ys[13])])
     parts.append(many.learn_many(xs[14:31], ys[14:31]).prediction)
-    np.testing.assert_allclose(np.concatenate(parts), forecasts.prediction[:31], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        np.concatenate(parts), forecasts.prediction[:31], rtol=1e-9, atol=1e-9
+    )
     one_by_one = [single.predict(x) for x in xs]
     np.testing.assert_allclose(many.predict_many(xs), one_by_one, rtol=1e-9, atol=1e-9)
     assert many.received == 31
@@ -134,7 +137,7 @@ print([stream.predict_learn(x, y) for x, y in zip(xs[20:24], ys[20:24])])
 """
 
 
-def test_another_process_goes_on(tmp_path):
+def test_another_process_resumes(tmp_path):
     xs, ys = examples()
     stream = loops.Live(CASES["kors"], 2, KEY)
     run(stream, xs[:20], ys[:20])
@@ -148,7 +151,9 @@ def test_another_process_goes_on(tmp_path):
         text=True,
         check=True,
     )
-    np.testing.assert_allclose(json.loads(done.stdout), run(stream, xs[20:24], ys[20:24]), rtol=1e-12)
+    np.testing.assert_allclose(
+        json.loads(done.stdout), run(stream, xs[20:24], ys[20:24]), rtol=1e-12
+    )
 
 
 def test_a_file_is_whole_or_the_old_one(tmp_path, monkeypatch):
@@ -231,18 +236,36 @@ def test_descriptions_are_the_same_in_every_process():
         (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
         (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
         (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
-        (lambda s: s.predict(np.array([0.0, 1j])), "must be real numbers; their dtype is complex128"),
-        (lambda s: s.learn([0.0, 1.0], 1j), "labels must be real numbers; their dtype is complex128"),
+        (
+            lambda s: s.predict(np.array([0.0, 1j])),
+            "must be real numbers; their dtype is complex128",
+        ),
+        (
+            lambda s: s.learn([0.0, 1.0], 1j),
+            "labels must be real numbers; their dtype is complex128",
+        ),
         (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
         (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
-        (lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]), "examples must be real"),
-        (lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]), "examples must be real numbers"),
+        (
+            lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]),
+            "examples must be real",
+        ),
+        (
+            lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]),
+            "examples must be real numbers",
+        ),
         (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs counts"),
         (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
         (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
         (lambda s: loops.Live(TAYLOR, 2, KEY, dtype=int), "floating point type"),
-        (lambda s: loops.Live(TAYLOR.replace(regularization=-1.0), 2, KEY), "regularization must be"),
-        (lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)), r"the shapes are \(4, 2\) and \(3,\)"),
+        (
+            lambda s: loops.Live(TAYLOR.replace(regularization=-1.0), 2, KEY),
+            "regularization must be",
+        ),
+        (
+            lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)),
+            r"the shapes are \(4, 2\) and \(3,\)",
+        ),
         (lambda s: loops.chunks(np.ones((0, 2)), np.ones(0)), "at least one"),
         (lambda s: loops.chunks(np.ones((4, 2)), np.ones(4), 0), "size counts the examples"),
     ],
@@ -275,7 +298,8 @@ def test_a_state_that_breaks_is_said_from_then_on(tmp_path):
 
 
 def test_a_prediction_that_is_not_finite_is_said():
-    """Where the state still is: the label of the far example is missing. It was learned, so to say; the stream goes on."""
+    """Where the state still is: the label of the far example is missing. It was learned, so to say;
+    the stream continues."""
     far = [1e200, 1e200]
     stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
     stream.learn([0.1, 0.2], 1.0)
@@ -307,7 +331,8 @@ def test_the_dtype_is_the_one_asked_for(tmp_path):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream(tmp_path):
-    """600,000 examples, 91 MB if they were kept, in a process of their own; 5,000,000 take 0.7 GB in all."""
+    """600,000 examples, 91 MB if they were kept, in a process of their own; 5,000,000 take 0.7 GB
+    in all."""
     out = tmp_path / "numbers.json"
     root = Path(__file__).parents[2]
     command = [

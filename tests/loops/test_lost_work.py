@@ -16,7 +16,7 @@ from jsketch.loops.saving import lock, saved
 
 KEY = jax.random.key(0)
 ARMS = Arms(jnp.linspace(0, 1, 12)[:, None])
-PLATES = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=4, capacity=12)
+FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=4, capacity=12)
 BOX = Box(jnp.zeros(1), jnp.ones(1))
 ROOT = Path(__file__).parents[2]
 
@@ -42,23 +42,23 @@ def broken_at(call, error, values):
     "error", [Broken("the robot is stuck"), KeyboardInterrupt(), SystemExit(3)], ids=repr
 )
 def test_drive_loses_nothing(error):
-    whole = loops.drive(PLATES, np.sin, ARMS, KEY, 14)
+    whole = loops.drive(FIXED, np.sin, ARMS, KEY, 14)
     objective, calls = broken_at(3, error, np.sin)
     with pytest.raises(type(error)) as caught:
-        loops.drive(PLATES, objective, ARMS, KEY, 14)
+        loops.drive(FIXED, objective, ARMS, KEY, 14)
     assert caught.value is error and error.driven.t == 8
     assert "drive had finished 8 evaluations" in error.__notes__[-1]
-    assert "drive(..., state=error.driven) goes on" in error.__notes__[-1]
-    done = loops.drive(PLATES, objective, ARMS, KEY, 14, state=error.driven)
+    assert "drive(..., state=error.driven) resumes" in error.__notes__[-1]
+    done = loops.drive(FIXED, objective, ARMS, KEY, 14, state=error.driven)
     np.testing.assert_array_equal(done.arm, whole.arm)
     np.testing.assert_array_equal(done.reward, whole.reward)
     assert [len(batch) for batch in calls] == [4, 4, 4, 4, 2]
 
 
-def test_drive_goes_on_from_its_file(tmp_path):
+def test_drive_resumes_from_its_file(tmp_path):
     """What a killed process had evaluated is not evaluated again; the file is of this run only."""
     path, asked = tmp_path / "run", []
-    whole = loops.drive(PLATES, np.sin, ARMS, KEY, 14)
+    whole = loops.drive(FIXED, np.sin, ARMS, KEY, 14)
 
     def objective(arms):
         if len(asked) == 2:
@@ -67,11 +67,11 @@ def test_drive_goes_on_from_its_file(tmp_path):
         return np.sin(arms)
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        loops.drive(PLATES, objective, ARMS, KEY, 14, checkpoint=path)
+        loops.drive(FIXED, objective, ARMS, KEY, 14, checkpoint=path)
     assert f"they are in {path}" in caught.value.__notes__[-1]
     for _ in range(2):  # of a finished run nothing is evaluated
         done = loops.drive(
-            PLATES, lambda arms: asked.append(arms) or np.sin(arms), ARMS, KEY, 14, checkpoint=path
+            FIXED, lambda arms: asked.append(arms) or np.sin(arms), ARMS, KEY, 14, checkpoint=path
         )
         np.testing.assert_array_equal(np.concatenate(asked), whole.arm)
         for one, other in zip(jax.tree.leaves(done), jax.tree.leaves(whole), strict=True):
@@ -80,10 +80,10 @@ def test_drive_goes_on_from_its_file(tmp_path):
     for change, words in (
         (dict(key=jax.random.key(1)), "holds another run: key was"),
         (dict(state=whole), "holds a run already, and a state was given too"),
-        (dict(bandit=PLATES.replace(qbar=3.0)), "holds another run: bandit.qbar was"),
+        (dict(bandit=FIXED.replace(qbar=3.0)), "holds another run: bandit.qbar was"),
     ):
         arguments = dict(
-            bandit=PLATES, objective=pytest.fail, domain=ARMS, key=KEY, horizon=14, checkpoint=path
+            bandit=FIXED, objective=pytest.fail, domain=ARMS, key=KEY, horizon=14, checkpoint=path
         )
         with pytest.raises(ValueError, match=words):
             loops.drive(**arguments | change)
@@ -91,29 +91,34 @@ def test_drive_goes_on_from_its_file(tmp_path):
 
 def test_drive_keeps_a_batch_that_the_algorithm_was_not_told(monkeypatch):
     """Ctrl-C while the algorithm learns: the batch was evaluated, and is not evaluated again."""
-    whole = loops.drive(PLATES, np.sin, ARMS, KEY, 12)
+    whole = loops.drive(FIXED, np.sin, ARMS, KEY, 12)
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
         patch.setattr(sys.modules["jsketch.loops.arms.drive"], "_tell", interrupted)
-        loops.drive(PLATES, np.sin, ARMS, KEY, 12)
+        loops.drive(FIXED, np.sin, ARMS, KEY, 12)
     driven = caught.value.driven
     assert (driven.t, driven.untold) == (4, 4)
     for horizon in (4, 3, 12):  # an earlier end than that of the batch evaluates nothing
         objective, calls = broken_at(0, None, np.sin)
-        done = loops.drive(PLATES, objective, ARMS, KEY, horizon, state=driven)
+        done = loops.drive(FIXED, objective, ARMS, KEY, horizon, state=driven)
         assert done.untold == 0 and len(calls) == (2 if horizon == 12 else 0)
     np.testing.assert_array_equal(done.arm, whole.arm)
-    with pytest.raises(ValueError, match="state is of another run: its last 4 evaluations are not those"):
-        loops.drive(PLATES.replace(batch=3), pytest.fail, ARMS, KEY, 12, state=driven)
+    with pytest.raises(
+        ValueError, match="state is of another run: its last 4 evaluations are not those"
+    ):
+        loops.drive(FIXED.replace(batch=3), pytest.fail, ARMS, KEY, 12, state=driven)
 
 
 def test_what_a_wrong_objective_returned_is_kept():
-    for returned, words in [(np.zeros(3), "4 rewards for 4 arms"), (np.array([1, np.inf, 2, 3]), "infinite")]:
+    for returned, words in [
+        (np.zeros(3), "4 rewards for 4 arms"),
+        (np.array([1, np.inf, 2, 3]), "infinite"),
+    ]:
         with pytest.raises(ValueError, match=words) as caught:
-            loops.drive(PLATES, lambda arms, returned=returned: returned, ARMS, KEY, 8)
+            loops.drive(FIXED, lambda arms, returned=returned: returned, ARMS, KEY, 8)
         assert caught.value.returned is returned and caught.value.driven.t == 0
 
 
@@ -126,16 +131,19 @@ def test_drive_box_loses_nothing(error, named, tmp_path):
     with pytest.raises(type(error)) as caught:
         loops.drive_box(optimizer, objective, BOX, KEY, 5, **options)
     assert caught.value is error and error.driven.t == 2 and error.driven.told == 0
-    how = f"they are in {path}" if named else "drive_box(..., state=error.driven) goes on"
+    how = f"they are in {path}" if named else "drive_box(..., state=error.driven) resumes"
     assert "finished 2 evaluations" in error.__notes__[-1] and how in error.__notes__[-1]
     going_on = options or dict(state=error.driven)
     done = loops.drive_box(optimizer, objective, BOX, KEY, 5, **going_on)
     assert done.t == 5 and len(calls) == 6  # only what failed was evaluated twice
-    np.testing.assert_array_equal(done.x, loops.drive_box(optimizer, lambda x: float(x[0]), BOX, KEY, 5).x)
+    np.testing.assert_array_equal(
+        done.x, loops.drive_box(optimizer, lambda x: float(x[0]), BOX, KEY, 5).x
+    )
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    """The evaluation that could not be written goes along with the error, and no half of a file is left."""
+    """The evaluation that could not be written goes along with the error, and no half of a file is
+    left."""
 
     def full(descriptor):
         raise OSError("no space left")
@@ -154,7 +162,9 @@ def test_one_writer_in_a_process(tmp_path):
     def objective(x):
         loops.drive_box(UniformBox(), lambda x: 0.0, BOX, KEY, 3, checkpoint=path)
 
-    with pytest.raises(ValueError, match=f"{path} is being written by another call in this process: wait"):
+    with pytest.raises(
+        ValueError, match=f"{path} is being written by another call in this process: wait"
+    ):
         loops.drive_box(UniformBox(), objective, BOX, KEY, 3, checkpoint=path)
     assert loops.drive_box(UniformBox(), lambda x: 0.0, BOX, KEY, 3, checkpoint=path).t == 3
     assert [file.name for file in tmp_path.iterdir()] == ["run"]  # no lock is left
@@ -163,7 +173,8 @@ def test_one_writer_in_a_process(tmp_path):
 HOLDER = """
 import importlib.util, sys
 from pathlib import Path
-spec = importlib.util.spec_from_file_location("lock", sys.argv[1])  # without the seconds that importing jax takes
+# without the seconds that importing jax takes
+spec = importlib.util.spec_from_file_location("lock", sys.argv[1])
 lock = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(lock)
 with lock.held(Path(sys.argv[2]), "run", "wait"):
@@ -187,12 +198,15 @@ def holder(file, *options):
 
 
 def test_one_writer_among_processes(tmp_path):
-    """`run`, of one seed and of several, and `drive_box` name the process that holds a file, and evaluate nothing. A killed
-    one blocks nobody, even where a worker of it lives on."""
+    """`run`, of one seed and of several, and `drive_box` name the process that holds a file, and
+    evaluate nothing. A killed one blocks nobody, even where a worker of it lives on."""
     process = holder(tmp_path / "run.1.lock", "and a worker")
     try:
         problem = problems.finite_arms(np.asarray(ARMS.features), np.arange(12.0), 0.1)
-        words = f"run.1 is being written by process {process.pid}: wait for it, or name another checkpoint"
+        words = (
+            f"run.1 is being written by process {process.pid}: wait for it, or name another"
+            " checkpoint"
+        )
         with pytest.raises(ValueError, match=words):
             loops.drive_box(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=tmp_path / "run.1")
         with pytest.raises(ValueError, match=words):
@@ -209,7 +223,9 @@ def test_one_writer_among_processes(tmp_path):
         process.kill()
         process.wait()
         assert (tmp_path / "run.1.lock").exists()  # what a killed one leaves
-        assert loops.run(Uniform(), problem, KEY, 3, checkpoint=tmp_path / "run.1").trace.arm.shape == (3,)
+        assert loops.run(
+            Uniform(), problem, KEY, 3, checkpoint=tmp_path / "run.1"
+        ).trace.arm.shape == (3,)
     finally:
         process.kill()
         process.wait()
@@ -237,7 +253,8 @@ def test_locks_that_no_disk_keeps_and_folders_that_nobody_can_write(tmp_path, mo
 
 
 def test_a_lock_that_its_holder_removed_meanwhile_is_not_held(tmp_path, monkeypatch):
-    """Another process opens the file, its holder removes it and a third makes a new one: the old file is nobody's."""
+    """Another process opens the file, its holder removes it and a third makes a new one: the old
+    file is nobody's."""
     path, locked, calls = tmp_path / "a", lock.fcntl.lockf, []
 
     def removed(descriptor, operation):

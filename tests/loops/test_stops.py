@@ -1,4 +1,5 @@
-"""Runs that cannot go on stop, and say so: no arm is left, a warm start did not fit, an algorithm asks for nothing."""
+"""Runs that cannot continue stop, and say so: no arm is left, a warm start did not fit, an
+algorithm asks for nothing."""
 
 import warnings
 
@@ -19,74 +20,84 @@ from jsketch.types import Box
 KEY = jax.random.key(0)
 X = np.linspace(0, 1, 12)[:, None]
 PROBLEM = problems.finite_arms(X, np.sin(5 * X[:, 0]), 0.01)
-PLATES = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=5, max_pending=5, capacity=12, repeat=False)
+FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=5, max_pending=5, capacity=12, repeat=False)
 ASK = jax.jit(lambda bandit, state, key: bandit.ask(state, key))
 TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY))
 
 
 def test_a_run_ends_where_no_arm_is_left():
-    """12 arms, horizon 13: `run` refuses it, `rollout` stops with a flag, under vmap too; at 12 all arms are evaluated."""
+    """12 arms, horizon 13: `run` refuses it, `rollout` stops with a flag, under vmap too; at 12 all
+    arms are evaluated."""
     with pytest.raises(
-        ValueError, match="horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12"
+        ValueError,
+        match="horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12",
     ):
-        loops.run(PLATES, PROBLEM, KEY, 13)
+        loops.run(FIXED, PROBLEM, KEY, 13)
     keys = jax.random.split(KEY, 2)
-    stopped = jax.jit(jax.vmap(lambda key: loops.rollout(PLATES, PROBLEM, key, 13)))(keys)
+    stopped = jax.jit(jax.vmap(lambda key: loops.rollout(FIXED, PROBLEM, key, 13)))(keys)
     for seed in range(2):
-        assert int(stopped.t[seed]) == 12 and bool(stopped.exhausted[seed]) and bool(stopped.stopped[seed])
+        assert (
+            int(stopped.t[seed]) == 12
+            and bool(stopped.exhausted[seed])
+            and bool(stopped.stopped[seed])
+        )
         assert int(stopped.round[seed]) == 3
         assert sorted(np.asarray(stopped.trace.arm[seed][:12]).tolist()) == list(range(12))
 
 
 def test_past_evaluations_leave_fewer():
     counts = np.arange(12) % 2
-    state = PLATES.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts, failed=[0, 1, 4])
-    assert int(PLATES.remaining(state)) == 4  # 2, 6, 8, 10
-    assert PLATES.replace(repeat=True).remaining(state) is None
+    state = FIXED.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts, failed=[0, 1, 4])
+    assert int(FIXED.remaining(state)) == 4  # 2, 6, 8, 10
+    assert FIXED.replace(repeat=True).remaining(state) is None
     with pytest.raises(ValueError, match="4 are left"):
-        loops.run(PLATES, PROBLEM, KEY, 5, states=[state])
-    query = ASK(PLATES, state, KEY)
+        loops.run(FIXED, PROBLEM, KEY, 5, states=[state])
+    query = ASK(FIXED, state, KEY)
     assert sorted(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == [2, 6, 8, 10]
     with pytest.raises(ValueError, match="failed names arm 12"):
-        PLATES.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts, failed=[12])
+        FIXED.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts, failed=[12])
 
 
 def test_drive_returns_what_it_has_and_failures_are_not_asked_for_again():
-    """Every other evaluation fails; each arm is asked for once, the last plate is a part of one."""
-    plates = []
+    """Every other evaluation fails; each arm is asked for once, the last batch is a part of one."""
+    batches = []
 
     def objective(arms):
-        plates.append(arms)
+        batches.append(arms)
         return np.where(arms % 2 == 0, np.nan, np.sin(arms))
 
     with pytest.warns(UserWarning, match="ended after 12 of 20 evaluations: no arm is left"):
-        driven = loops.drive(PLATES, objective, PROBLEM.arms, KEY, 20)
-    assert [len(plate) for plate in plates] == [5, 5, 2] and driven.exhausted and driven.t == 12
+        driven = loops.drive(FIXED, objective, PROBLEM.arms, KEY, 20)
+    assert [len(batch) for batch in batches] == [5, 5, 2] and driven.exhausted and driven.t == 12
     assert sorted(driven.arm.tolist()) == list(range(12)) and np.isnan(driven.reward).sum() == 6
     with pytest.warns(UserWarning, match="no arm is left"):  # nothing is evaluated again
-        assert loops.drive(PLATES, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
-    # a plate of failures only: the first arm is not the first of the next plate too
+        assert loops.drive(FIXED, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
+    # a batch of failures only: the first arm is not the first of the next batch too
     nothing_known = TELL(
-        PLATES, PLATES.init(PROBLEM.arms, KEY), Query(jnp.arange(5), jnp.ones(5, bool)), jnp.full(5, jnp.nan)
+        FIXED,
+        FIXED.init(PROBLEM.arms, KEY),
+        Query(jnp.arange(5), jnp.ones(5, bool)),
+        jnp.full(5, jnp.nan),
     )[0]
     for first in range(5):
         state = nothing_known.replace(
             sketch=nothing_known.sketch.replace(first_arm=jnp.asarray(first, jnp.int32))
         )
-        assert np.asarray(ASK(PLATES, state, KEY).index).min() > 4
+        assert np.asarray(ASK(FIXED, state, KEY).index).min() > 4
 
 
-def test_a_failure_under_way_elsewhere_is_tried():
-    """Told in part: slots with a false mask stay under way, padding points at arm 0 and says nothing of it."""
-    state = PLATES.init(PROBLEM.arms, KEY)
+def test_a_failure_that_is_pending_elsewhere_is_tried():
+    """Observed in part: slots with a false mask stay pending, padding points at arm 0 and says
+    nothing of it."""
+    state = FIXED.init(PROBLEM.arms, KEY)
     query = Query(jnp.asarray([7, 3, 0, 0, 0]), jnp.asarray([True, False, False, False, False]))
-    state = TELL(PLATES, state, query, jnp.full(5, jnp.nan))[0]
+    state = TELL(FIXED, state, query, jnp.full(5, jnp.nan))[0]
     assert np.flatnonzero(np.asarray(state.tried)).tolist() == [7]
 
 
 @struct.dataclass
 class Blurred:
-    """Uniform arms, of whose variances rounding is said to decide."""
+    """Uniform arms whose variances are said to be decided by rounding."""
 
     def init(self, domain, key):
         return Uniform().init(domain, key)
@@ -113,7 +124,7 @@ def test_imprecise_variances_are_warned_of_once(loop):
 
 @struct.dataclass
 class Sulking:
-    """Uniform arms, of which the batch is empty after a while."""
+    """Uniform arms whose batch is empty after a while."""
 
     patience: int = 3
 
@@ -166,7 +177,11 @@ def test_growing_ends_where_every_arm_has_room():
 
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
-WARM = {"bkb": BKB(**SMALL), "bbkb": BBKB(**SMALL, max_batch=4), "plates": FixedBKB(**SMALL, batch=4)}
+WARM = {
+    "bkb": BKB(**SMALL),
+    "bbkb": BBKB(**SMALL, max_batch=4),
+    "fixed": FixedBKB(**SMALL, batch=4),
+}
 
 
 FAILING = {
@@ -195,8 +210,9 @@ def test_a_first_arm_that_fails_is_left(name):
 
 @pytest.mark.parametrize("name", WARM)
 def test_a_warm_start_without_room_is_flagged(name):
-    """Under vmap `init` cannot raise: 10 inducing points in 4 slots. `tell` then applies nothing and says overflow, a run, a
-    larger capacity and a rollout too; a warm start that fits is as before."""
+    """Under vmap `init` cannot raise: 10 inducing points in 4 slots. `tell` then applies nothing
+    and says overflow, a run, a larger capacity and a rollout too; a warm start that fits is as
+    before."""
     bandit, counts = WARM[name], jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
 
     def begin(counts):

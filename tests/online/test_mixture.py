@@ -1,4 +1,5 @@
-"""Mixtures of forecasters: the forecaster's own definition in NumPy, and the guarantee, which must never fail."""
+"""Mixtures of forecasters: the forecaster's own definition in NumPy, and the guarantee, which must
+never fail."""
 
 from typing import Any
 
@@ -38,7 +39,8 @@ def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
 
 
 def pooled(predictions, weights, y, eta):
-    """What the experts are charged together: over a stream the best one's losses and at most log(G) / eta."""
+    """What the experts are charged together: over a stream the best one's losses and at most log(G)
+    / eta."""
     return -np.log(np.sum(weights * np.exp(-eta * (predictions - y) ** 2), axis=0)) / eta
 
 
@@ -53,7 +55,9 @@ def test_a_mixture_is_its_definition(rule):
     eta = RATES[rule] / bound**2
     losses = np.nan_to_num((alone - np.clip(ys, -bound, bound)) ** 2)
     for t in range(len(ys)):
-        weights = np.exp(-eta * losses[:, :t].sum(1))[:, None] / np.exp(-eta * losses[:, :t].sum(1)).sum()
+        weights = (
+            np.exp(-eta * losses[:, :t].sum(1))[:, None] / np.exp(-eta * losses[:, :t].sum(1)).sum()
+        )
         if rule == "average":
             prediction = weights[:, 0] @ alone[:, t]
         else:
@@ -67,7 +71,8 @@ def test_a_mixture_is_its_definition(rule):
 
 @rules
 def test_a_prediction_never_costs_more_than_the_pooled_losses(rule):
-    """Exp-concavity and mixability, at every label in [-B, B]; twice the rate has no such guarantee."""
+    """Exp-concavity and mixability, at every label in [-B, B]; twice the rate has no such
+    guarantee."""
     random = np.random.default_rng(1)
     bound, labels = 1.7, np.linspace(-1.7, 1.7, 101)
     predictions = bound * np.concatenate(
@@ -78,15 +83,19 @@ def test_a_prediction_never_costs_more_than_the_pooled_losses(rule):
     for factor in (1, 2):
         eta = factor * RATES[rule] / bound**2
         mixture = Mixture(RIDGE, {"regularization": LAMS}, bound, eta, rule=rule)
-        mixed = np.asarray(mixture._combined(jnp.log(jnp.asarray(weights)), jnp.asarray(predictions)))
-        worst[factor] = max(((mixed - y) ** 2 - pooled(predictions, weights, y, eta)).max() for y in labels)
+        mixed = np.asarray(
+            mixture._combined(jnp.log(jnp.asarray(weights)), jnp.asarray(predictions))
+        )
+        worst[factor] = max(
+            ((mixed - y) ** 2 - pooled(predictions, weights, y, eta)).max() for y in labels
+        )
     assert worst[1] <= 1e-9
     assert worst[2] > 1e-3
 
 
 def adversarial_streams(mixture, seeds, n=150):
-    """Labels by adversaries who see the prediction, one a stream: against its sign, in favour of the leading expert, or at
-    random. (xs [S,n,1], predictions [S,n], ys [S,n])"""
+    """Labels by adversaries who see the prediction, one a stream: against its sign, in favour of
+    the leading expert, or at random. (xs [S,n,1], predictions [S,n], ys [S,n])"""
 
     def one(key):
         x_key, label_key, kind_key = jax.random.split(key, 3)
@@ -166,9 +175,15 @@ def test_blocks_of_dictionaries_that_differ():
     """Experts whose points join at different examples: each is as it would be alone."""
     xs, ys = examples(7)
     forecaster = online.NystromAWV(kernels.Gaussian(0.5), 0.1, capacity=64)
-    grid = {"sampling": Sampling(jnp.array([0.05, 5.0]), jnp.array([2.0, 1.0]), jnp.array([0.5, 0.5]))}
-    _, state = loops.prequential(Mixture(forecaster, grid, 1.0, in_turn=True), xs, ys, KEY, block=16)
-    alone = [forecaster.replace(sampling=Sampling(mu, beta)) for mu, beta in ((0.05, 2.0), (5.0, 1.0))]
+    grid = {
+        "sampling": Sampling(jnp.array([0.05, 5.0]), jnp.array([2.0, 1.0]), jnp.array([0.5, 0.5]))
+    }
+    _, state = loops.prequential(
+        Mixture(forecaster, grid, 1.0, in_turn=True), xs, ys, KEY, block=16
+    )
+    alone = [
+        forecaster.replace(sampling=Sampling(mu, beta)) for mu, beta in ((0.05, 2.0), (5.0, 1.0))
+    ]
     runs = [loops.prequential(expert, xs, ys, KEY) for expert in alone]
     sizes = [int(last.dictionary.used) for _, last in runs]
     assert list(state.experts.dictionary.used) == sizes and sizes[0] > 1.5 * sizes[1]
@@ -180,7 +195,9 @@ def test_blocks_of_dictionaries_that_differ():
 def test_experts_that_come_to_differ_in_size_are_refused():
     xs, ys = examples(4)
     forecaster = online.NystromAWV(kernels.Gaussian(0.5), capacity=4)
-    grid = {"sampling": Sampling(jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5]))}
+    grid = {
+        "sampling": Sampling(jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5]))
+    }
     with pytest.raises(ValueError, match="need different capacities"):
         loops.prequential(Mixture(forecaster, grid, 1.0), xs, ys, KEY)
 
@@ -188,7 +205,9 @@ def test_experts_that_come_to_differ_in_size_are_refused():
 def test_whole_parts_of_a_forecaster_may_vary():
     xs, ys = examples(6)
     lengthscales = jnp.array([0.3, 1.0, 3.0])
-    mixture = Mixture(RIDGE, {"features": Taylor(1, 3, lengthscales), "regularization": LAMS[:3]}, 1.0)
+    mixture = Mixture(
+        RIDGE, {"features": Taylor(1, 3, lengthscales), "regularization": LAMS[:3]}, 1.0
+    )
     forecasts, _ = loops.prequential(mixture, xs, ys, KEY)
     assert float(forecasts.average_loss[-1]) < 0.3
 
@@ -199,12 +218,20 @@ def test_whole_parts_of_a_forecaster_may_vary():
         (lambda: over_regularizations(RIDGE, 0.1, 1.0), "must be a vector"),
         (lambda: over_regularizations(RIDGE, [], 1.0), "must be a vector"),
         (lambda: over_regularizations(RIDGE, [0.1, 0.0], 1.0), "finite number above 0"),
-        (lambda: over_regularizations(online.FOGD(None, 0.1), [0.1], 1.0), "the grid names 'regularization'"),
-        (lambda: Mixture(RIDGE, {"penalize_current": jnp.ones(2)}, 1.0), "the grid names 'penalize_current'"),
+        (
+            lambda: over_regularizations(online.FOGD(None, 0.1), [0.1], 1.0),
+            "the grid names 'regularization'",
+        ),
+        (
+            lambda: Mixture(RIDGE, {"penalize_current": jnp.ones(2)}, 1.0),
+            "the grid names 'penalize_current'",
+        ),
         (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
         (lambda: Mixture(RIDGE, {"regularization": 0.1}, 1.0), "leading axis"),
         (
-            lambda: Mixture(RIDGE, {"regularization": LAMS, "features": Taylor(1, 3, jnp.ones(3))}, 1.0),
+            lambda: Mixture(
+                RIDGE, {"regularization": LAMS, "features": Taylor(1, 3, jnp.ones(3))}, 1.0
+            ),
             "leading",
         ),
         (
@@ -212,7 +239,10 @@ def test_whole_parts_of_a_forecaster_may_vary():
             "regularization must be a finite number above 0",
         ),
         (lambda: over_regularizations(RIDGE, LAMS, 0.0), "bound must be a finite number above 0"),
-        (lambda: over_regularizations(RIDGE, LAMS, 1.0, learning_rate=-1.0), "learning_rate must be"),
+        (
+            lambda: over_regularizations(RIDGE, LAMS, 1.0, learning_rate=-1.0),
+            "learning_rate must be",
+        ),
         (lambda: over_regularizations(RIDGE, LAMS, 1.0, rule="hedge"), "rule must be one of"),
     ],
 )
@@ -245,7 +275,8 @@ BREAKING = {"level": LEVELS, "breaks_after": LIVES}
 
 @rules
 def test_the_best_expert_breaks(rule):
-    """It leads with nearly all of the weight, then has none: the others share it, and their bound holds as ever."""
+    """It leads with nearly all of the weight, then has none: the others share it, and their bound
+    holds as ever."""
     _, ys = examples(5, 60)
     ys = 0.5 + 0.1 * np.asarray(ys)
     mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0, rule=rule)
@@ -269,8 +300,11 @@ def test_the_best_expert_breaks(rule):
 
 
 def test_a_broken_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
-    """In the info of a live stream, in the state, and by a warning: not again after a file, nor for every chunk."""
-    mixture = Mixture(Breaking(0.0, 0), BREAKING | {"breaks_after": np.array([2, 7, 4], np.int32)}, 1.0)
+    """In the info of a live stream, in the state, and by a warning: not again after a file, nor for
+    every chunk."""
+    mixture = Mixture(
+        Breaking(0.0, 0), BREAKING | {"breaks_after": np.array([2, 7, 4], np.int32)}, 1.0
+    )
     stream = loops.Live(mixture, 1, KEY)
     told = [stream.learn([0.0], 0.4)]
     with pytest.warns(UserWarning, match=r"experts \[0\]"):
@@ -304,15 +338,24 @@ def test_an_infinite_label_breaks_no_expert():
 
 @pytest.mark.parametrize(
     "forecaster",
-    [online.FOGD(kernels.Gaussian(0.5), 0.1, count=20), online.NOGD(kernels.Gaussian(0.5), 0.1, count=8)],
+    [
+        online.FOGD(kernels.Gaussian(0.5), 0.1, count=20),
+        online.NOGD(kernels.Gaussian(0.5), 0.1, count=8),
+    ],
 )
 def test_a_step_too_large_costs_the_others_nothing(forecaster):
-    """In blocks, as for any forecaster: the loss of the best expert and the price, and the weights of the losses."""
+    """In blocks, as for any forecaster: the loss of the best expert and the price, and the weights
+    of the losses."""
     xs, ys = examples(8, 400)
     steps = np.array([0.01, 0.1, 1.0, 10.0])
     with pytest.warns(UserWarning, match=r"experts \[.*3\] of the mixture's 4 diverged"):
-        forecasts, state = loops.prequential(Mixture(forecaster, {"step_size": steps}, 1.0), xs, ys, KEY)
-    alone = [loops.prequential(forecaster.replace(step_size=s), xs, ys, KEY)[0].prediction for s in steps[:2]]
+        forecasts, state = loops.prequential(
+            Mixture(forecaster, {"step_size": steps}, 1.0), xs, ys, KEY
+        )
+    alone = [
+        loops.prequential(forecaster.replace(step_size=s), xs, ys, KEY)[0].prediction
+        for s in steps[:2]
+    ]
     losses = np.square(np.clip(alone, -1, 1) - np.asarray(ys)).sum(1)
     assert float(forecasts.loss.sum()) <= losses.min() + 8 * np.log(4)
     ratio = state.log_weights[1] - state.log_weights[0]

@@ -1,4 +1,5 @@
-"""Forecasters: what each promises, the closed forms of the paper, and its deterministic bounds (THEORY 7.7)."""
+"""Forecasters: what each promises, the closed forms of the paper, and its deterministic bounds
+(THEORY 7.7)."""
 
 import math
 
@@ -34,7 +35,9 @@ CASES = {
         kernels.Gaussian(0.8), bound=0.3, sampling=Sampling(1.0, 0.5), capacity=64
     ),
     "kernel_awv": online.KernelAWV(kernels.Gaussian(0.8), LAM, capacity=64),
-    "kernel_ridge": online.KernelAWV(kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64),
+    "kernel_ridge": online.KernelAWV(
+        kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64
+    ),
     "sketched_kons": online.SketchedKONS(kernels.Gaussian(0.8), bound=0.3, capacity=64),
     "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
@@ -46,7 +49,9 @@ CASES |= {
     "mixture_kernels": online.Mixture(
         CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
     ),
-    "mixture_kors": online.over_regularizations(CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True),
+    "mixture_kors": online.over_regularizations(
+        CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True
+    ),
 }
 IN_BLOCKS = [name for name in CASES if takes(CASES[name]) != "examples"]
 # variants of other rows, which share their code with them
@@ -63,8 +68,11 @@ VARIANTS = {
 
 
 def rows(names, shared=()):
-    """The slow ones, and those whose code for this property is another row's, are run with -m slow."""
-    return [pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS | set(shared) else n for n in names]
+    """The slow ones, and those whose code for this property is another row's, are run with -m
+    slow."""
+    return [
+        pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS | set(shared) else n for n in names
+    ]
 
 
 each = pytest.mark.parametrize("name", rows(CASES))
@@ -96,7 +104,8 @@ def one_by_one(forecaster, xs, ys):
 
 
 def kernel_ridge(gram, ys, lam, awv):
-    """Closed form (9): a fit from scratch for every example; AWV has the example in its Gram matrix, with label zero."""
+    """Closed form (9): a fit from scratch for every example; AWV has the example in its Gram
+    matrix, with label zero."""
     predictions = []
     for t in range(len(ys)):
         if awv:
@@ -104,7 +113,9 @@ def kernel_ridge(gram, ys, lam, awv):
             weights = np.linalg.solve(gram[: t + 1, : t + 1] + lam * np.eye(t + 1), labels)
             predictions.append(gram[t, : t + 1] @ weights)
         else:
-            predictions.append(gram[t, :t] @ np.linalg.solve(gram[:t, :t] + lam * np.eye(t), ys[:t]))
+            predictions.append(
+                gram[t, :t] @ np.linalg.solve(gram[:t, :t] + lam * np.eye(t), ys[:t])
+            )
     return np.array(predictions)
 
 
@@ -118,7 +129,9 @@ def test_the_loop_is_predict_then_update(name):
     for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(last), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
     known = np.isfinite(np.asarray(ys))
-    np.testing.assert_allclose(forecasts.loss[known], (predictions - ys)[known] ** 2, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        forecasts.loss[known], (predictions - ys)[known] ** 2, rtol=1e-6, atol=1e-9
+    )
     assert (np.asarray(forecasts.loss)[~known] == 0).all()
 
 
@@ -146,7 +159,7 @@ def test_a_stream_may_be_cut_anywhere(name):
 @pytest.mark.parametrize(
     "name", rows(CASES, ["kors_awv", "taylor_awv", "kernel_awv", "sketched_kons", "nogd"])
 )
-def test_a_saved_state_goes_on(name):
+def test_a_saved_state_resumes(name):
     """A live stream: one example in, one prediction out, the state through bytes in between."""
     xs, ys = examples()
     predictions, _ = one_by_one(CASES[name], xs, ys)
@@ -179,7 +192,9 @@ def test_numbers_sweep_by_vmap_and_compile_once(name):
 def test_blocks_are_single_steps(name, block):
     xs, ys = examples(3)
     forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY, block=block)
-    np.testing.assert_allclose(forecasts.prediction, one_by_one(CASES[name], xs, ys)[0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        forecasts.prediction, one_by_one(CASES[name], xs, ys)[0], rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("awv", [True, False])
@@ -199,10 +214,12 @@ def test_kernel_awv_is_the_closed_form(awv):
     ("lam", "lengthscale"), [(0.5, 0.6), pytest.param(0.05, 1.0, marks=pytest.mark.slow)]
 )
 def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale):
-    """Every prediction against a solve from scratch on the dictionary of its time (Algorithm 2, corrected); the pass over
-    the past when a point joins is what makes it exact."""
+    """Every prediction against a solve from scratch on the dictionary of its time (Algorithm 2,
+    corrected); the pass over the past when a point joins is what makes it exact."""
     xs, ys = examples(6)
-    forecaster = online.NystromAWV(kernels.Gaussian(lengthscale), lam, Sampling(0.3, 1.0), capacity=64)
+    forecaster = online.NystromAWV(
+        kernels.Gaussian(lengthscale), lam, Sampling(0.3, 1.0), capacity=64
+    )
     state, predict, update = (
         forecaster.init(xs[0], KEY),
         jax.jit(forecaster.predict),
@@ -224,7 +241,8 @@ def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale
         inner = z.T @ z + lam * np.eye(z.shape[1])
         oracle = z[t] @ np.linalg.solve(inner, z.T @ np.append(np.asarray(ys)[:t], 0))
         assert float(prediction) == pytest.approx(oracle, abs=1e-8)
-    # a past that is in the dictionary has nothing to say to a point that joins: much of it must not be
+    # a past that is in the dictionary has nothing to say to a point that joins: much of it must not
+    # be
     assert 5 < len(sizes) < 0.75 * N
 
 
@@ -243,11 +261,16 @@ def test_what_the_forgetting_variant_forgets():
     for t in range(N):
         prediction = predict(state, xs[t])
         state, _ = update(state, xs[t], ys[t], KEY)
-        points, x = np.asarray(state.dictionary.points)[: int(state.dictionary.used)], np.asarray(xs)[t]
+        points, x = (
+            np.asarray(state.dictionary.points)[: int(state.dictionary.used)],
+            np.asarray(xs)[t],
+        )
         lower = np.linalg.cholesky(oracles.gaussian(points, points, 0.3))
         z[t, : len(points)] = np.linalg.solve(lower, oracles.gaussian(points, x[None], 0.3)[:, 0])
         seen = z[: t + 1]
-        oracle = z[t] @ np.linalg.solve(seen.T @ seen + LAM * np.eye(N), seen[:t].T @ np.asarray(ys)[:t])
+        oracle = z[t] @ np.linalg.solve(
+            seen.T @ seen + LAM * np.eye(N), seen[:t].T @ np.asarray(ys)[:t]
+        )
         assert float(prediction) == pytest.approx(oracle, abs=1e-9)
     assert 10 < len(points) < 50 and state.inputs.size == 0
 
@@ -267,7 +290,8 @@ GROWING = {
     "name", ["nystrom", "pros_n_kons", pytest.param("sketched_kons", marks=pytest.mark.slow)]
 )
 def test_room_grows_and_changes_nothing(name):
-    """For points and for examples, in the middle of blocks (Nystrom keeps 1024 examples at least)."""
+    """For points and for examples, in the middle of blocks (Nystrom keeps 1024 examples at
+    least)."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)
     small, state = loops.prequential(GROWING[name](4), xs, ys, KEY)
     large, _ = loops.prequential(GROWING[name](160), xs, ys, KEY)
@@ -278,7 +302,8 @@ def test_room_grows_and_changes_nothing(name):
 
 
 def test_where_the_origin_is_does_not_matter():
-    """Stationary kernels see differences: unused rows of a dictionary, zeros far from all inputs, must not cost digits."""
+    """Stationary kernels see differences: unused rows of a dictionary, zeros far from all inputs,
+    must not cost digits."""
     xs, ys = examples(14, 150)
     make = GROWING["nystrom"]
     near, _ = loops.prequential(make(64), xs, ys, KEY)
@@ -295,11 +320,14 @@ def test_numbers_take_the_type_of_the_examples():
 
 def test_small_mu_in_float32_is_warned_of():
     with pytest.warns(UserWarning, match="mu = 1e-06 is too small for float32"):
-        online.ProsNKONS(kernels.Gaussian(1.0), sampling=Sampling(1e-6)).init(jnp.zeros(2, jnp.float32), KEY)
+        online.ProsNKONS(kernels.Gaussian(1.0), sampling=Sampling(1e-6)).init(
+            jnp.zeros(2, jnp.float32), KEY
+        )
 
 
 def test_newton_steps_are_the_papers():
-    """Against the listing, dense, in an eigenbasis of the dictionary (THEORY 7.8, without the lag of the authors' code)."""
+    """Against the listing, dense, in an eigenbasis of the dictionary (THEORY 7.8, without the lag
+    of the authors' code)."""
     xs, ys = examples(10)
     ys, bound, alpha = 2 * ys, 0.7, 0.8
     kernel = kernels.Gaussian(0.5)
@@ -332,7 +360,8 @@ def test_newton_steps_are_the_papers():
 
 
 def test_sketched_newton_steps():
-    """Against the steps in explicit features of all examples; which examples enter A is read off the state."""
+    """Against the steps in explicit features of all examples; which examples enter A is read off
+    the state."""
     xs, ys = examples(11)
     ys, bound, alpha = 2 * ys, 0.7, 0.8
     kernel = kernels.Gaussian(0.5)
@@ -345,9 +374,9 @@ def test_sketched_newton_steps():
         state, prediction, info = step(state, xs[t], ys[t], KEY)
         output = z @ u
         clipped += abs(output) > bound
-        w = u - (output - np.clip(output, -bound, bound)) / (z @ np.linalg.solve(a, z)) * np.linalg.solve(
-            a, z
-        )
+        w = u - (output - np.clip(output, -bound, bound)) / (
+            z @ np.linalg.solve(a, z)
+        ) * np.linalg.solve(a, z)
         assert float(prediction) == pytest.approx(z @ w, abs=1e-10)
         g = 2 * (z @ w - ys[t]) * z
         a = a + (int(info.dictionary_size) > before) * np.outer(g, g) / (16 * bound**2)
@@ -360,7 +389,8 @@ def test_gradient_steps_in_the_span_of_the_first_points():
     xs, ys = examples(12)
     kernel, count, eta = kernels.Gaussian(0.5), 15, 0.2
     gram = oracles.gaussian(xs, xs, 0.5)
-    inside = gram[:, :count] @ np.linalg.solve(gram[:count, :count], gram[:count])  # <z(x_s), z(x_t)>
+    # <z(x_s), z(x_t)>
+    inside = gram[:, :count] @ np.linalg.solve(gram[:count, :count], gram[:count])
     predictions, errors = [], []
     for t in range(N):
         predictions.append(-2 * eta * np.dot(errors, inside[t, :t]))
@@ -378,8 +408,8 @@ def bound_holds(gram, kept, mu, n, delta):
 
 @pytest.mark.slow
 def test_kors_bounds_the_projection_error_and_the_size():
-    """THEORY 7.5, with the theory's constants: |(I - P) C_n (I - P)| <= mu and m <= 9 d_eff log(2n/delta)^2, in at least
-    1 - delta of 64 seeds."""
+    """THEORY 7.5, with the theory's constants: |(I - P) C_n (I - P)| <= mu and m <= 9 d_eff
+    log(2n/delta)^2, in at least 1 - delta of 64 seeds."""
     n, mu, delta = 600, 1.0, 0.1
     xs = examples(7, n, 1)[0]
     kernel = kernels.Gaussian(2.0)
@@ -402,14 +432,17 @@ def test_kors_bounds_the_projection_error_and_the_size():
     gram = np.asarray(kernel.gram(xs, xs))
     held = 0
     for joins in joined:
-        held += all(bound_holds(gram[:t, :t], np.flatnonzero(joins[:t]), mu, n, delta) for t in (200, n))
+        held += all(
+            bound_holds(gram[:t, :t], np.flatnonzero(joins[:t]), mu, n, delta) for t in (200, n)
+        )
     assert held >= (1 - delta) * 64
     assert 5 < joined.sum(1).mean() < 0.9 * n
 
 
 @pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
 def test_a_stream_in_segments_gives_the_same_predictions(lam, cut):
-    """Also when it goes on after some examples; some labels are missing, and the segments are not of one length."""
+    """Also when it resumes after some examples; some labels are missing, and the segments are not
+    of one length."""
     xs, ys = examples(13, 5000)
     ys = changed(ys, slice(None, None, 7), np.nan)
     forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
@@ -448,7 +481,9 @@ def test_taylor_features_converge_at_the_rate_of_lemma_11(inputs):
     lengthscale = 1.3
     gram = oracles.gaussian(x, x, lengthscale)
     radius = np.sqrt(np.square(x).sum(1)).max()
-    found = jax.jit(lambda x: [Taylor(inputs, degree, lengthscale).features(x) for degree in range(9)])(x)
+    found = jax.jit(
+        lambda x: [Taylor(inputs, degree, lengthscale).features(x) for degree in range(9)]
+    )(x)
     for degree, z in enumerate(np.asarray(z) for z in found):
         assert z.shape[1] == basis_size(inputs, degree) == math.comb(inputs + degree, degree)
         bound = (radius / lengthscale) ** (2 * degree + 2) / math.factorial(degree + 1)
@@ -464,28 +499,36 @@ def test_taylor_features_are_the_monomials():
     wanted = []
     for k in np.ndindex(4, 4, 4):
         if sum(k) <= 3:
-            factor = np.prod([scaled[:, i] ** k[i] / math.sqrt(math.factorial(k[i])) for i in range(3)], 0)
+            factor = np.prod(
+                [scaled[:, i] ** k[i] / math.sqrt(math.factorial(k[i])) for i in range(3)], 0
+            )
             wanted.append(np.exp(-0.5 * np.square(scaled).sum(1)) * factor)
     order = np.lexsort(np.round(z, 12))
     desired = np.array(wanted).T
-    np.testing.assert_allclose(z[:, order], desired[:, np.lexsort(np.round(desired, 12))], atol=1e-14)
+    np.testing.assert_allclose(
+        z[:, order], desired[:, np.lexsort(np.round(desired, 12))], atol=1e-14
+    )
 
 
 def adversarial(seed, n=40):
-    """Labels that contradict: signs against a ridge regression's predictions, at points that repeat."""
+    """Labels that contradict: signs against a ridge regression's predictions, at points that
+    repeat."""
     random = np.random.default_rng(seed)
     x = np.sort(random.uniform(-1, 1, (n // 4, 1)), 0)[random.integers(0, n // 4, n)]
     gram = oracles.gaussian(x, x, 0.5)
     lam, ys = 10.0 ** random.uniform(-2, 1), np.zeros(n)
     for t in range(n):
         labels = np.append(ys[:t], 0)
-        prediction = gram[t, : t + 1] @ np.linalg.solve(gram[: t + 1, : t + 1] + lam * np.eye(t + 1), labels)
+        prediction = gram[t, : t + 1] @ np.linalg.solve(
+            gram[: t + 1, : t + 1] + lam * np.eye(t + 1), labels
+        )
         ys[t] = -1.0 if prediction > 0 else 1.0
     return x, ys, gram, lam
 
 
 def test_identities_and_regret_bounds_never_fail():
-    """THEORY 7.7, identities, and Proposition 1 for the best function in the space, on adversarial streams."""
+    """THEORY 7.7, identities, and Proposition 1 for the best function in the space, on adversarial
+    streams."""
     for seed in range(20):
         x, ys, gram, lam = adversarial(seed)
         awv, ridge = kernel_ridge(gram, ys, lam, True), kernel_ridge(gram, ys, lam, False)
@@ -506,7 +549,8 @@ def test_identities_and_regret_bounds_never_fail():
 
 
 def test_theorems_3_and_4_never_fail():
-    """THEORY 7.7: a fixed subspace costs (mu + lam) n mu B^2 / lam^2; with Theorem 4's degree only a factor 3/2."""
+    """THEORY 7.7: a fixed subspace costs (mu + lam) n mu B^2 / lam^2; with Theorem 4's degree only
+    a factor 3/2."""
     for seed in range(10):
         x, ys, gram, lam = adversarial(seed)
         n, lengthscale = len(ys), 0.5
@@ -528,7 +572,10 @@ def test_theorems_3_and_4_never_fail():
         (lambda x, y: Taylor(2, -1).features(x), "degree M >= 0"),
         (lambda x, y: Taylor(18, 9).features(x), r"C\(27, 9\) = 4,686,825 Taylor features"),
         (lambda x, y: Taylor(3, 2).features(x), "of 3 inputs; 2 were given"),
-        (lambda x, y: run(x, y, regularization=0.0), "regularization must be a finite number above 0"),
+        (
+            lambda x, y: run(x, y, regularization=0.0),
+            "regularization must be a finite number above 0",
+        ),
         (lambda x, y: run(x[:0], y[:0]), "the stream is empty"),
         (
             lambda x, y: loops.prequential(CASES["fogd"], x, y, KEY, block=0),
@@ -546,9 +593,14 @@ def test_theorems_3_and_4_never_fail():
         ),
         (lambda x, y: run(x, y[:3]), "a vector \\[n\\] of labels"),
         (lambda x, y: run(changed(x, (3, 1), np.nan), y), "example 3 is not"),
-        (lambda x, y: loops.prequential(online.KernelAWV(None), x, y, KEY), "kernel must be a kernel"),
         (
-            lambda x, y: loops.prequential(online.KernelAWV(kernels.Gaussian(1.0), capacity=0), x, y, KEY),
+            lambda x, y: loops.prequential(online.KernelAWV(None), x, y, KEY),
+            "kernel must be a kernel",
+        ),
+        (
+            lambda x, y: loops.prequential(
+                online.KernelAWV(kernels.Gaussian(1.0), capacity=0), x, y, KEY
+            ),
             "capacity",
         ),
         (lambda x, y: nystrom_with(x, y, mu=0.0), "mu must be"),
@@ -557,7 +609,10 @@ def test_theorems_3_and_4_never_fail():
             lambda x, y: loops.prequential(online.FOGD(kernels.Gaussian(1.0), 0.0), x, y, KEY),
             "step_size must be",
         ),
-        (lambda x, y: loops.prequential(online.NOGD(kernels.Linear(), -1.0), x, y, KEY), "step_size must be"),
+        (
+            lambda x, y: loops.prequential(online.NOGD(kernels.Linear(), -1.0), x, y, KEY),
+            "step_size must be",
+        ),
         (lambda x, y: newton_with(x, y, bound=0.0), "bound must be"),
         (lambda x, y: newton_with(x, y, regularization=-1.0), "regularization must be"),
         (lambda x, y: newton_with(x, y, sampling=Sampling(beta=0.0)), "beta must be"),
@@ -602,7 +657,9 @@ def test_an_infinite_label_is_refused():
 @each
 def test_float32_stays_finite(name):
     xs, ys = (a.astype(jnp.float32) for a in examples())
-    forecaster = jax.tree.map(lambda a: a.astype(jnp.float32) if isinstance(a, jax.Array) else a, CASES[name])
+    forecaster = jax.tree.map(
+        lambda a: a.astype(jnp.float32) if isinstance(a, jax.Array) else a, CASES[name]
+    )
     forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
     assert forecasts.prediction.dtype == jnp.float32
     assert np.isfinite(forecasts.prediction).all()

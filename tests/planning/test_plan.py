@@ -1,4 +1,5 @@
-"""`jsketch.plan`: what it says of time and memory before a run, and what it refuses. Seconds are tested in the slow test."""
+"""`jsketch.plan`: what it says of time and memory before a run, and what it refuses. Seconds are
+tested in the slow test."""
 
 import dataclasses
 import os
@@ -59,7 +60,7 @@ def rates(bandit, problem, horizon, capacity, history):
 
 def bytes_of(bandit, problem, horizon, capacity, quickly):
     """Without compiling: as much to work with as is kept."""
-    kept = space.size(space.begun(bandit, problem, horizon, capacity))
+    kept = space.size(space.started(bandit, problem, horizon, capacity))
     return space.Bytes(space.size(problem), kept, kept, 1.0)
 
 
@@ -79,7 +80,8 @@ def planned(bandit, arms=400, horizon=200, **options):
 
 @every
 def test_more_work_takes_longer(name):
-    """In the horizon with the pilot's sketch; in arms, seeds and inducing points where the sketch is given."""
+    """In the horizon with the pilot's sketch; in arms, seeds and inducing points where the sketch
+    is given."""
     bandit = ALL[name]
     one, other = planned(bandit, horizon=50), planned(bandit, horizon=200)
     assert 0 < one.seconds < other.seconds and one.bytes < other.bytes
@@ -115,7 +117,8 @@ def test_a_plan_is_a_sentence_with_everything_in_it(name):
     [pytest.param(n, marks=[pytest.mark.slow] * (n != "gp_ucb")) for n in ALL if n != "uniform"],
 )
 def test_bytes_are_those_of_the_compiled_run(name):
-    """At least the state; within a factor 2 of what the compiler sets aside for seeds in one program."""
+    """At least the state; within a factor 2 of what the compiler sets aside for seeds in one
+    program."""
     bandit, arms, horizon, seeds = ALL[name], problem(3000), 100, 3
     if name.startswith("bbkb"):
         bandit = bandit.replace(max_batch=horizon)
@@ -137,10 +140,12 @@ def test_bytes_are_those_of_the_compiled_run(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["gp_ucb", *(pytest.param(n, marks=pytest.mark.slow) for n in ("bkb", "gp_bucb")), "bbkb"]
+    "name",
+    ["gp_ucb", *(pytest.param(n, marks=pytest.mark.slow) for n in ("bkb", "gp_bucb")), "bbkb"],
 )
 def test_the_pilot_sees_what_the_run_will_do(name):
-    """Rounds and sketch size of the real run within a third; where programs are timed, they are those of the run."""
+    """Rounds and sketch size of the real run within a third; where programs are timed, they are
+    those of the run."""
     bandit, horizon = ALL[name].replace(capacity=144), 300
     plan = planned(bandit, horizon=horizon)
     compiled = loops.compiled_programs()
@@ -153,7 +158,8 @@ def test_the_pilot_sees_what_the_run_will_do(name):
 
 
 def test_a_stretch_of_ties_makes_an_evaluation():
-    """Scores that lie a rounding above those that it computes itself: it made none, and the pilot went on for ever."""
+    """Scores that lie a rounding above those that it computes itself: it made none, and the pilot
+    never ended."""
     arms = Arms(1e3 * jnp.arange(300.0)[:, None])
     one = pilot._Pilot(ALL["gp_ucb"], arms.features, np.zeros(300), 0.1, 0)
     one.evaluate(0, 1)
@@ -162,7 +168,8 @@ def test_a_stretch_of_ties_makes_an_evaluation():
 
 
 def test_a_long_run_is_extrapolated(monkeypatch):
-    """The pilot stops when it has done its share; what it then says of the rest is near what it would have seen."""
+    """The pilot stops when it has done its share; what it then says of the rest is near what it
+    would have seen."""
     whole = planned(ALL["bbkb"], horizon=2000)
     assert whole.simulated == 2000
     monkeypatch.setattr(pilot, "WORK", 4e7)
@@ -173,7 +180,8 @@ def test_a_long_run_is_extrapolated(monkeypatch):
 
 
 def test_arms_alone_and_other_dtypes():
-    """Without rewards a random function is assumed; float32 takes less memory, and every kernel has its own cost."""
+    """Without rewards a random function is assumed; float32 takes less memory, and every kernel has
+    its own cost."""
     arms = problem().arms
     assert jsketch.plan(ALL["bbkb"], arms, 100).dictionary_size > 1
     half = jsketch.plan(ALL["bbkb"], Arms(arms.features.astype(jnp.float32)), 100)
@@ -181,9 +189,14 @@ def test_arms_alone_and_other_dtypes():
 
 
 def test_what_cannot_fit_is_refused_with_what_would():
-    words = r"a run of GPUCB with 400 arms and room for \d+ distinct arms would need about .* GB, and there are .* GB"
+    words = (
+        r"a run of GPUCB with 400 arms and room for \d+ distinct arms would need about .* GB, and"
+        r" there are .* GB"
+    )
     with pytest.raises(ValueError, match=words) as refused:
-        planned(ALL["gp_ucb"], horizon=1000, memory=0.65 * planned(ALL["gp_ucb"], horizon=1000).bytes)
+        planned(
+            ALL["gp_ucb"], horizon=1000, memory=0.65 * planned(ALL["gp_ucb"], horizon=1000).bytes
+        )
     for offer in ("float32", "arms at once", "a capacity of", "BBKB, which keeps no table"):
         assert offer in str(refused.value)
     one = planned(ALL["bbkb"]).bytes
@@ -201,7 +214,9 @@ def test_what_cannot_fit_is_refused_with_what_would():
     with pytest.raises(
         ValueError, match=r"What would fit: float32.*; a horizon of 1,\d{3},\d{3} evaluations"
     ):
-        planned(Uniform(), horizon=2_000_000, memory=0.8 * planned(Uniform(), horizon=2_000_000).bytes)
+        planned(
+            Uniform(), horizon=2_000_000, memory=0.8 * planned(Uniform(), horizon=2_000_000).bytes
+        )
     assert planned(ALL["gp_ucb"], memory=float("inf")).bytes > 1e5
 
 
@@ -247,7 +262,9 @@ class InTurn:
 
     def tell(self, state, query, y, key):
         size, false = query.size.astype(jnp.int32), jnp.zeros((), bool)
-        info = Info(size, size, jnp.zeros((), jnp.int32), jnp.zeros((), y.dtype), false, false, false)
+        info = Info(
+            size, size, jnp.zeros((), jnp.int32), jnp.zeros((), y.dtype), false, false, false
+        )
         return state.replace(count=state.count + size), info
 
 
@@ -266,7 +283,8 @@ class Doubled:
 
 
 def test_a_users_own_algorithm_and_problem_are_planned(monkeypatch):
-    """Its batches are those that were timed, and what was timed is the program of the run that follows."""
+    """Its batches are those that were timed, and what was timed is the program of the run that
+    follows."""
     setting = Doubled(problem(30).arms)
     plan = jsketch.plan(InTurn(), setting, 22)
     compiled = loops.compiled_programs()
@@ -284,7 +302,8 @@ def test_a_users_own_algorithm_and_problem_are_planned(monkeypatch):
 
 
 def test_rounds_and_evaluations_are_told_apart():
-    """Two stretches of rounds of 1 s and 0.5 s an evaluation; the power of a capacity; the capacities of a run."""
+    """Two stretches of rounds of 1 s and 0.5 s an evaluation; the power of a capacity; the
+    capacities of a run."""
 
     def stretch(rounds, batch):
         return timing._Stretch(rounds * (1 + 0.5 * batch), rounds, rounds * batch, False, 0.0)
@@ -299,13 +318,16 @@ def test_rounds_and_evaluations_are_told_apart():
 
 
 def test_the_line_of_the_experiments(capsys, monkeypatch):
-    """Said where it is worth it, of all runs; nothing of tiny ones; a run that does not fit is refused."""
+    """Said where it is worth it, of all runs; nothing of tiny ones; a run that does not fit is
+    refused."""
     assert plan_line.announce([ALL["bbkb"]], problem(), 100, 2, 2) is None
     assert capsys.readouterr().out == ""
     monkeypatch.setattr(plan_line, "TINY", 1000)
     grid = [BBKB(kernels.Gaussian(s), regularization=0.01) for s in (0.5, 1.0, 2.0, 4.0)]
     whole = plan_line.announce(grid, problem(), 100, 40, 2)
-    assert whole.seeds == 40 and whole.seconds > 10 * planned(grid[-1], horizon=100, seeds=2).seconds
+    assert (
+        whole.seeds == 40 and whole.seconds > 10 * planned(grid[-1], horizon=100, seeds=2).seconds
+    )
     assert capsys.readouterr().out.startswith("plan: about ")
     with pytest.raises(ValueError, match="What would fit"):
         plan_line.announce(grid, problem(), 100, 2, 2, memory=1e5)
@@ -314,7 +336,8 @@ def test_the_line_of_the_experiments(capsys, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(
     "optimization_level=0" in os.environ.get("XLA_FLAGS", ""),
-    reason="runs are not compiled as users have them: set XLA_FLAGS=--xla_backend_optimization_level=2",
+    reason="runs are not compiled as users have them: set"
+    " XLA_FLAGS=--xla_backend_optimization_level=2",
 )
 @pytest.mark.parametrize("name", ["bbkb", "bkb", "gp_ucb"])
 def test_seconds_are_true_within_a_factor_of_two(name):

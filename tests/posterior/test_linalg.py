@@ -54,8 +54,9 @@ def test_inverse_root_of_near_duplicates(size):
 
 @pytest.mark.parametrize("lengthscale", [0.05, 0.1, 0.3])
 def test_clustered_points_keep_the_posterior_exact(lengthscale):
-    """100 dictionaries of 20 points on half of [0, 1], each pulled once: the posterior is the exact one everywhere, and
-    |z|^2 <= 1. Without pivoting |z|^2 reached 8.5, and standard deviations were off by a factor 10."""
+    """100 dictionaries of 20 points on half of [0, 1], each pulled once: the posterior is the exact
+    one everywhere, and |z|^2 <= 1. Without pivoting |z|^2 reached 8.5, and standard deviations were
+    off by a factor 10."""
     kernel, lam = kernels.Gaussian(lengthscale), 0.01
     grid = jnp.linspace(0, 1, 501)[:, None]
 
@@ -102,7 +103,9 @@ def test_nothing_to_factor():
 def test_matmul_upper(size):
     random = np.random.default_rng(0)
     a, upper = random.standard_normal((9, size)), np.triu(random.standard_normal((size, size)))
-    np.testing.assert_allclose(linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper)), a @ upper, atol=1e-12)
+    np.testing.assert_allclose(
+        linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper)), a @ upper, atol=1e-12
+    )
 
 
 def test_compact():
@@ -117,7 +120,9 @@ def test_compact():
 
 
 def test_put_and_chunked():
-    np.testing.assert_array_equal(linalg.put(jnp.arange(4.0), jnp.asarray(2), jnp.asarray(9.0)), [0, 1, 9, 3])
+    np.testing.assert_array_equal(
+        linalg.put(jnp.arange(4.0), jnp.asarray(2), jnp.asarray(9.0)), [0, 1, 9, 3]
+    )
     for size, target in ((1, 8), (8, 8), (4177, 1024), (9, 8)):
         count, rows = linalg.chunked(size, target)
         assert count * rows >= size and rows <= target and (count - 1) * rows < size
@@ -126,7 +131,9 @@ def test_put_and_chunked():
 @pytest.mark.float32
 def test_float32_roots_are_finite():
     points = jnp.asarray(np.random.default_rng(0).uniform(0, 1, (40, 2)), jnp.float32)
-    order, root = factor.inverse_root(kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool))
+    order, root = factor.inverse_root(
+        kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool)
+    )
     assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())
     # an accelerator rounds the factors of a plain product of float32
     z = linalg.matmul(jax.jit(kernels.Gaussian(2.0).gram)(points, points[order]), root)

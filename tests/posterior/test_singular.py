@@ -1,4 +1,5 @@
-"""Nearly singular matrices: covariances without a root, dictionaries in arrival order, regularizations below rounding."""
+"""Nearly singular matrices: covariances without a root, dictionaries in arrival order,
+regularizations below rounding."""
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +56,8 @@ def test_samples_of_a_singular_covariance_are_finite():
 
 
 @pytest.mark.float32
-@pytest.mark.filterwarnings("ignore:the kernel is not positive semi-definite")  # said to all algorithms
+# said to all algorithms
+@pytest.mark.filterwarnings("ignore:the kernel is not positive semi-definite")
 def test_an_indefinite_covariance_is_flagged():
     table = np.eye(6) - 0.9 * np.eye(6)[::-1] - 0.5
     assert np.linalg.eigvalsh(table).min() < -1
@@ -64,7 +66,9 @@ def test_an_indefinite_covariance_is_flagged():
         bandit.init(arms, KEY)
     # a traced kernel can only be flagged
     info = jax.jit(
-        lambda: bandit.tell(state := bandit.init(arms, KEY), bandit.ask(state, KEY), jnp.zeros(4), KEY)[1]
+        lambda: bandit.tell(
+            state := bandit.init(arms, KEY), bandit.ask(state, KEY), jnp.zeros(4), KEY
+        )[1]
     )()
     assert bool(info.nonfinite)
 
@@ -74,14 +78,19 @@ def test_the_shift_is_the_least_of_its_ladder():
     lower, shift = shifted_cholesky(jnp.asarray(matrix), 1e-9)
     assert float(shift) == pytest.approx(1e-6)
     np.testing.assert_allclose(lower @ lower.T, matrix + 1e-6 * np.eye(3), atol=1e-15)
-    for least, desired in ((np.eye(3), 1e-9), (np.zeros((3, 3)), 1e-9), (np.full((3, 3), np.nan), np.inf)):
+    for least, desired in (
+        (np.eye(3), 1e-9),
+        (np.zeros((3, 3)), 1e-9),
+        (np.full((3, 3), np.nan), np.inf),
+    ):
         assert float(shifted_cholesky(jnp.asarray(least), 1e-9)[1]) == pytest.approx(desired)
 
 
 # in the order of arrival the errors at these seeds were up to 0.1 and 0.03
 @pytest.mark.parametrize("name", ["awv", "pros"])
 def test_forecasters_on_a_nearly_singular_dictionary(name):
-    """A random walk in one dimension, against a long double oracle with diagonal pivoting in the same span."""
+    """A random walk in one dimension, against a long double oracle with diagonal pivoting in the
+    same span."""
     lam, sampling = 1e-3, Sampling(1e-2)
     kernel = kernels.Gaussian(1.0)
     forecaster = {
@@ -104,8 +113,8 @@ def joins(state, x):
 
 @pytest.fixture(scope="module")
 def refreshed():
-    """refreshed(x [40,2]): the posterior with the first 20 arms in the dictionary and the first 30 pulled, and the info of a
-    round that changes nothing."""
+    """refreshed(x [40,2]): the posterior with the first 20 arms in the dictionary and the first 30
+    pulled, and the info of a round that changes nothing."""
     bandit = BKB(kernels.Gaussian(1.0), regularization=LAM, capacity=40, qbar=1e9)
     arm = jnp.arange(40)
 
@@ -124,7 +133,9 @@ def exact_variance(x, state):
     """The variance for the dictionary that the rank cut of `state` left, in long double."""
     rank = int((np.abs(np.asarray(state.nystrom.root)).sum(0) > 0).sum())
     z = coordinates(x, np.asarray(state.nystrom.points)[:rank])
-    precision = LAM * np.eye(z.shape[1], dtype=np.longdouble) + (z.T * np.asarray(state.pull_counts)) @ z
+    precision = (
+        LAM * np.eye(z.shape[1], dtype=np.longdouble) + (z.T * np.asarray(state.pull_counts)) @ z
+    )
     residual = np.maximum(1 - np.square(z).sum(1), 0)
     residual[:20] = 0
     return residual / LAM + np.array([row @ solve(precision, row) for row in z])
@@ -132,8 +143,9 @@ def exact_variance(x, state):
 
 @pytest.mark.parametrize(("apart", "imprecise"), [(2e-7, True), (0.1, False)])
 def test_variances_that_rounding_decides_are_flagged(refreshed, apart, imprecise):
-    """Ten pairs of arms in the dictionary: their differences are directions that rounded kernel values hardly know, and of
-    which other arms have a part. No arithmetic on those values does better: that is why it is a flag."""
+    """Ten pairs of arms in the dictionary: their differences are directions that rounded kernel
+    values hardly know, and of which other arms have a part. No arithmetic on those values does
+    better: that is why it is a flag."""
     for seed in range(3):
         random = np.random.default_rng(seed)
         x = random.uniform(-3, 3, (40, 2))
@@ -149,7 +161,8 @@ def test_variances_that_rounding_decides_are_flagged(refreshed, apart, imprecise
 
 @pytest.mark.float32
 def test_a_regularization_below_rounding_is_warned_of():
-    """Forecasters said nothing in float32 at lam = 1e-6, where they always end in NaN, and for large features."""
+    """Forecasters said nothing in float32 at lam = 1e-6, where they always end in NaN, and for
+    large features."""
     x = jnp.ones(2, jnp.float32)
     kernel = kernels.Gaussian(1.0)
     makers = (
@@ -171,7 +184,8 @@ def test_a_regularization_below_rounding_is_warned_of():
 
 
 def test_the_rounding_of_the_examples_that_come_is_warned_of():
-    """Once a stream, at the user's line. `Live` begins with zeros, `prequential` looked at its first example only."""
+    """Once a stream, at the user's line. `Live` begins with zeros, `prequential` looked at its
+    first example only."""
     forecaster = online.KernelAWV(kernels.Linear(1e-6), 1e-3, capacity=2)
     xs, ys = np.array([[0.0, 0.0], [1.0, 1.0]]), np.ones(2)
     live = loops.Live(forecaster, 2, KEY)

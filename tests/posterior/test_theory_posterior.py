@@ -1,4 +1,5 @@
-"""The papers' deterministic statements about posteriors and sketches (THEORY 1.3 to 3.1), against NumPy oracles."""
+"""The papers' deterministic statements about posteriors and sketches (THEORY 1.3 to 3.1), against
+NumPy oracles."""
 
 import jax
 import jax.numpy as jnp
@@ -57,8 +58,8 @@ def test_incremental_posterior_is_the_dense_one(drawn):
 
 @pytest.mark.parametrize("lengthscale", [pytest.param(0.05, marks=pytest.mark.slow), 0.3])
 def test_incremental_posterior_of_clustered_arms(lengthscale):
-    """200 pulls in pull order on half of [0, 1]. On the unpivoted factor of the Gram matrix alone variances were off by the
-    whole prior variance at lengthscale 0.05, and by 0.003 at 0.3."""
+    """200 pulls in pull order on half of [0, 1]. On the unpivoted factor of the Gram matrix alone
+    variances were off by the whole prior variance at lengthscale 0.05, and by 0.003 at 0.3."""
     kernel, lam = kernels.Gaussian(lengthscale), 0.01
     grid = jnp.linspace(0, 1, 501)[:, None]
 
@@ -94,15 +95,20 @@ def test_effective_dimension_chain(drawn):
 
 
 def test_sketched_posterior_is_the_oracle(drawn):
-    """Eqs. 1 to 3 of BBKB for any dictionary; THEORY 2.3: residuals and embedded variances in range."""
+    """Eqs. 1 to 3 of BBKB for any dictionary; THEORY 2.3: residuals and embedded variances in
+    range."""
     for p in drawn:
         _, state = p.state()
-        mean, full, embedded, residual, logdet = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
+        mean, full, embedded, residual, logdet = oracles.sketched(
+            p.gram, p.keep, p.counts, p.sums, p.lam
+        )
         near(state.mean, mean)
         near(state.variance, np.diag(full))
         near(state.evidence.logdet, logdet)
         np.testing.assert_allclose(state.residual, residual, atol=1e-9)
-        assert (np.asarray(state.residual) >= 0).all() and (np.asarray(state.residual)[p.keep] == 0).all()
+        assert (np.asarray(state.residual) >= 0).all() and (
+            np.asarray(state.residual)[p.keep] == 0
+        ).all()
         assert (np.diag(embedded) >= 0).all()
 
 
@@ -117,12 +123,15 @@ def test_a_dictionary_of_all_pulled_arms_is_exact(drawn):
 
 
 def test_variances_against_the_exact_ones(drawn):
-    """THEORY 2.3: never above the exact variance on dictionary arms; THEORY 2.4: logdet from both sides."""
+    """THEORY 2.3: never above the exact variance on dictionary arms; THEORY 2.4: logdet from both
+    sides."""
     for p in drawn:
         _, state = p.state()
         dense = p.dense()
         on = p.keep
-        assert (np.asarray(state.variance)[on] <= np.asarray(dense.variance)[on] * (1 + 1e-7) + 1e-9).all()
+        assert (
+            np.asarray(state.variance)[on] <= np.asarray(dense.variance)[on] * (1 + 1e-7) + 1e-9
+        ).all()
         lower, rho = float(state.evidence.logdet), float(state.evidence.residual_sum)
         near(rho, p.counts @ oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[3], 1e-6)
         assert lower <= float(dense.logdet) * (1 + 1e-9) <= lower + rho / p.lam + 1e-7
@@ -137,7 +146,8 @@ def test_empty_dictionary_is_the_prior():
 
 
 def test_duplicates_and_padding_change_nothing(drawn):
-    """THEORY 2.3: every point of the dictionary twice (as arms with the same features), and another capacity."""
+    """THEORY 2.3: every point of the dictionary twice (as arms with the same features), and another
+    capacity."""
     for p in drawn[:10]:
         _, state = p.state()
         larger = BBKB(kernel=p.kernel, regularization=p.lam, capacity=70)
@@ -153,7 +163,8 @@ def test_duplicates_and_padding_change_nothing(drawn):
 
 
 def test_resampling_law(drawn):
-    """THEORY 3.1: E|S'| = sum min(1, qbar n sigma^2), mean over 2000 draws within 4 standard errors."""
+    """THEORY 3.1: E|S'| = sum min(1, qbar n sigma^2), mean over 2000 draws within 4 standard
+    errors."""
     p = drawn[0]
     counts, variance = jnp.asarray(p.counts), jnp.asarray(np.full(ARMS, 0.2))
     probability = dictionaries.inclusion_probability(counts, variance, 0.7)
@@ -165,7 +176,8 @@ def test_resampling_law(drawn):
 
 
 def test_noise_projection(drawn):
-    """THEORY 4.4: eta^T Z V^-1 Z^T eta <= eta^T K (K + lam I)^-1 eta, here for eta summed over the pulls of each arm."""
+    """THEORY 4.4: eta^T Z V^-1 Z^T eta <= eta^T K (K + lam I)^-1 eta, here for eta summed over the
+    pulls of each arm."""
     for p in drawn:
         _, state = p.state()
         sketched, full = p.sums @ np.asarray(state.mean), p.sums @ np.asarray(p.dense().mean)
@@ -173,7 +185,8 @@ def test_noise_projection(drawn):
 
 
 def test_an_accurate_dictionary_gives_accurate_variances(drawn):
-    """THEORY 3.2: whatever the accuracy e0 < 1 of the weighted dictionary is, it bounds every variance and the residuals."""
+    """THEORY 3.2: whatever the accuracy e0 < 1 of the weighted dictionary is, it bounds every
+    variance and the residuals."""
     tested = 0
     for seed, p in enumerate(drawn):
         exact_variance = np.asarray(p.dense().variance)
@@ -182,7 +195,9 @@ def test_an_accurate_dictionary_gives_accurate_variances(drawn):
         probability = np.asarray(dictionaries.inclusion_probability(p.counts, exact_variance, qbar))
         kept = np.random.default_rng(seed).uniform(size=ARMS) < probability
         values, vectors = np.linalg.eigh(np.sqrt(p.counts)[:, None] * p.gram * np.sqrt(p.counts))
-        root = (vectors * np.sqrt(np.maximum(values, 0) / (np.maximum(values, 0) + p.lam))) @ vectors.T
+        root = (
+            vectors * np.sqrt(np.maximum(values, 0) / (np.maximum(values, 0) + p.lam))
+        ) @ vectors.T
         weights = np.where(kept, 1 / np.maximum(probability, 1e-300), 0)
         accuracy = np.abs(np.linalg.eigvalsh(root @ np.diag(weights - 1) @ root)).max()
         if accuracy >= 1:
@@ -195,5 +210,7 @@ def test_an_accurate_dictionary_gives_accurate_variances(drawn):
         assert (variance >= exact_variance / alpha * (1 - 1e-7) - 1e-9).all()
         z = oracles.features(p.gram, np.flatnonzero(kept))
         left = np.sqrt(p.counts)[:, None] * (p.gram - z @ z.T) * np.sqrt(p.counts)
-        assert np.linalg.eigvalsh(left).max() <= accuracy * p.lam / (1 - accuracy) * (1 + 1e-7) + 1e-9
+        assert (
+            np.linalg.eigvalsh(left).max() <= accuracy * p.lam / (1 - accuracy) * (1 + 1e-7) + 1e-9
+        )
     assert tested >= 5

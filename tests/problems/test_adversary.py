@@ -1,4 +1,5 @@
-"""The greedy adversary: its regrets are those of a dense recomputation, and it beats what it could have found by chance."""
+"""The greedy adversary: its regrets are those of a dense recomputation, and it beats what it could
+have found by chance."""
 
 import jax
 import jax.numpy as jnp
@@ -52,15 +53,18 @@ def dense_regret(game, t, x, y, prediction, lam, comparator):
     ],
 )
 def test_the_game(name, comparator):
-    """Inside the box, labels at the ends, predictions those of the forecaster, regrets those of a dense solve; and no
-    move is 2% worse than the best of 200 random ones with any label (the search climbs from its best starts, which may all
-    lie below one local maximum)."""
+    """Inside the box, labels at the ends, predictions those of the forecaster, regrets those of a
+    dense solve; and no move is 2% worse than the best of 200 random ones with any label (the search
+    climbs from its best starts, which may all lie below one local maximum)."""
     forecaster, foe = FORECASTERS[name], adversary(comparator=comparator, regularization=0.3)
     games = adversaries.play(foe, forecaster, N, KEYS)
     game = jax.tree.map(lambda leaf: np.asarray(leaf[1]), games)
     assert (game.x >= foe.box.lower).all() and (game.x <= foe.box.upper).all()
     np.testing.assert_allclose(np.abs(game.y), 0.8)
-    state, predict = forecaster.init(foe.box.lower, jax.random.split(KEYS[1])[0]), jax.jit(forecaster.predict)
+    state, predict = (
+        forecaster.init(foe.box.lower, jax.random.split(KEYS[1])[0]),
+        jax.jit(forecaster.predict),
+    )
     many, random = jax.jit(jax.vmap(forecaster.predict, (None, 0))), np.random.default_rng(0)
     update = jax.jit(forecaster.update)
     for t in range(N):

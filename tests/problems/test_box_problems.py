@@ -1,4 +1,5 @@
-"""Test functions on boxes: their maxima are what they say, and they run compiled, differentiated and with noise."""
+"""Test functions on boxes: their maxima are what they say, and they run compiled, differentiated
+and with noise."""
 
 import jax
 import jax.numpy as jnp
@@ -29,13 +30,18 @@ def points(problem, n, seed=0):
 @each
 def test_the_maximum_is_attained_at_the_maximiser(name):
     problem = PROBLEMS[name]
-    assert float(problem.value(problem.maximiser)) == pytest.approx(float(problem.maximum), abs=1e-10)
-    assert (problem.maximiser >= problem.box.lower).all() and (problem.maximiser <= problem.box.upper).all()
+    assert float(problem.value(problem.maximiser)) == pytest.approx(
+        float(problem.maximum), abs=1e-10
+    )
+    assert (problem.maximiser >= problem.box.lower).all() and (
+        problem.maximiser <= problem.box.upper
+    ).all()
 
 
 @each
 def test_nothing_is_above_the_maximum(name):
-    """Neither uniform points, nor points around the maximiser, nor what a local optimiser climbs to from both."""
+    """Neither uniform points, nor points around the maximiser, nor what a local optimiser climbs to
+    from both."""
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
     around = np.random.default_rng(1).standard_normal((2000, problem.box.lower.size)) * 1e-2
@@ -49,7 +55,10 @@ def test_nothing_is_above_the_maximum(name):
     def climbed(start):
         bounds = list(zip(problem.box.lower.tolist(), problem.box.upper.tolist(), strict=True))
         found = minimize(
-            lambda x: [np.asarray(v) for v in descend(x)], np.asarray(start), jac=True, bounds=bounds
+            lambda x: [np.asarray(v) for v in descend(x)],
+            np.asarray(start),
+            jac=True,
+            bounds=bounds,
         )
         return -found.fun
 
@@ -62,7 +71,12 @@ def test_nothing_is_above_the_maximum(name):
 @each
 def test_values_and_gradients_are_finite_at_corners_centre_and_maximum(name):
     problem = PROBLEMS[name]
-    for x in (problem.box.lower, problem.box.upper, jnp.zeros_like(problem.box.lower), problem.maximiser):
+    for x in (
+        problem.box.lower,
+        problem.box.upper,
+        jnp.zeros_like(problem.box.lower),
+        problem.maximiser,
+    ):
         value, gradient = jax.value_and_grad(problem.value)(x)
         assert value.shape == () and np.isfinite(value) and np.isfinite(gradient).all()
 
@@ -70,11 +84,15 @@ def test_values_and_gradients_are_finite_at_corners_centre_and_maximum(name):
 def test_the_functions_of_the_go_ucb_paper():
     """Numbers of THEORY 8.4: maxima in 20 dimensions, and the regret of the uniform policy."""
     f1, f2, f3 = boxes.all_ones_network(), boxes.styblinski_tang(), boxes.rastrigin()
-    np.testing.assert_allclose([f1.maximum, f2.maximum, f3.maximum], [26, 783.3233140754, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        [f1.maximum, f2.maximum, f3.maximum], [26, 783.3233140754, 0], atol=1e-9
+    )
     table = [(f1, 11.75, 11.7), (f2, 699.8, 143.4), (f3, 366.7, 45.7)]
     for f, regret, deviation in table:
         values = jax.jit(jax.vmap(f.value))(points(f, 20_000))
-        assert float(f.maximum - values.mean()) == pytest.approx(regret, abs=4 * deviation / 20_000**0.5)
+        assert float(f.maximum - values.mean()) == pytest.approx(
+            regret, abs=4 * deviation / 20_000**0.5
+        )
         assert float(values.std()) == pytest.approx(deviation, rel=0.02)
         if f is f1:
             assert float((values > 25.999).mean()) == pytest.approx(0.24, abs=0.012)
@@ -84,9 +102,9 @@ def test_the_functions_of_the_go_ucb_paper():
 def test_noise_has_its_standard_deviation(name):
     problem = PROBLEMS[name].replace(noise_std=0.5)
     x = problem.maximiser
-    draws = jax.vmap(lambda key: problem(x, key))(jax.random.split(jax.random.key(0), 4000)) - problem.value(
-        x
-    )
+    draws = jax.vmap(lambda key: problem(x, key))(
+        jax.random.split(jax.random.key(0), 4000)
+    ) - problem.value(x)
     assert float(draws.std()) == pytest.approx(0.5, rel=0.06)  # 5 standard errors
     assert abs(float(draws.mean())) < 5 * 0.5 / 4000**0.5
     quiet = PROBLEMS[name]
@@ -99,7 +117,10 @@ def test_bad_input():
         (lambda: boxes.rosenbrock(1), "d must be at least 2 for a valley; 1 was given"),
         (lambda: boxes.levy(2.5), "d must be an integer"),
         (lambda: boxes.branin(noise_std=-1.0), "noise_std must be a finite number, at least 0"),
-        (lambda: boxes.rastrigin(noise_std=float("nan")), "noise_std must be a finite number, at least 0"),
+        (
+            lambda: boxes.rastrigin(noise_std=float("nan")),
+            "noise_std must be a finite number, at least 0",
+        ),
     ]:
         with pytest.raises(ValueError, match=words):
             make()

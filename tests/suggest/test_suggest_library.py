@@ -1,4 +1,5 @@
-"""`jsketch.suggest`: a batch from arrays, what is wrong with arrays, and programs that are compiled once."""
+"""`jsketch.suggest`: a batch from arrays, what is wrong with arrays, and programs that are compiled
+once."""
 
 import warnings
 
@@ -18,7 +19,8 @@ MODEL = Model(lengthscale=0.7, ratio=0.01, scale=1.5, centre=0.3, fitted=True)
 
 
 def dense_batch(arms, values, pending, width):
-    """(rows, mean, std) of `MODEL`: one pick after the other, each with the variances that all before it leave."""
+    """(rows, mean, std) of `MODEL`: one pick after the other, each with the variances that all
+    before it leave."""
     gram = oracles.gaussian(standardized(LIBRARY), standardized(LIBRARY), MODEL.lengthscale)
 
     def explained(by):
@@ -40,7 +42,9 @@ def dense_batch(arms, values, pending, width):
 def test_the_batch_is_that_of_the_dense_posterior(pending):
     """At these numbers every evaluated candidate is an inducing point, and the sketch is exact."""
     found = suggest(LIBRARY, ARMS, TRUTH[ARMS], pending=pending, batch=B, width=1.5, model=MODEL)
-    assert found.dictionary_size == found.dictionary_wanted == len(set(ARMS)) and found.model is MODEL
+    assert (
+        found.dictionary_size == found.dictionary_wanted == len(set(ARMS)) and found.model is MODEL
+    )
     rows, mean, std = dense_batch(ARMS, TRUTH[ARMS], sorted(set(pending)), 1.5)
     assert found.rows.tolist() == rows.tolist()
     np.testing.assert_allclose(found.mean, mean, atol=1e-9)
@@ -65,7 +69,8 @@ def test_rounds_find_the_best_and_a_failure_is_not_repeated():
 
 
 def test_fewer_shapes_than_rounds():
-    """Evaluations, inducing points and pending rows are padded: another round of as many compiles nothing."""
+    """Evaluations, inducing points and pending rows are padded: another round of as many compiles
+    nothing."""
     sizes = (0, 64, 65, 96, 97, 129, 384, 385, 768, 5000)
     assert [data.padded(size) for size in sizes] == [64, 64, 96, 96, 128, 192, 384, 512, 768, 6144]
     programs = []
@@ -77,7 +82,8 @@ def test_fewer_shapes_than_rounds():
 
 
 def test_padding_changes_no_evidence():
-    """20 labels at 20 inducing points in programs for 64: the likelihood itself, without the sketch."""
+    """20 labels at 20 inducing points in programs for 64: the likelihood itself, without the
+    sketch."""
     x, y = LIBRARY[:20], TRUTH[:20]
     [found] = model._evidence_of(x, y, x, [0.7])
     for r in (4, 20):
@@ -98,7 +104,10 @@ NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
         (dict(candidates=LIBRARY[:0]), r"candidates have shape \(0, 3\)"),
         (dict(candidates=NAN_CELL), "row 4, column 1 is nan"),
         (dict(candidates=[["a", "b"]] * 9), "candidates must be real numbers"),
-        (dict(candidates=LIBRARY * [1, 1, 0] + [0, 0, 2]), "column 2 of the candidates is 2 in every row"),
+        (
+            dict(candidates=LIBRARY * [1, 1, 0] + [0, 0, 2]),
+            "column 2 of the candidates is 2 in every row",
+        ),
         (dict(arms=[0, A], values=[1.0, 2.0]), "arms names arm 60; the arms are 0 to 59"),
         (dict(pending=[-1]), "pending names arm -1"),
         (dict(pending=np.zeros(A, bool)), "pending must be a vector of arm numbers"),

@@ -1,4 +1,5 @@
-"""What an accelerator runs, here on a CPU that says it is one: the same picks and predictions; and the benchmark of it."""
+"""What an accelerator runs, here on a CPU that says it is one: the same picks and predictions; and
+the benchmark of it."""
 
 import json
 import sys
@@ -30,7 +31,9 @@ def runs(name):
     return jax.jit(jax.vmap(lambda key: rollout(bandit, problem, key, cases.HORIZON)))(KEYS)
 
 
-@pytest.mark.parametrize("name", ["bbkb_global", pytest.param("bbkb_global_local", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["bbkb_global", pytest.param("bbkb_global_local", marks=pytest.mark.slow)]
+)
 def test_runs_are_the_same(name, request):
     """Also where sets are so small, and their picks so few, that every batch needs several."""
     wanted = runs(name)
@@ -45,7 +48,8 @@ def test_runs_are_the_same(name, request):
 
 
 def gram_of_points(random, spread):
-    """16 points, four of them `spread` beside others, some slots free: their Gram matrix and the mask."""
+    """16 points, four of them `spread` beside others, some slots free: their Gram matrix and the
+    mask."""
     x = random.uniform(size=(16, 2))
     x[8:12] = x[:4] + spread
     return np.exp(-np.square(x[:, None] - x).sum(-1) / 0.18), np.arange(16) % 5 != 3
@@ -53,7 +57,8 @@ def gram_of_points(random, spread):
 
 @pytest.mark.parametrize("spread", [0.1, 1e-9])
 def test_inverse_roots_represent_the_same(spread, accelerator):
-    """R R^T is the pseudo-inverse, with near-duplicates too, of which an unpivoted factor makes garbage."""
+    """R R^T is the pseudo-inverse, with near-duplicates too, of which an unpivoted factor makes
+    garbage."""
     gram, mask = gram_of_points(np.random.default_rng(0), spread)
     order, root = factor.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
     rank = int((np.diagonal(root) != 0).sum())
@@ -79,7 +84,8 @@ def test_factors_of_the_active(monkeypatch):
 
 
 def test_rewards_are_added_together(accelerator, monkeypatch):
-    """Of an arm several times in a chunk and in several chunks, failures and free slots among them."""
+    """Of an arm several times in a chunk and in several chunks, failures and free slots among
+    them."""
     monkeypatch.setattr(history, "TOGETHER", 4)
     index, mask = np.array([3, 1, 3, 3, 0, 3, 1, 2, 2, 0]), np.arange(10) < 8
     y = np.array([1.0, 2.0, np.nan, 4.0, 8.0, 16.0, 32.0, 64.0, 5.0, 5.0])
@@ -131,7 +137,9 @@ def test_a_part_of_the_benchmark():
 
 def test_a_part_that_takes_too_long_is_ended(monkeypatch, tmp_path, capfd):
     """And what there is, is written."""
-    told = benchmark(monkeypatch, tmp_path, "--parts", "arms", "--devices", "cpu", "--limit", "0.01")
+    told = benchmark(
+        monkeypatch, tmp_path, "--parts", "arms", "--devices", "cpu", "--limit", "0.01"
+    )
     ended = "ended by the limit of 0.01 s"
     assert told == {"cpu": {"environment": None, "arms": {"rows": {}, "ended": ended}}}
     assert f"cpu arms: {ended}; its rows until then are kept" in capfd.readouterr().out
@@ -141,7 +149,9 @@ def test_a_part_that_takes_too_long_is_ended(monkeypatch, tmp_path, capfd):
 def test_the_whole_benchmark(monkeypatch, tmp_path):
     told = benchmark(monkeypatch, tmp_path)
     for device, some in (("accelerator", main.PARTS), ("cpu", main.ON_CPU)):
-        assert all(told[device][part]["ended"] == "done" and told[device][part]["rows"] for part in some)
+        assert all(
+            told[device][part]["ended"] == "done" and told[device][part]["rows"] for part in some
+        )
     errors = told["accelerator"]["precision"]["rows"]
     assert errors["lam = 0.01, factors float64, sweep float64"]["variance_error"] == 0
     assert 0 < errors["lam = 0.01, factors float32, sweep float32"]["variance_error"] < 1e-3

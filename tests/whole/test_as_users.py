@@ -1,6 +1,8 @@
-"""What other tests compile quickly, compiled as users have it: the conformance vectors, streams and boxes.
+"""What other tests compile quickly, compiled as users have it: the conformance vectors, streams and
+boxes.
 
-So are the runs of `test_properties.test_users_compile_the_same_run` and the random problems of tests/fuzz.
+So are the runs of `test_properties.test_users_compile_the_same_run` and the random problems of
+tests/fuzz.
 """
 
 import jax
@@ -37,7 +39,9 @@ def test_conformance(path):
     d = v.data
 
     def start(x, counts, sums, keep):
-        return BKB(**v.common).init(Arms(x), KEY, pull_counts=counts, reward_sums=sums, dictionary=keep)
+        return BKB(**v.common).init(
+            Arms(x), KEY, pull_counts=counts, reward_sums=sums, dictionary=keep
+        )
 
     state = as_users(start)(d["arms"], d["pull_counts"], d["reward_sums"], d["dictionary_index"])
     close(state.mean, d["posterior_mean"], 1e-6)
@@ -58,13 +62,20 @@ def test_a_stream_has_the_predictions_of_single_steps(name):
     )
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "turbo")) for n in BOXES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "turbo")) for n in BOXES]
+)
 def test_a_box_is_searched(name):
     """Points inside and all different, their values, and the best of them."""
     box, objective = Box(np.array([-5.0, 0.0]), np.array([10.0, 15.0])), boxes.branin()
-    run = as_users(lambda key: loops.rollout_box(BOXES[name], lambda x, _: objective.value(x), box, key, 7))(
-        KEY
+    run = as_users(
+        lambda key: loops.rollout_box(BOXES[name], lambda x, _: objective.value(x), box, key, 7)
+    )(KEY)
+    points = np.asarray(run.x)
+    assert (
+        (points >= box.lower).all()
+        and (points <= box.upper).all()
+        and len(np.unique(run.x, axis=0)) == 7
     )
-    assert (run.x >= box.lower).all() and (run.x <= box.upper).all() and len(np.unique(run.x, axis=0)) == 7
     np.testing.assert_allclose(run.y, [objective.value(x) for x in run.x], rtol=1e-9)
     np.testing.assert_array_equal(run.best, np.maximum.accumulate(np.asarray(run.y)))

@@ -22,7 +22,10 @@ def start(bandit, x=None, **history):
     [
         (BKB(KERNEL, regularization=0.0), "regularization must be a finite number above 0; 0.0"),
         (BBKB(KERNEL, regularization=-1.0), "regularization must be a finite number above 0"),
-        (GPUCB(KERNEL, regularization=float("nan")), "regularization must be a finite number above 0"),
+        (
+            GPUCB(KERNEL, regularization=float("nan")),
+            "regularization must be a finite number above 0",
+        ),
         (EpsGreedy(KERNEL, regularization=-1.0), "regularization must be a finite number above 0"),
         (BKB(KERNEL, noise_std=-0.1), "noise_std must be a finite number, at least 0; -0.1"),
         (BKB(KERNEL, norm_bound=-1.0), "norm_bound must be a finite number"),
@@ -91,7 +94,9 @@ def test_horizon(horizon):
         loops.run(CASES["uniform"], problem(), KEY, horizon)
     if horizon is not True and horizon < 1:
         with pytest.raises(ValueError, match="horizon counts evaluations"):
-            loops.drive(CASES["uniform"], lambda arms: np.zeros(len(arms)), problem().arms, KEY, horizon)
+            loops.drive(
+                CASES["uniform"], lambda arms: np.zeros(len(arms)), problem().arms, KEY, horizon
+            )
 
 
 def test_run_options():
@@ -107,13 +112,17 @@ def test_infinite_rewards_are_refused():
     with pytest.raises(FloatingPointError, match="a reward was infinite"):
         loops.run(CASES["uniform"], infinite, KEY, 5)
     with pytest.raises(ValueError, match="infinite; return NaN"):
-        loops.drive(CASES["uniform"], lambda arms: np.full(len(arms), np.inf), problem().arms, KEY, 5)
+        loops.drive(
+            CASES["uniform"], lambda arms: np.full(len(arms), np.inf), problem().arms, KEY, 5
+        )
 
 
 def test_objectives_that_fail_or_answer_too_little():
     with pytest.raises(ValueError, match="must return 1 rewards for 1 arms"):
         loops.drive(CASES["uniform"], lambda arms: np.zeros(3), problem().arms, KEY, 5)
-    driven = loops.drive(CASES["gp_ucb"], lambda arms: np.full(len(arms), np.nan), problem().arms, KEY, 3)
+    driven = loops.drive(
+        CASES["gp_ucb"], lambda arms: np.full(len(arms), np.nan), problem().arms, KEY, 3
+    )
     assert np.isnan(driven.reward).all() and float(driven.state.count) == 0
 
 
@@ -182,10 +191,16 @@ def test_kernels_that_do_not_fit(kernel, words):
 def test_keys_and_algorithms():
     for action, words in [
         (lambda: loops.run(BBKB(KERNEL), problem(), 0, 5), "run takes one key"),
-        (lambda: loops.run(BBKB(KERNEL), problem(), jax.random.split(KEY, 2), 5), "run takes one key"),
+        (
+            lambda: loops.run(BBKB(KERNEL), problem(), jax.random.split(KEY, 2), 5),
+            "run takes one key",
+        ),
         (lambda: loops.run_seeds(BBKB(KERNEL), problem(), KEY, 5), "takes an array of keys"),
         (lambda: loops.drive(BBKB(KERNEL), len, Arms(features()), 0, 5), "drive takes one key"),
-        (lambda: loops.drive(BBKB(KERNEL), len, Arms(features()), KEY, 5.5), "horizon counts evaluations"),
+        (
+            lambda: loops.drive(BBKB(KERNEL), len, Arms(features()), KEY, 5.5),
+            "horizon counts evaluations",
+        ),
         (lambda: loops.run(BBKB, problem(), KEY, 5), "bandit must be an algorithm"),
         (lambda: start(BBKB(KERNEL, regularization="0.1")), "a number was expected"),
     ]:

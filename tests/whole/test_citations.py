@@ -1,4 +1,5 @@
-"""What the code cites exists: sections of jsketch/THEORY.md, and the files that its last table names."""
+"""What the code cites exists: sections of jsketch/THEORY.md, and the files that its last table
+names."""
 
 import importlib
 import operator
@@ -22,8 +23,15 @@ def sections() -> set[str]:
 
 def sources() -> list[Path]:
     folders = ("jsketch", "experiments", "tests", "scripts")
-    found = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".md", "")]
-    return [p for p in (*found, ROOT / "README.md") if p.is_file() and p not in (THEORY, Path(__file__))]
+    found = [
+        p
+        for folder in folders
+        for p in (ROOT / folder).rglob("*")
+        if p.suffix in (".py", ".md", "")
+    ]
+    return [
+        p for p in (*found, ROOT / "README.md") if p.is_file() and p not in (THEORY, Path(__file__))
+    ]
 
 
 def test_every_citation_has_its_section():

@@ -22,7 +22,8 @@ def name_of(path: Path) -> str:
 
 
 def imported(source: str, modules: set[str]) -> set[str]:
-    """The modules that a file imports by name, also inside of functions; `modules` are those of the package."""
+    """The modules that a file imports by name, also inside of functions; `modules` are those of the
+    package."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -50,7 +51,8 @@ def folder_of(module: str, packages: set[str]) -> str:
 
 
 def circle(edges: dict[str, set[str]]) -> list[str]:
-    """Nodes that lie on a circle, or lead to one: what is left when nodes without edges are taken away."""
+    """Nodes that lie on a circle, or lead to one: what is left when nodes without edges are taken
+    away."""
     left = {node: set(to) - {node} for node, to in edges.items()}
     while free := [node for node, to in left.items() if not to & set(left)]:
         for node in free:
@@ -64,13 +66,16 @@ def against(order: list[str], edges: dict[str, set[str]]) -> list[str]:
         f"{name} imports {to}"
         for name, found in edges.items()
         for to in found
-        if name != "jsketch" and (to == "jsketch" or order.index(room_of(to)) > order.index(room_of(name)))
+        if name != "jsketch"
+        and (to == "jsketch" or order.index(room_of(to)) > order.index(room_of(name)))
     ]
 
 
 def test_every_room_has_its_place_in_the_reading_order():
     rooms = {
-        path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+        path.stem
+        for path in PACKAGE.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     assert set(reading_order()) == rooms - {"__init__"}
 
@@ -114,7 +119,9 @@ def test_rooms_are_small():
 
 
 def test_a_circle_through_a_function_is_found():
-    source = "def late():\n    from jsketch.bandits import bkb, BBKB\n    import jsketch.box.space\n"
+    source = (
+        "def late():\n    from jsketch.bandits import bkb, BBKB\n    import jsketch.box.space\n"
+    )
     assert imported(source, {"jsketch.bandits.bkb"}) == {
         "jsketch.bandits.bkb",
         "jsketch.bandits",

@@ -32,11 +32,13 @@ print(jsketch.__version__)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built by setuptools of a copy: in the checkout, what an earlier build left would be packed too."""
+    """Built by setuptools of a copy: in the checkout, what an earlier build left would be packed
+    too."""
     version = tuple(int(part) for part in metadata.version("setuptools").split(".")[:2])
     if version < BUILDS_WHEELS:
         pytest.skip(
-            f"setuptools {'.'.join(map(str, BUILDS_WHEELS))} or newer builds wheels; here is {version}"
+            f"setuptools {'.'.join(map(str, BUILDS_WHEELS))} or newer builds wheels; here is"
+            f" {version}"
         )
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for folder in ("jsketch", "experiments", "tests", "scripts"):
@@ -44,7 +46,9 @@ def wheel(tmp_path_factory):
     for file in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / file, copy)
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, str(out)], cwd=copy, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", build, str(out)], cwd=copy, check=True, capture_output=True
+    )
     [built] = out.glob("*.whl")
     return built
 
@@ -54,7 +58,9 @@ def test_the_wheel_holds_the_library_alone(wheel):
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         [about] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         found = email.message_from_bytes(archive.read(about))
-    kept = {path for path in (ROOT / "jsketch").rglob("*") if path.suffix in (".py", ".md", ".typed")}
+    kept = {
+        path for path in (ROOT / "jsketch").rglob("*") if path.suffix in (".py", ".md", ".typed")
+    }
     assert names == {str(path.relative_to(ROOT)) for path in kept}
     assert {"jsketch/py.typed", "jsketch/THEORY.md", "jsketch/suggest/__init__.py"} <= names
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -85,7 +91,9 @@ def test_the_first_example_runs_in_an_empty_environment(wheel, tmp_path):
     python = [str(tmp_path / "env" / "bin" / "python"), "-I"]
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
     subprocess.run([*python, "-m", "pip", "install", *quiet, str(wheel)], check=True)
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S
+    )
     # the ones before it only show a line
     example = next(block for block in blocks if re.search(r"^(import|from) ", block, flags=re.M))
     (tmp_path / "example.py").write_text(example)

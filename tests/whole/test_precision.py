@@ -1,4 +1,5 @@
-"""Numbers with a dtype of their own follow that of arms, box or examples. Traced only: a wrong dtype shows there."""
+"""Numbers with a dtype of their own follow that of arms, box or examples. Traced only: a wrong
+dtype shows there."""
 
 import jax
 import jax.numpy as jnp
@@ -37,11 +38,15 @@ def stubborn(algorithm):
     """With every number of Python a float64 of NumPy, and a lengthscale for each input."""
     if isinstance(getattr(algorithm, "kernel", None), kernels.Gaussian):
         algorithm = algorithm.replace(kernel=GAUSSIAN)
-    return jax.tree.map(lambda leaf: np.float64(leaf) if isinstance(leaf, float) else leaf, algorithm)
+    return jax.tree.map(
+        lambda leaf: np.float64(leaf) if isinstance(leaf, float) else leaf, algorithm
+    )
 
 
 def all_single(tree):
-    floating = [leaf.dtype for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    floating = [
+        leaf.dtype for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)
+    ]
     assert floating and set(floating) == {jnp.dtype(jnp.float32)}
 
 
@@ -71,7 +76,11 @@ def test_bandits_over_points():
     def round_(bandit, x, y):
         state = bandit.init(2, KEY, jnp.float32)
         picked = bandit.pull(state, x[bandit.choose(state, KEY, x)])
-        return state, bandit.tell(picked, y, KEY), bandit.maximise(state, KEY, Box(x[0] - 1, x[0] + 1))
+        return (
+            state,
+            bandit.tell(picked, y, KEY),
+            bandit.maximise(state, KEY, Box(x[0] - 1, x[0] + 1)),
+        )
 
     bandit = stubborn(PointBBKB(GAUSSIAN, max_batch=2, max_history=8, capacity=4))
     all_single(jax.eval_shape(round_, bandit, np.zeros((5, 2)), np.zeros(2)))
@@ -81,7 +90,11 @@ def test_bandits_over_points():
 def test_forecasters(name):
     def round_(forecaster, x, xs, ys):
         state = forecaster.init(x, KEY)
-        results = [state, forecaster.predict(state, xs[0]), forecaster.update(state, xs[0], ys[0], KEY)]
+        results = [
+            state,
+            forecaster.predict(state, xs[0]),
+            forecaster.update(state, xs[0], ys[0], KEY),
+        ]
         if takes(forecaster) == "blocks":
             results.append(forecaster.predict_update(state, xs, ys))
         if hasattr(forecaster, "learn"):

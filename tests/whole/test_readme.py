@@ -1,4 +1,5 @@
-"""The README does what it says: its code runs in order, its commands take their options, its links lead somewhere."""
+"""The README does what it says: its code runs in order, its commands take their options, its links
+lead somewhere."""
 
 import re
 import shlex
@@ -33,7 +34,11 @@ def test_its_code_runs(tmp_path, monkeypatch, capsys):
     """As a user types it, block after block; what is printed is finite."""
     monkeypatch.chdir(tmp_path)
     names = {}
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"), warnings.catch_warnings():
+    with (
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", message="a batch filled its capacity")
         for code in blocks("python"):
             exec(compile(code, "README.md", "exec"), names)
@@ -47,7 +52,9 @@ def test_its_commands_suggest_two_batches(tmp_path, monkeypatch):
     for file in EXAMPLE.glob("*.csv"):
         shutil.copy(file, tmp_path)
     monkeypatch.chdir(tmp_path)
-    commands = [shlex.split(line) for line in blocks("bash")[0].splitlines() if "scripts/suggest" in line]
+    commands = [
+        shlex.split(line) for line in blocks("bash")[0].splitlines() if "scripts/suggest" in line
+    ]
     for _, *options in commands:
         suggest.run(suggest.parse(options))
     first, second = (

@@ -1,4 +1,5 @@
-"""What is accepted and what is refused in plain words: numbers of kernels and their inputs, counts, sizes, dtypes."""
+"""What is accepted and what is refused in plain words: numbers of kernels and their inputs, counts,
+sizes, dtypes."""
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +54,11 @@ def begin(kernel, x=X):
         (kernels.Product(KERNEL, kernels.MinMax()), COUNTS - 1, "at least 0; input"),
         (kernels.Precomputed(TABLE), X, r"takes features \[A, 1\]"),
         (kernels.Precomputed(TABLE), X[:, :1], "arm 0 is 0.63.*, which is no row of the table"),
-        (kernels.Precomputed(jnp.asarray(TABLE[:10, :10])), ROWS, "arm 10 is 10.0, .* they are 0 to 9"),
+        (
+            kernels.Precomputed(jnp.asarray(TABLE[:10, :10])),
+            ROWS,
+            "arm 10 is 10.0, .* they are 0 to 9",
+        ),
         (kernels.Precomputed(TABLE), ROWS - 1, "arm 0 is -1.0"),
         (kernels.Precomputed(TABLE[:10]), ROWS, r"square matrix \[A, A\]; its shape is \(10, 40\)"),
         (kernels.Precomputed(TABLE + ROWS), ROWS, r"must be symmetric: entry \[0, 1\]"),
@@ -64,7 +69,11 @@ def begin(kernel, x=X):
         (kernels.Polynomial(offset=-1.0), X, "offset must be a finite number, at least 0"),
         (kernels.Polynomial(degree=2.5), X, "degree must be an integer of at least 1; 2.5"),
         (kernels.Scaled(KERNEL, -1.0), X, "variance must be a finite number, at least 0"),
-        (kernels.Sum(KERNEL, kernels.Gaussian(0.0)), X, "lengthscale must be a finite number above 0"),
+        (
+            kernels.Sum(KERNEL, kernels.Gaussian(0.0)),
+            X,
+            "lengthscale must be a finite number above 0",
+        ),
         (kernels.Sum(KERNEL, "rbf"), X, "kernel must be a kernel"),
     ],
 )
@@ -91,14 +100,22 @@ def test_lengthscales_do_not_broadcast_over_one_input(kind):
     """Three lengthscales made three inputs of one; a traced kernel is never checked otherwise."""
     for method in ("gram", "diag")[: 1 + (kind is kernels.Linear)]:
         arguments = [np.ones((4, 1))] * (2 if method == "gram" else 1)
-        with pytest.raises(ValueError, match=r"lengthscale has shape \(3,\). An ARD kernel needs one"):
-            jax.eval_shape(lambda each, m=method, a=arguments: getattr(kind(each), m)(*a), np.ones(3))
+        with pytest.raises(
+            ValueError,
+            match=r"lengthscale has shape \(3,\). An ARD kernel needs"
+            r" one",
+        ):
+            jax.eval_shape(
+                lambda each, m=method, a=arguments: getattr(kind(each), m)(*a), np.ones(3)
+            )
 
 
 def test_a_stream_does_not_go_on_from_the_state_of_another_forecaster():
     one, other = online.KernelAWV(KERNEL, capacity=2), online.NOGD(KERNEL, 0.1, count=2)
     state = other.init(jnp.asarray(X[0]), KEY)
-    with pytest.raises(ValueError, match="KernelAWV goes on from a KernelState.*; NOGDState was given"):
+    with pytest.raises(
+        ValueError, match="KernelAWV resumes from a KernelState.*; NOGDState was given"
+    ):
         loops.prequential(one, X, X[:, 0], KEY, state=state)
 
 
@@ -107,7 +124,9 @@ def test_a_history_over_a_box_takes_no_more_than_its_horizon():
     query = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
     full = box_history.add(empty, query, np.ones(3))
     assert int(full.count) == 2
-    with pytest.raises(ValueError, match="horizon is 2 evaluations: 2 were told, and 2 more are too many"):
+    with pytest.raises(
+        ValueError, match="horizon is 2 evaluations: 2 were observed, and 2 more are too many"
+    ):
         box_history.add(full, query, np.ones(3))
 
 
@@ -121,7 +140,9 @@ def test_a_kernel_that_is_not_positive_is_warned_of():
 
 def test_a_traced_feature_that_is_no_row_of_the_table_is_not_a_number():
     kernel = kernels.Precomputed(jnp.asarray(TABLE))
-    gram = jax.vmap(lambda x: kernel.gram(x, ROWS[:3]))(jnp.array([[[2.0]], [[40.0]], [[-1.0]], [[0.5]]]))
+    gram = jax.vmap(lambda x: kernel.gram(x, ROWS[:3]))(
+        jnp.array([[[2.0]], [[40.0]], [[-1.0]], [[0.5]]])
+    )
     np.testing.assert_array_equal(gram[0, 0], TABLE[2, :3])
     assert np.isnan(gram[1:]).all()
 
@@ -135,7 +156,7 @@ def test_streams_check_the_inputs_of_their_kernel():
         live.predict([-1.0])
 
 
-def test_a_traced_arm_that_is_not_there_is_not_under_way():
+def test_a_traced_arm_that_is_not_there_is_not_pending():
     bandit = FixedBKB(KERNEL, batch=2, max_pending=2, capacity=4)
     state = bandit.init(Arms(X), KEY)
     pend = jax.jit(lambda index: bandit.pend(state, Query(index, jnp.ones(3, bool))).pending)
@@ -164,7 +185,10 @@ def test_limits_and_other_counts():
         ),
         (lambda: loops.run(Uniform(), problem, KEY, 5, reports=2.5), "reports must be an integer"),
         (lambda: loops.run(Uniform(), problem, KEY, 5, workers=0), "workers must be an integer"),
-        (lambda: loops.prequential(online.NOGD(KERNEL, 0.1), X, X[:, 0], KEY, first=-1), "first must be"),
+        (
+            lambda: loops.prequential(online.NOGD(KERNEL, 0.1), X, X[:, 0], KEY, first=-1),
+            "first must be",
+        ),
         (lambda: problems.finite_arms(X, X[:, 0], np.ones(40)), "noise_std must be one number"),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -174,7 +198,10 @@ def test_limits_and_other_counts():
 def test_past_evaluations_are_counts():
     zeros, ones = np.zeros(40), np.ones(40)
     for past, words in [
-        (dict(pull_counts=ones / 2, reward_sums=ones), "must count evaluations; that of arm 0 is 0.5"),
+        (
+            dict(pull_counts=ones / 2, reward_sums=ones),
+            "must count evaluations; that of arm 0 is 0.5",
+        ),
         (
             dict(pull_counts=zeros, reward_sums=ones),
             "arm 0 was never evaluated, but the sum of its rewards is 1.0",
@@ -203,7 +230,11 @@ def test_one_number_is_one_number():
         lambda: online.KernelAWV(KERNEL, regularization=np.ones(3)).init(jnp.zeros(2), KEY),
         lambda: online.PKAWV(Taylor(2, 2), regularization=[1.0, 2.0, 3.0]).init(jnp.zeros(2), KEY),
     ):
-        with pytest.raises(ValueError, match=r"regularization must be one number; an array of shape \(.*,\)"):
+        with pytest.raises(
+            ValueError,
+            match=r"regularization must be one number; an array of shape"
+            r" \(.*,\)",
+        ):
             action()
     Table(np.ones(3)).check()  # where a vector is meant
     online.over_regularizations(online.PKAWV(Taylor(2, 2)), [0.1, 1.0], 1.0)
@@ -233,7 +264,10 @@ def test_complex_numbers():
         (lambda: begin(KERNEL, imaginary), "floating point numbers"),
         (lambda: Uniform().tell(state, query, 1j * np.ones(1), KEY), "y must be real"),
         (lambda: Uniform().tell(state, query, ["a"], KEY), "y must be real"),
-        (lambda: loops.drive(Uniform(), lambda arms: 1j * arms, Arms(X), KEY, 2), "rewards must be real"),
+        (
+            lambda: loops.drive(Uniform(), lambda arms: 1j * arms, Arms(X), KEY, 2),
+            "rewards must be real",
+        ),
         (lambda: problems.finite_arms(X, imaginary[:, 0], 0.1), "mean_reward must be real"),
         (lambda: history.of_evaluations(Arms(X), [0], [1j]), "rewards must be real"),
         (lambda: loops.prequential(forecaster, imaginary, X[:, 0], KEY), "examples must be real"),
@@ -241,8 +275,14 @@ def test_complex_numbers():
         (lambda: live.predict(imaginary[0]), "must be real"),
         (lambda: live.learn(X[0], imaginary[0, 0]), "labels must be real"),
         (lambda: live.learn_many(X, imaginary[:, 0]), "labels must be real"),
-        (lambda: UniformBox().init(Box(1j * np.zeros(1), np.ones(1)), KEY, 2), "a number was expected"),
-        (lambda: UniformBox().tell(optimum, UniformBox().ask(optimum, KEY), [1j], KEY), "y must be real"),
+        (
+            lambda: UniformBox().init(Box(1j * np.zeros(1), np.ones(1)), KEY, 2),
+            "a number was expected",
+        ),
+        (
+            lambda: UniformBox().tell(optimum, UniformBox().ask(optimum, KEY), [1j], KEY),
+            "y must be real",
+        ),
     ]:
         with pytest.raises(ValueError, match=words):
             action()
@@ -259,7 +299,9 @@ def test_queries_are_vectors_of_arm_numbers():
         with pytest.raises(ValueError, match=words):
             Uniform().tell(state, Query(index, mask), np.zeros(index.shape), KEY)
     # lists are taken, and what a masked slot names does not matter
-    _, info = Uniform().tell(state, Query([3, -1, 2**40], [True, False, False]), [1.0, 2.0, np.inf], KEY)
+    _, info = Uniform().tell(
+        state, Query([3, -1, 2**40], [True, False, False]), [1.0, 2.0, np.inf], KEY
+    )
     assert int(info.observed) == 1 and not bool(info.nonfinite)
 
 
@@ -311,26 +353,50 @@ def test_sizes_that_no_memory_holds():
             lambda: BKB(KERNEL, capacity=large).init(arms, KEY),
             "capacity = 1,000,000,000 and arms = 40 need about",
         ),
-        (lambda: BBKB(KERNEL, max_batch=10**12).init(arms, KEY), "max_batch = 1,000,000,000,000 need about"),
-        (lambda: GPBUCB(KERNEL, new_arms=large).init(arms, KEY), "new_arms = 1,000,000,000 need about"),
+        (
+            lambda: BBKB(KERNEL, max_batch=10**12).init(arms, KEY),
+            "max_batch = 1,000,000,000,000 need about",
+        ),
+        (
+            lambda: GPBUCB(KERNEL, new_arms=large).init(arms, KEY),
+            "new_arms = 1,000,000,000 need about",
+        ),
         (lambda: GPBUCB(KERNEL, capacity=large).init(arms, KEY), "capacity = 1,000,000,000"),
         (lambda: TS(KERNEL, batch=large).init(arms, KEY), "batch = 1,000,000,000 need about"),
         (lambda: FixedBKB(KERNEL, batch=large).init(arms, KEY), "batch = 1,000,000,000"),
-        (lambda: FixedBKB(KERNEL, max_pending=-1).init(arms, KEY), "max_pending must be an integer"),
-        (lambda: PointBBKB(KERNEL, max_history=2 * large).init(20, KEY), "max_history = 2,000,000,000"),
+        (
+            lambda: FixedBKB(KERNEL, max_pending=-1).init(arms, KEY),
+            "max_pending must be an integer",
+        ),
+        (
+            lambda: PointBBKB(KERNEL, max_history=2 * large).init(20, KEY),
+            "max_history = 2,000,000,000",
+        ),
         (lambda: online.KernelAWV(KERNEL, capacity=large).init(x, KEY), "capacity = 1,000,000,000"),
         (
             lambda: online.NystromAWV(KERNEL, memory=2 * large).init(jnp.zeros(99), KEY),
             "memory = 2,000,000,000",
         ),
         (lambda: online.ProsNKONS(KERNEL, capacity=large).init(x, KEY), "capacity = 1,000,000,000"),
-        (lambda: online.SketchedKONS(KERNEL, capacity=large).init(x, KEY), "capacity = 1,000,000,000"),
+        (
+            lambda: online.SketchedKONS(KERNEL, capacity=large).init(x, KEY),
+            "capacity = 1,000,000,000",
+        ),
         (lambda: online.NOGD(KERNEL, 0.1, count=large).init(x, KEY), "count = 1,000,000,000"),
-        (lambda: online.FOGD(KERNEL, 0.1, count=2 * large).init(jnp.zeros(99), KEY), "count = 2,000,000,000"),
+        (
+            lambda: online.FOGD(KERNEL, 0.1, count=2 * large).init(jnp.zeros(99), KEY),
+            "count = 2,000,000,000",
+        ),
         (lambda: loops.run(Uniform(), problem, KEY, 10**12), "horizon can be at most"),
-        (lambda: loops.run(Uniform(), problem, KEY, 2 * large), "horizon = 2,000,000,000 need about"),
+        (
+            lambda: loops.run(Uniform(), problem, KEY, 2 * large),
+            "horizon = 2,000,000,000 need about",
+        ),
         (lambda: GPBandit().init(box, KEY, large), "need about"),
-        (lambda: UniformBox().init(Box(jnp.zeros(99), jnp.ones(99)), KEY, large), "horizon = 1,000,000,000"),
+        (
+            lambda: UniformBox().init(Box(jnp.zeros(99), jnp.ones(99)), KEY, large),
+            "horizon = 1,000,000,000",
+        ),
         (lambda: partition.whole(box, 2.5), "cells must be an integer"),
         (lambda: partition.whole(box, 2), "cells must be at least 3: .* 2 was given"),
     ]:
@@ -359,11 +425,12 @@ def test_regret_of_constant_rewards_is_that_of_the_uniform_policy():
     )
 
 
-ONE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100  # FAR: arms that know nothing of each other
+# FAR: arms that know nothing of each other
+ONE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100
 
 
 @pytest.mark.parametrize(
-    ("bandit", "x", "size", "ends", "goes_on"),
+    ("bandit", "x", "size", "ends", "continues"),
     [
         # at lam = 1 the bound of one arm goes 2, 3, 4, by either rule
         (BBKB(KERNEL, 1.0, max_batch=3, capacity=4), ONE, 3, 3.5, 4.5),
@@ -375,12 +442,16 @@ ONE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100  # FAR: arms that 
         (MiniGP(KERNEL, 1.0, max_batch=3, capacity=4), ONE, 3, 2.1, 2.3),
     ],
 )
-def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, goes_on):
+def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, continues):
     state, one = bandit.init(Arms(x), KEY), jnp.ones(())
     known = state.evidence.replace(count=one) if hasattr(state, "evidence") else one
     state = state.replace(**{"evidence" if hasattr(state, "evidence") else "count": known})
     ask = jax.jit(lambda ratio, limit: bandit.replace(ratio=ratio).ask(state, KEY, limit))
-    for ratio, limit, truncated in ((ends, 100, False), (goes_on, 100, True), (goes_on, size, False)):
+    for ratio, limit, truncated in (
+        (ends, 100, False),
+        (continues, 100, True),
+        (continues, size, False),
+    ):
         query = ask(ratio, limit)
         assert int(query.size) == size
         # a row that is missing ends a batch whatever could be made

@@ -1,4 +1,5 @@
-"""Where two promises meet: host loops and one dtype, kernels that are none and exact samples, warm starts and tracing."""
+"""Where two promises meet: host loops and one dtype, kernels that are none and exact samples, warm
+starts and tracing."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,8 @@ def test_drive_ends_where_the_posterior_does():
 
 
 def test_rewards_are_finite_in_the_dtype_that_learns_them():
-    """1e300 is a number in float64 and infinite in float32: it is refused, and not recorded as if it had been learned."""
+    """1e300 is a number in float64 and infinite in float32: it is refused, and not recorded as if
+    it had been learned."""
     single = X.astype(jnp.float32)
     with pytest.raises(ValueError, match="infinite in float32"):
         loops.drive(Uniform(), lambda arms: [1e300] * len(arms), Arms(single), KEY, 2)

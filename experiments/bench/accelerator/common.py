@@ -179,5 +179,7 @@ def line(name: str, row: Row) -> str:
     told = [words.format(row[key]) for key, words in units.items() if row.get(key) is not None]
     busy = row.get("kernels")
     if busy:
-        told.append(f"{busy['launches']} launches, {busy['busy_ms']:.0f} of {busy['span_ms']:.0f} ms busy")
+        told.append(
+            f"{busy['launches']} launches, {busy['busy_ms']:.0f} of {busy['span_ms']:.0f} ms busy"
+        )
     return f"{jax.default_backend():4s} {name:45s} {'  '.join(told)}"

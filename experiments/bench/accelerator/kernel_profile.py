@@ -1,4 +1,5 @@
-"""What an accelerator did in a stretch of a program: its kernels, how often each was started, and how long it was idle."""
+"""What an accelerator did in a stretch of a program: its kernels, how often each was started, and
+how long it was idle."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ NAME = 60  # characters of a kernel's name
 
 
 def profiled(call: Callable[[], Any]) -> dict[str, Any]:
-    """The profile of one call: `span_ms` from the first kernel to the end of the last, `busy_ms` in kernels and copies,
-    `launches`, and the `top` of them by time. {} where the device tells nothing (a CPU)."""
+    """The profile of one call: `span_ms` from the first kernel to the end of the last, `busy_ms` in
+    kernels and copies, `launches`, and the `top` of them by time. {} where the device tells nothing
+    (a CPU)."""
     with files.scratch() as folder:
         with jax.profiler.trace(str(folder)):
             jax.block_until_ready(call())
@@ -29,7 +31,10 @@ def _events(path: Path) -> list[tuple[str, float, float]]:
     planes = jax.profiler.ProfileData.from_file(str(path)).planes
     lines = [line for plane in planes if plane.name.startswith("/device:") for line in plane.lines]
     return [
-        (e.name, e.start_ns, e.duration_ns) for line in lines if "Stream" in line.name for e in line.events
+        (e.name, e.start_ns, e.duration_ns)
+        for line in lines
+        if "Stream" in line.name
+        for e in line.events
     ]
 
 

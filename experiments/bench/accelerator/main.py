@@ -1,7 +1,9 @@
-"""scripts/bench --accelerator: what an accelerator is for, and the same on the CPU of its machine as the alternative.
+"""scripts/bench --accelerator: what an accelerator is for, and the same on the CPU of its machine
+as the alternative.
 
-Many seeds at once, a grid of hyperparameters in one call, millions of arms in float32 and float64, a long stream. Every part
-is a process of its own with a limit of time; the file is written again after each.
+Many seeds at once, a grid of hyperparameters in one call, millions of arms in float32 and float64,
+a long stream. Every part is a process of its own with a limit of time; the file is written again
+after each.
 """
 
 from __future__ import annotations
@@ -24,11 +26,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of --accelerator."""
     group = parser.add_argument_group("with --accelerator")
     group.add_argument(
-        "--accelerator", action="store_true", help="benchmarks of an accelerator, and of the CPU beside it"
+        "--accelerator",
+        action="store_true",
+        help="benchmarks of an accelerator, and of the CPU beside it",
     )
     group.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="some of them")
-    group.add_argument("--devices", nargs="+", choices=DEVICES, default=DEVICES, help="one of the two")
-    group.add_argument("--limit", type=float, default=600.0, help="seconds after which a part is ended")
+    group.add_argument(
+        "--devices", nargs="+", choices=DEVICES, default=DEVICES, help="one of the two"
+    )
+    group.add_argument(
+        "--limit", type=float, default=600.0, help="seconds after which a part is ended"
+    )
     group.add_argument("--tiny", action="store_true", help="sizes of a test, on made-up arms")
 
 
@@ -69,7 +77,10 @@ def _run_part(part: str, device: str, options: argparse.Namespace) -> tuple[dict
         environment = dict(os.environ, JAX_PLATFORMS="cpu") if device == "cpu" else dict(os.environ)
         try:
             status = subprocess.run(
-                command, cwd=Path(__file__).resolve().parents[3], env=environment, timeout=options.limit
+                command,
+                cwd=Path(__file__).resolve().parents[3],
+                env=environment,
+                timeout=options.limit,
             ).returncode
             ended = "done" if status == 0 else f"ended with status {status}"
         except subprocess.TimeoutExpired:

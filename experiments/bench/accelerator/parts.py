@@ -1,6 +1,7 @@
 """The parts of `scripts/bench --accelerator`, each in a process of its own: `parts.py PART`.
 
-A part prints a line for every row and writes the file with all its rows again, so that one that is killed keeps what it has.
+A part prints a line for every row and writes the file with all its rows again, so that one that is
+killed keeps what it has.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from jsketch.sketch.taylor import Taylor
 
 
 def seeds(sizes: common.Sizes, data_dir: str | None, report: common.Report) -> None:
-    """S runs of BBKB by `run_seeds`: in one vmapped program on an accelerator, one by one on the cores of a CPU."""
+    """S runs of BBKB by `run_seeds`: in one vmapped program on an accelerator, one by one on the
+    cores of a CPU."""
     problem = common.problem(sizes, data_dir)
     for count, horizon in sizes.runs:
         bandit = common.bandit(horizon)
@@ -73,13 +75,18 @@ def profile(sizes: common.Sizes, data_dir: str | None, report: common.Report) ->
         seconds = time.perf_counter() - began
         rounds = int(np.asarray(trace.round[:, -1]).max()) + 1
         row = dict(
-            seeds=count, horizon=horizon, run_seconds=seconds, most_rounds=rounds, kernels=profiled(run)
+            seeds=count,
+            horizon=horizon,
+            run_seconds=seconds,
+            most_rounds=rounds,
+            kernels=profiled(run),
         )
         report(f"profile of {count} seeds, T = {horizon:,}", row)
 
 
 def sweep(sizes: common.Sizes, data_dir: str | None, report: common.Report) -> None:
-    """Lengthscales x seeds in one vmapped call of `rollout`; on a CPU also run by run on all cores."""
+    """Lengthscales x seeds in one vmapped call of `rollout`; on a CPU also run by run on all
+    cores."""
     problem = common.problem(sizes, data_dir)
     scales, count, horizon = sizes.sweep
     lengthscales = jnp.asarray(np.geomspace(5, 17.5, scales))
@@ -108,7 +115,10 @@ def sweep(sizes: common.Sizes, data_dir: str | None, report: common.Report) -> N
             with ThreadPoolExecutor(environment.usable_cores()) as pool:
                 list(pool.map(lambda pair: jax.block_until_ready(single(*pair)), pairs))
 
-        report(f"{scales} lengthscales x {count} seeds on threads, T = {horizon:,}", row_of(on_threads, made))
+        report(
+            f"{scales} lengthscales x {count} seeds on threads, T = {horizon:,}",
+            row_of(on_threads, made),
+        )
     grid, made = common.compiled(jax.vmap(jax.vmap(one, (None, 0)), (0, None)), lengthscales, keys)
     ends = grid(lengthscales, keys)
     row = row_of(lambda: grid(lengthscales, keys), made)
@@ -150,8 +160,8 @@ def arms(sizes: common.Sizes, data_dir: str | None, report: common.Report) -> No
 def precision(sizes: common.Sizes, data_dir: str | None, report: common.Report) -> None:
     """One refresh in mixed precision after a run in float64: which part must be float64.
 
-    Errors are in units of the largest variance and of the range of the scores; `same_picks` counts the picks of the next
-    batch that agree with float64's, from the first on.
+    Errors are in units of the largest variance and of the range of the scores; `same_picks` counts
+    the picks of the next batch that agree with float64's, from the first on.
     """
     for regularization in (1e-2, 1e-4):
         problem = common.many_arms(min(sizes.arms), jnp.float64)
@@ -175,7 +185,9 @@ def precision(sizes: common.Sizes, data_dir: str | None, report: common.Report) 
                     sweep=jnp.dtype(swept).name,
                     dictionary_size=int(state.dictionary.size),
                     milliseconds=1e3 * seconds,
-                    variance_error=common.error(new.variance, truth.variance, jnp.max(truth.variance)),
+                    variance_error=common.error(
+                        new.variance, truth.variance, jnp.max(truth.variance)
+                    ),
                     mean_error=common.error(new.mean, truth.mean, jnp.ptp(truth.mean)),
                     score_error=common.error(scores, wanted, jnp.ptp(wanted)),
                     batch=len(batch),
@@ -186,10 +198,13 @@ def precision(sizes: common.Sizes, data_dir: str | None, report: common.Report) 
 
 
 def stream(sizes: common.Sizes, data_dir: str | None, report: common.Report) -> None:
-    """PKAWV with Taylor features on made-up examples, in chunks; what the host does with them is counted."""
+    """PKAWV with Taylor features on made-up examples, in chunks; what the host does with them is
+    counted."""
     for dtype in (jnp.float64, jnp.float32):
         forecaster = online.PKAWV(Taylor(INPUTS, DEGREE, lengthscale=4.0), regularization=1.0)
-        chunks = [(x.astype(dtype), y.astype(dtype)) for x, y in made_up(sizes.examples, sizes.chunk)]
+        chunks = [
+            (x.astype(dtype), y.astype(dtype)) for x, y in made_up(sizes.examples, sizes.chunk)
+        ]
         times, losses = [], []
         for given in (chunks[:1], chunks):  # the first pass compiles
             began = time.perf_counter()
@@ -227,7 +242,9 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--sizes", choices=common.SIZES, required=True)
-    parser.add_argument("--out", type=Path, required=True, help="rows of the part, written after each")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="rows of the part, written after each"
+    )
     parser.add_argument("--data-dir", help="folder of the data sets")
     options = parser.parse_args()
     cli.set_up_jax(cached=False)

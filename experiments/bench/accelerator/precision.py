@@ -1,4 +1,5 @@
-"""The refresh of BBKB with its small factorizations in one floating dtype and its sweep over all arms in another."""
+"""The refresh of BBKB with its small factorizations in one floating dtype and its sweep over all
+arms in another."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class Precision(NamedTuple):
 
 
 def refreshed(state: Any, bandit: Any, which: Precision) -> Any:
-    """`state` (of `jsketch.bandits`' sketched algorithms, float64) with mean, variance and residual of all arms computed
-    again in these dtypes, and returned in float64 (BBKB eqs. 1 to 3)."""
+    """`state` (of `jsketch.bandits`' sketched algorithms, float64) with mean, variance and residual
+    of all arms computed again in these dtypes, and returned in float64 (BBKB eqs. 1 to 3)."""
     arms, dtype = state.domain.features, state.mean.dtype
     kernel, regularization = bandit.kernel, bandit.regularization
     nystrom, posterior = _factors(
@@ -72,10 +73,16 @@ def _factors(
 
 
 def _sweep(
-    kernel: Any, nystrom: nystroms.Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
+    kernel: Any,
+    nystrom: nystroms.Nystrom,
+    posterior: ridge.Ridge,
+    arms: Array,
+    regularization: ArrayLike,
 ) -> tuple[Array, Array, Array]:
     count, rows = chunked(len(arms), CHUNK // nystrom.root.shape[0])
-    padded = jnp.pad(arms, ((0, count * rows - len(arms)), (0, 0)), mode="edge").reshape(count, rows, -1)
+    padded = jnp.pad(arms, ((0, count * rows - len(arms)), (0, 0)), mode="edge").reshape(
+        count, rows, -1
+    )
 
     def chunk(x: Array) -> tuple[Array, Array, Array]:
         z = nystroms.features(nystrom, kernel, x)

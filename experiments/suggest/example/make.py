@@ -1,9 +1,11 @@
-"""Makes library.csv and done.csv of this folder: 300 made-up reactions, and the made-up yields of some of them.
+"""Makes library.csv and done.csv of this folder: 300 made-up reactions, and the made-up yields of
+some of them.
 
     python -m experiments.suggest.example.make
 
-The yield in percent is 5 + 85 exp(-((T - 80)/25)^2/2 - log(h/8)^2/2 - ((c - 4)/3)^2/2) at T degrees, h hours and c percent
-of catalyst; a measurement adds noise of standard deviation 1.5. 24 reactions were measured, one of them twice.
+The yield in percent is 5 + 85 exp(-((T - 80)/25)^2/2 - log(h/8)^2/2 - ((c - 4)/3)^2/2) at T
+degrees, h hours and c percent of catalyst; a measurement adds noise of standard deviation 1.5. 24
+reactions were measured, one of them twice.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""How BBKB fills a batch while dictionary and feedback are frozen (BBKB Alg. 1, L3-9; Appendix A.3).
+"""How BBKB fills a batch while dictionary and feedback are frozen (BBKB Alg. 1, L3-9; Appendix
+A.3).
 
-Within a batch an arm's score only falls, so a stored score is an upper bound of the current one. The lazy route refreshes
-the top arm until it stays on top: exactly the arms of a full sweep, at O(m^2) a refresh and about two refreshes a pick. The
-sweep route keeps every score current by a rank-one update, O(A m) a pick. On an accelerator the lazy route goes by working
-sets.
+Within a batch an arm's score only falls, so a stored score is an upper bound of the current one.
+The lazy route refreshes the top arm until it stays on top: exactly the arms of a full sweep, at
+O(m^2) a refresh and about two refreshes a pick. The sweep route keeps every score current by a
+rank-one update, O(A m) a pick. On an accelerator the lazy route goes by working sets.
 
-Batches end by the ratio bounds of Lemma 1 (global) or of Lemma 3 once Lemma 1's is exceeded (global_local). The local
-bound of an arm never rises faster than the global one (Cauchy-Schwarz), so it is evaluated only when it may have
-crossed C, and only for the arms where it may have: exact, and a handful of evaluations a batch.
+Batches end by the ratio bounds of Lemma 1 (global) or of Lemma 3 once Lemma 1's is exceeded
+(global_local). The local bound of an arm never rises faster than the global one (Cauchy-Schwarz),
+so it is evaluated only when it may have crossed C, and only for the arms where it may have: exact,
+and a handful of evaluations a batch.
 """
 
 from __future__ import annotations
@@ -35,8 +37,11 @@ class Rule(NamedTuple):
 
     ratio: ArrayLike  # C
     local: bool  # Lemma 3 after Lemma 1
-    strict: bool  # check the local bound at once when the global one exceeds C, not one pick later as the authors' code
-    guaranteed: bool  # the larger of the two local statistics (THEORY 5.4) instead of the authors' one
+    # check the local bound at once when the global one exceeds C, not one pick later as the
+    # authors' code
+    strict: bool
+    # the larger of the two local statistics (THEORY 5.4) instead of the authors' one
+    guaranteed: bool
     lazy: bool
 
 
@@ -51,10 +56,14 @@ class _Top(NamedTuple):
 
 
 def _whitened(state: SketchState, kernel: Kernel, arm: Array) -> Array:
-    return matmul(kernel.gram(state.domain.features[arm][None], state.nystrom.points), state.whitened_root)[0]
+    return matmul(
+        kernel.gram(state.domain.features[arm][None], state.nystrom.points), state.whitened_root
+    )[0]
 
 
-def _score(state: SketchState, arm: Array, e: Array, width: Array, regularization: ArrayLike) -> Array:
+def _score(
+    state: SketchState, arm: Array, e: Array, width: Array, regularization: ArrayLike
+) -> Array:
     return state.mean[arm] + width * jnp.sqrt(state.residual[arm] / regularization + e)
 
 
@@ -71,7 +80,9 @@ def _lazy_top(
         return _Top(best, best == top.arm, scores, direction, e)
 
     zero = jnp.zeros_like(batch.precision[0])
-    first = _Top(jnp.argmax(batch.scores).astype(jnp.int32), jnp.zeros((), bool), batch.scores, zero, zero[0])
+    first = _Top(
+        jnp.argmax(batch.scores).astype(jnp.int32), jnp.zeros((), bool), batch.scores, zero, zero[0]
+    )
     return lax.while_loop(lambda top: ~top.current, look, first)
 
 
@@ -85,13 +96,16 @@ def _swept_top(features: Array, batch: Batch) -> _Top:
 def _local_bounds(
     state: SketchState, kernel: Kernel, regularization: ArrayLike, rule: Rule, batch: Batch
 ) -> Array:
-    """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma 3)."""
+    """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma
+    3)."""
     arms = state.domain.features
     suspects = running_count(batch.local > rule.ratio)
     rows = min(LOCAL_ROWS, arms.shape[0])
     zeros = jnp.zeros(arms.shape[0], arms.dtype)
     # a batch may pull few arms thousands of times: their terms are the same
-    pulls = lax.fori_loop(0, batch.size, lambda i, n: put(n, batch.arms[i], n[batch.arms[i]] + 1), zeros)
+    pulls = lax.fori_loop(
+        0, batch.size, lambda i, n: put(n, batch.arms[i], n[batch.arms[i]] + 1), zeros
+    )
     pulled = running_count(pulls > 0)
     picks = min(LOCAL_PICKS, batch.arms.shape[0])
 
@@ -109,8 +123,12 @@ def _local_bounds(
             picked = arms[picked_index]
             z_picked, u_picked = embed(picked)
             embedded = matmul(u, u_picked.T)
-            full = (kernel.gram(arms[index], picked) - matmul(z, z_picked.T)) / regularization + embedded
-            return sums[0] + matmul(jnp.square(full), weight), sums[1] + matmul(jnp.square(embedded), weight)
+            full = (
+                kernel.gram(arms[index], picked) - matmul(z, z_picked.T)
+            ) / regularization + embedded
+            return sums[0] + matmul(jnp.square(full), weight), sums[1] + matmul(
+                jnp.square(embedded), weight
+            )
 
         none = jnp.zeros(rows, arms.dtype)
         full, embedded = lax.fori_loop(0, -(-pulled[-1] // picks), some_picks, (none, none))
@@ -132,16 +150,20 @@ def fill(
     limit: Array,
     capacity: int,
 ) -> Batch:
-    """The next batch, at most `limit` <= capacity B picks. Without any data it is one pick, the uniform `state.first_arm`.
+    """The next batch, at most `limit` <= capacity B picks. Without any data it is one pick, the
+    uniform `state.first_arm`.
 
-    The arm that takes a bound over C is part of the batch: it was chosen while its score was valid (THEORY 5.2).
+    The arm that takes a bound over C is part of the batch: it was chosen while its score was valid
+    (THEORY 5.2).
     """
     arms = state.domain.features
     nothing_known = state.evidence.count == 0
     limit = jnp.where(nothing_known, jnp.minimum(limit, 1), limit)
     scores = state.mean + width * jnp.sqrt(state.variance)
     scores = jnp.where(
-        nothing_known & (jnp.arange(arms.shape[0], dtype=jnp.int32) != state.first_arm), -jnp.inf, scores
+        nothing_known & (jnp.arange(arms.shape[0], dtype=jnp.int32) != state.first_arm),
+        -jnp.inf,
+        scores,
     )
     features = None
     if not rule.lazy:

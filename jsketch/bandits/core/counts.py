@@ -1,4 +1,5 @@
-"""The whole history of a finite-arm run: pull counts and reward sums, [A] each. No state grows with T."""
+"""The whole history of a finite-arm run: pull counts and reward sums, [A] each. No state grows with
+T."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Feedback(NamedTuple):
 
 
 def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(pull_counts [A], reward_sums [A]) of observed evaluations: arm numbers [n] and their rewards [n], NaN for a failure.
+    """(pull_counts [A], reward_sums [A]) of observed evaluations: arm numbers [n] and their rewards
+    [n], NaN for a failure.
 
     Raises ValueError for arms outside the set, rewards of another length or infinite ones.
     """
@@ -41,11 +43,13 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
     arms, rewards = np.asarray(arms), np.asarray(checks.real("rewards", rewards), float)
     if rewards.shape != arms.shape:
         raise ValueError(
-            f"there are {arms.size} arms and rewards of shape {rewards.shape}: one reward an evaluation."
+            f"there are {arms.size} arms and rewards of shape {rewards.shape}: one reward an"
+            " evaluation."
         )
     if np.isinf(rewards).any():
         raise ValueError(
-            f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; a failed evaluation is NaN."
+            f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; a failed evaluation is"
+            " NaN."
         )
     # an empty list has no integer dtype of its own
     arms, rewards = arms[~np.isnan(rewards)].astype(int), rewards[~np.isnan(rewards)]
@@ -54,11 +58,12 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
 
 
 def next_first_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
-    """The arm to evaluate while nothing is known, [] int32: where a query left it so (`failed` []: nothing was observed)
-    another one, uniform. The same one would be asked for in every round to come.
+    """The arm to evaluate while nothing is known, [] int32: where a query left it so (`failed` []:
+    nothing was observed) another one, uniform. The same one would be asked for in every round to
+    come.
 
-    Only the last failure is remembered, and so no state holds more: whoever meets another arm that fails leaves it again.
-    `key` is the one of `tell`.
+    Only the last failure is remembered, and so no state holds more: whoever meets another arm that
+    fails leaves it again. `key` is the one of `tell`.
     """
     # by 1 to A - 1, so that it is another one; the key itself may be drawn with elsewhere
     step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
@@ -71,8 +76,11 @@ def usable(query: Query, y: Array) -> Array:
 
 
 def last_slot(query: Query) -> Array:
-    """Number of slots up to and including the last one asked for, [] int32: what a loop over a query has to visit."""
-    return jnp.max(jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0))
+    """Number of slots up to and including the last one asked for, [] int32: what a loop over a
+    query has to visit."""
+    return jnp.max(
+        jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0)
+    )
 
 
 def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
@@ -82,11 +90,15 @@ def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query)
     return lax.fori_loop(0, last_slot(query), one, carry)
 
 
-def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query, y: Array) -> Feedback:
-    """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the batch.
+def absorb(
+    pull_counts: Array, reward_sums: Array, variance: Array, query: Query, y: Array
+) -> Feedback:
+    """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the
+    batch.
 
-    A loop over the slots asked for, and not a scatter over all B of them: a batch is usually much shorter than B. On an
-    accelerator TOGETHER slots are added at a time, in an order that is the same every time.
+    A loop over the slots asked for, and not a scatter over all B of them: a batch is usually much
+    shorter than B. On an accelerator TOGETHER slots are added at a time, in an order that is the
+    same every time.
     """
     observed = usable(query, y)
     infinite = jnp.any(query.mask & jnp.isinf(y))
@@ -104,15 +116,20 @@ def absorb(pull_counts: Array, reward_sums: Array, variance: Array, query: Query
         return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * variance[arm])
 
     if devices.on_accelerator():
-        counts, sums, information, sketched = _added_together(start, variance, query, weight, reward)
+        counts, sums, information, sketched = _added_together(
+            start, variance, query, weight, reward
+        )
     else:
         counts, sums, information, sketched = lax.fori_loop(0, last_slot(query), add, start)
     return Feedback(counts, sums, information, sketched, observed.sum(dtype=jnp.int32), infinite)
 
 
-def _added_together(start: _Sums, variance: Array, query: Query, weight: Array, reward: Array) -> _Sums:
-    """The loop of `absorb` by chunks of slots. Each arm of a chunk is written once, by its first slot: a scatter that met it
-    several times would add in any order, and round differently every time."""
+def _added_together(
+    start: _Sums, variance: Array, query: Query, weight: Array, reward: Array
+) -> _Sums:
+    """The loop of `absorb` by chunks of slots. Each arm of a chunk is written once, by its first
+    slot: a scatter that met it several times would add in any order, and round differently every
+    time."""
     size = min(TOGETHER, query.mask.shape[0])
     chunks = -(-query.mask.shape[0] // size)
     extra = chunks * size - query.mask.shape[0]

@@ -1,4 +1,5 @@
-"""The exact posterior over the arms, for GP-UCB and all that share it: O(A u) an observation for u distinct pulled arms."""
+"""The exact posterior over the arms, for GP-UCB and all that share it: O(A u) an observation for u
+distinct pulled arms."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class ExactState:
     """Exact posterior over the arms, updated after every evaluation."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
+    # [] int32, uniform; pulled while nothing is known, another one after it failed
+    first_arm: Array
     posterior: Exact
     count: Array  # [], observations so far
     prior_variance: Array  # [], max_x k(x,x)
@@ -56,7 +58,8 @@ SomeExact = TypeVar("SomeExact", bound=HasExact)
 
 
 def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
-    """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on static mistakes."""
+    """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on
+    static mistakes."""
     checks.positive(regularization=bandit.regularization)
     checks.capacity(capacity=bandit.capacity)
     domain = checks.arms(domain)
@@ -66,7 +69,9 @@ def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
     return ExactState(
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
-        posterior=exact.prior(bandit.kernel, domain.features, bandit.regularization, bandit.capacity),
+        posterior=exact.prior(
+            bandit.kernel, domain.features, bandit.regularization, bandit.capacity
+        ),
         count=jnp.zeros((), domain.features.dtype),
         prior_variance=jnp.max(bandit.kernel.diag(domain.features)),
     )
@@ -75,7 +80,8 @@ def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
 def learn(
     bandit: OnExact, state: SomeExact, query: Query, y: Array, width: Array, key: PRNGKey
 ) -> tuple[SomeExact, Info]:
-    """The exact posterior after the rewards y [B] of a query, of any size; on overflow nothing is applied."""
+    """The exact posterior after the rewards y [B] of a query, of any size; on overflow nothing is
+    applied."""
     query, y = queries.feedback(state.domain, query, y)
     observed = counts.usable(query, y)
     arms = state.domain.features
@@ -98,17 +104,24 @@ def learn(
         posterior, overflow = one(jnp.zeros((), jnp.int32), carry)
     else:
         posterior, overflow = lax.fori_loop(0, counts.last_slot(query), one, carry)
-        posterior = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior)
+        posterior = jax.tree.map(
+            lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior
+        )
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
     info = describe(query, y, posterior, count, overflow, width)
     applied = query.mask.any() & ~overflow
     return after(state, posterior, count, applied, key), info
 
 
-def after(state: SomeExact, posterior: Exact, observed: Array, applied: Array, key: PRNGKey) -> SomeExact:
-    """The state with a posterior that `observed` [] more rewards entered; `applied` []: there was a query, and it fit."""
+def after(
+    state: SomeExact, posterior: Exact, observed: Array, applied: Array, key: PRNGKey
+) -> SomeExact:
+    """The state with a posterior that `observed` [] more rewards entered; `applied` []: there was a
+    query, and it fit."""
     count = state.count + observed.astype(state.count.dtype)
-    first_arm = counts.next_first_arm(state.first_arm, applied & (count == 0), state.domain.count, key)
+    first_arm = counts.next_first_arm(
+        state.first_arm, applied & (count == 0), state.domain.count, key
+    )
     return replace(state, posterior=posterior, count=count, first_arm=first_arm)
 
 

@@ -1,4 +1,5 @@
-"""What the algorithms on fixed features of the arms share: CBRAP, and UCB and TS on Fourier features."""
+"""What the algorithms on fixed features of the arms share: CBRAP, and UCB and TS on Fourier
+features."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class FeatureState:
     """Ridge posterior in a feature space R^M, updated after every evaluation."""
 
     domain: Arms  # A arms; never changes
-    first_arm: Array  # [] int32, uniform; pulled while nothing is known, another one after it failed
+    # [] int32, uniform; pulled while nothing is known, another one after it failed
+    first_arm: Array
     whitened: Array  # [A, M], z(x)/sqrt(lam); never changes
     posterior: FeaturePosterior
     count: Array  # [], observations so far
@@ -64,17 +66,23 @@ def start(bandit: OnFeatures, domain: Arms, key: PRNGKey, z: Array) -> FeatureSt
 def confidence_width(bandit: OnFeatures, state: FeatureState) -> Array:
     """The bandit's width, [], with the features taken for the truth: residual 0."""
     evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
-    return jnp.asarray(bandit.scale * bandit.width(evidence, widths.assumptions(bandit)), state.count.dtype)
+    return jnp.asarray(
+        bandit.scale * bandit.width(evidence, widths.assumptions(bandit)), state.count.dtype
+    )
 
 
 def upper_bounds(bandit: OnFeatures, state: FeatureState) -> Array:
     """Upper confidence bounds of all arms, [A]."""
-    return state.posterior.mean + confidence_width(bandit, state) * jnp.sqrt(state.posterior.variance)
+    return state.posterior.mean + confidence_width(bandit, state) * jnp.sqrt(
+        state.posterior.variance
+    )
 
 
 def best(state: FeatureState, scores: Array) -> Query:
     """The arm with the largest of the scores [A]; a uniform one while nothing is known."""
-    return queries.single(jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32)))
+    return queries.single(
+        jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32))
+    )
 
 
 def learn(
@@ -89,12 +97,15 @@ def learn(
 
     posterior = counts.over_slots(one, state.posterior, query)
     width = confidence_width(bandit, state)
-    info = describe(query, y, width, jnp.asarray(state.whitened.shape[1], jnp.int32), posterior.mean)
+    info = describe(
+        query, y, width, jnp.asarray(state.whitened.shape[1], jnp.int32), posterior.mean
+    )
     return replace(after(state, query, info.observed, key), posterior=posterior), info
 
 
 def after(state: Some, query: Query, observed: Array, key: PRNGKey) -> Some:
-    """The state with `observed` [] more rewards counted, and another first arm where none ever was."""
+    """The state with `observed` [] more rewards counted, and another first arm where none ever
+    was."""
     count = state.count + observed.astype(state.count.dtype)
     failed = query.mask.any() & (count == 0)
     first_arm = counts.next_first_arm(state.first_arm, failed, state.domain.count, key)
@@ -102,7 +113,8 @@ def after(state: Some, query: Query, observed: Array, key: PRNGKey) -> Some:
 
 
 def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> Info:
-    """The info of a round of an algorithm whose sketch [size] cannot overflow; mean is checked for finiteness."""
+    """The info of a round of an algorithm whose sketch [size] cannot overflow; mean is checked for
+    finiteness."""
     return Info(
         batch_size=query.size.astype(jnp.int32),
         observed=counts.usable(query, y).sum(dtype=jnp.int32),

@@ -1,4 +1,5 @@
-"""Initial designs: arms to evaluate before the first adaptive batch, chosen without any feedback."""
+"""Initial designs: arms to evaluate before the first adaptive batch, chosen without any
+feedback."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def _segment(
     size: Array,
     posterior: Exact,
 ) -> tuple[Array, Array, Exact, Array]:
-    """Picks until the largest variance is at most the target, the picks are full or a row is missing."""
+    """Picks until the largest variance is at most the target, the picks are full or a row is
+    missing."""
 
     def pick(carry: tuple[Array, Array, Exact, Array]) -> tuple[Array, Array, Exact, Array]:
         picks, size, posterior, _ = carry
@@ -48,11 +50,12 @@ _segment_jit = jax.jit(_segment)
 def uncertainty_sampling(
     kernel: Kernel, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
 ) -> np.ndarray:
-    """Arms [n] to evaluate, always the one of largest variance, until no variance exceeds `max_variance` (BBKB Alg. 3).
+    """Arms [n] to evaluate, always the one of largest variance, until no variance exceeds
+    `max_variance` (BBKB Alg. 3).
 
-    Variances are in leverage units. With max_variance = 1/P exact batches then have at least P (C - 1) arms and sketched
-    ones P (C - 1)/3 with high probability (THEORY 3.5). Raises ValueError on static mistakes, and when `most`
-    evaluations do not suffice.
+    Variances are in leverage units. With max_variance = 1/P exact batches then have at least P (C -
+    1) arms and sketched ones P (C - 1)/3 with high probability (THEORY 3.5). Raises ValueError on
+    static mistakes, and when `most` evaluations do not suffice.
     """
     domain = checks.arms(domain)
     checks.positive(regularization=regularization, max_variance=max_variance)
@@ -60,7 +63,9 @@ def uncertainty_sampling(
     checks.room(most, jnp.int32, most=most)
     checks.model(domain, kernel, regularization)
     arms = domain.features
-    kernel, regularization, max_variance = in_dtype((kernel, regularization, max_variance), arms.dtype)
+    kernel, regularization, max_variance = in_dtype(
+        (kernel, regularization, max_variance), arms.dtype
+    )
     posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
     picks, size = jnp.zeros(most, jnp.int32), jnp.zeros((), jnp.int32)
     while True:
@@ -74,16 +79,20 @@ def uncertainty_sampling(
     left = float(posterior.variance.max())
     if left > max_variance:
         raise ValueError(
-            f"after {most} evaluations a variance of {left:.3g} is left, more than max_variance = {max_variance:g}:"
+            f"after {most} evaluations a variance of {left:.3g} is left, more than max_variance ="
+            f" {max_variance:g}:"
             " raise `most` or max_variance."
         )
     return np.asarray(picks)[: int(size)]
 
 
 def batch_of_at_least(evaluations: int, ratio: float, *, sketched: bool = True) -> float:
-    """The max_variance after which every batch of BBKB at ratio C has at least P = `evaluations` arms: (C - 1)/P, a
-    third of it for the sketched posterior (THEORY 3.5). Raises ValueError for P < 1 or C <= 1."""
+    """The max_variance after which every batch of BBKB at ratio C has at least P = `evaluations`
+    arms: (C - 1)/P, a third of it for the sketched posterior (THEORY 3.5). Raises ValueError for P
+    < 1 or C <= 1."""
     checks.capacity(evaluations=evaluations)
     if ratio <= 1:
-        raise ValueError(f"ratio must be above 1 for batches of more than one arm; {ratio} was given.")
+        raise ValueError(
+            f"ratio must be above 1 for batches of more than one arm; {ratio} was given."
+        )
     return (ratio - 1) / evaluations / (3 if sketched else 1)

@@ -1,8 +1,10 @@
-"""What BKB and BBKB share: the sketched posterior over a finite set of arms, and its refresh from counts.
+"""What BKB and BBKB share: the sketched posterior over a finite set of arms, and its refresh from
+counts.
 
-Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and the few arms that a batch checks get their
-features again from the dictionary. Memory O(A d + M^2). The refresh recomputes everything from the history, so no
-rounding survives a batch. Cost O((A + n) m^2 + m^3), n distinct pulled arms.
+Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and the few arms that a batch
+checks get their features again from the dictionary. Memory O(A d + M^2). The refresh recomputes
+everything from the history, so no rounding survives a batch. Cost O((A + n) m^2 + m^3), n distinct
+pulled arms.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach, is_traced
 
-# features in one chunk of a sweep: large enough for matrix products, small enough for the cache of a CPU
+# features in one chunk of a sweep: large enough for matrix products, small enough for the cache of
+# a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
 LARGEST_ROUNDING = 1e-3  # of the largest variance; errors that may be above it are flagged
@@ -35,10 +38,12 @@ LARGEST_ROUNDING = 1e-3  # of the largest variance; errors that may be above it 
 
 @struct.dataclass
 class SketchState:
-    """History, dictionary and posterior at the start of a batch; everything but the history follows from it."""
+    """History, dictionary and posterior at the start of a batch; everything but the history follows
+    from it."""
 
     domain: Arms  # A arms; never changes
-    # [] int32, uniform; pulled while nothing is known (BKB Fig. 1: all scores tie), another one after it failed
+    # [] int32, uniform; pulled while nothing is known (BKB Fig. 1: all scores tie), another one
+    # after it failed
     first_arm: Array
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
@@ -50,8 +55,8 @@ class SketchState:
     mean: Array  # [A]
     variance: Array  # [A], leverage units
     evidence: Evidence
-    # [] int32, inducing points of a warm start for which there was no room: it is not what was asked for, and `tell` applies
-    # nothing to it. Only under jit and vmap: elsewhere `init` raises
+    # [] int32, inducing points of a warm start for which there was no room: it is not what was
+    # asked for, and `tell` applies nothing to it. Only under jit and vmap: elsewhere `init` raises
     missing: Array
     rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
 
@@ -86,7 +91,9 @@ def _pulled_moments(kernel: Kernel, nystrom: Nystrom, state: SketchState) -> tup
         index, valid = compact(running, chunk * rows, rows)
         z = nystroms.features(nystrom, kernel, arms[index])
         weighted = z * jnp.where(valid, counts[index], 0)[:, None]
-        return gram + matmul(z.T, weighted), moment + matmul(jnp.where(valid, state.reward_sums[index], 0), z)
+        return gram + matmul(z.T, weighted), moment + matmul(
+            jnp.where(valid, state.reward_sums[index], 0), z
+        )
 
     zeros = jnp.zeros((size, size), arms.dtype)
     return lax.fori_loop(0, -(-running[-1] // rows), add, (zeros, zeros[0]))
@@ -95,7 +102,8 @@ def _pulled_moments(kernel: Kernel, nystrom: Nystrom, state: SketchState) -> tup
 def _sweep(
     kernel: Kernel, nystrom: Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array, Array]:
-    """(mean, variance, residual), [A] each, of all arms, in chunks; and `nystrom.sensitivity` over them, []."""
+    """(mean, variance, residual), [A] each, of all arms, in chunks; and `nystrom.sensitivity` over
+    them, []."""
     probes = nystroms.probes(nystrom)
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
     count, rows = chunked(arms.shape[0], max(entries // nystrom.root.shape[0], 1))
@@ -119,12 +127,14 @@ def _sweep(
 
 
 def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> SketchState:
-    """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg. 1, L17-18)."""
+    """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg.
+    1, L17-18)."""
     arms = state.domain.features
     nystrom = nystroms.build(kernel, arms[state.dictionary.index], state.dictionary.mask)
     posterior = ridge.fit(*_pulled_moments(kernel, nystrom, state), regularization)
     mean, variance, residual, sensitivity = _sweep(kernel, nystrom, posterior, arms, regularization)
-    # a dictionary arm is represented exactly: rounding in its residual would be divided by lam (THEORY 9.1)
+    # a dictionary arm is represented exactly: rounding in its residual would be divided by lam
+    # (THEORY 9.1)
     index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
     own = residual.at[index].get(mode="fill", fill_value=0)
     residual = residual.at[index].set(0, mode="drop")
@@ -164,8 +174,9 @@ def start(
     key: PRNGKey,
     history: tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool) of observed evaluations,
-    whose dictionary is the arms in keep; the widths then start from the upper end of THEORY 2.4."""
+    """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool)
+    of observed evaluations, whose dictionary is the arms in keep; the widths then start from the
+    upper end of THEORY 2.4."""
     arms = domain.features
     diag = kernel.diag(arms)
     zeros = jnp.zeros_like(diag)
@@ -194,7 +205,11 @@ def start(
     missing = keep.sum(dtype=jnp.int32) - dictionary.size
     state = refresh(
         replace(
-            state, pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary, missing=missing
+            state,
+            pull_counts=pull_counts,
+            reward_sums=reward_sums,
+            dictionary=dictionary,
+            missing=missing,
         ),
         kernel,
         regularization,
@@ -203,18 +218,26 @@ def start(
 
 
 def known_from_here(state: SketchState, regularization: ArrayLike) -> SketchState:
-    """The state with the information of its data set to the upper end of THEORY 2.4, as after a warm start."""
+    """The state with the information of its data set to the upper end of THEORY 2.4, as after a
+    warm start."""
     upper = state.evidence.logdet + state.evidence.residual_sum / regularization
-    return replace(state, evidence=replace(state.evidence, information=upper, information_sketched=upper))
+    return replace(
+        state, evidence=replace(state.evidence, information=upper, information_sketched=upper)
+    )
 
 
 def apply_feedback(
-    state: SketchState, feedback: Feedback, query: Query, width: Array, key: PRNGKey, bandit: Sketching
+    state: SketchState,
+    feedback: Feedback,
+    query: Query,
+    width: Array,
+    key: PRNGKey,
+    bandit: Sketching,
 ) -> tuple[SketchState, Info]:
     """Resparsifies with the variances at the start of the batch, then refreshes: (state, info).
 
-    When the new dictionary does not fit, or that of the state's own warm start did not, the round is not applied: the old
-    state comes back, and info.overflow is true.
+    When the new dictionary does not fit, or that of the state's own warm start did not, the round
+    is not applied: the old state comes back, and info.overflow is true.
     """
     dictionary, overflow = dictionaries.resample(
         key, feedback.pull_counts, state.variance, bandit.qbar, state.capacity
@@ -255,7 +278,8 @@ def apply_feedback(
 
 
 def check_whole(state: Any) -> None:
-    """Raises ValueError for the state, or states, of a sketched algorithm whose warm start did not fit the capacity."""
+    """Raises ValueError for the state, or states, of a sketched algorithm whose warm start did not
+    fit the capacity."""
     sketch = getattr(state, "sketch", state)
     if (
         not isinstance(sketch, SketchState)
@@ -265,14 +289,16 @@ def check_whole(state: Any) -> None:
         return
     missing, capacity = sketch.missing, sketch.dictionary.mask.shape[-1]
     raise ValueError(
-        f"a warm start asked for {capacity + int(missing.max())} inducing points and had room for {capacity}: call `init`"
-        f" again with a capacity of at least {capacity + int(missing.max())}. Growing the state would not bring them back."
+        f"a warm start asked for {capacity + int(missing.max())} inducing points and had room for"
+        f" {capacity}: call `init`"
+        f" again with a capacity of at least {capacity + int(missing.max())}. Growing the state"
+        " would not bring them back."
     )
 
 
 def grow(state: SketchState, capacity: int) -> SketchState:
-    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises ValueError for fewer, and for a
-    state whose warm start did not fit."""
+    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises
+    ValueError for fewer, and for a state whose warm start did not fit."""
     check_whole(state)
     checks.larger(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
@@ -280,7 +306,8 @@ def grow(state: SketchState, capacity: int) -> SketchState:
     return replace(
         state,
         dictionary=Dictionary(
-            index=jnp.pad(state.dictionary.index, (0, extra)), mask=jnp.pad(state.dictionary.mask, (0, extra))
+            index=jnp.pad(state.dictionary.index, (0, extra)),
+            mask=jnp.pad(state.dictionary.mask, (0, extra)),
         ),
         nystrom=Nystrom(
             points=jnp.pad(state.nystrom.points, ((0, extra), (0, 0)), mode="edge"),

@@ -1,4 +1,5 @@
-"""What a sketched posterior is started with: evaluations that were made before, and a dictionary for them (THEORY 3.4)."""
+"""What a sketched posterior is started with: evaluations that were made before, and a dictionary
+for them (THEORY 3.4)."""
 
 from __future__ import annotations
 
@@ -15,21 +16,29 @@ from jsketch.checks import queries
 from jsketch.sketch import bless
 from jsketch.types import Arms, PRNGKey, is_traced
 
-# Folded into the key of `init`, with which the first arm is drawn: no number that a draw splits off by itself (0, 1, ...).
+# Folded into the key of `init`, with which the first arm is drawn: no number that a draw splits off
+# by itself (0, 1, ...).
 DICTIONARY = 0xD1C7
 
 
 def checked(
-    bandit: Sketching, domain: Arms, key: PRNGKey, pull_counts: Any, reward_sums: Any, dictionary: Any
+    bandit: Sketching,
+    domain: Arms,
+    key: PRNGKey,
+    pull_counts: Any,
+    reward_sums: Any,
+    dictionary: Any,
 ) -> tuple[Array, Array, Array] | None:
-    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start` takes.
+    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start`
+    takes.
 
     `key` is the one of `init`; a dictionary is sampled with a key of its own.
     """
     if pull_counts is None:
         if reward_sums is not None or dictionary is not None:
             raise ValueError(
-                "reward_sums and dictionary describe observed evaluations: give pull_counts with them."
+                "reward_sums and dictionary describe observed evaluations: give pull_counts with"
+                " them."
             )
         return None
     queries.past(domain, pull_counts, reward_sums)
@@ -49,7 +58,8 @@ def checked(
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
     if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
         raise ValueError(
-            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}: raise `capacity`."
+            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}:"
+            " raise `capacity`."
         )
     return counts, sums, keep
 
@@ -57,11 +67,13 @@ def checked(
 def _sampled_dictionary(
     bandit: Sketching, domain: Arms, key: PRNGKey, counts: Array, method: str
 ) -> np.ndarray:
-    """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores; on the host."""
+    """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores; on
+    the host."""
     checks.choice(("bless", "leverage"), dictionary=method)
     if is_traced(domain, counts, bandit, key):
         raise ValueError(
-            f'dictionary="{method}" is sampled on the host: call init outside jit and vmap, or give the arms themselves.'
+            f'dictionary="{method}" is sampled on the host: call init outside jit and vmap, or give'
+            " the arms themselves."
         )
     pulled = np.flatnonzero(np.asarray(counts) > 0)
     if len(pulled) == 0:

@@ -1,15 +1,18 @@
-"""Confidence widths: how many posterior standard deviations an upper confidence bound adds to the mean.
+"""Confidence widths: how many posterior standard deviations an upper confidence bound adds to the
+mean.
 
-A width is a callable pytree, width(evidence, confidence) -> []: it reads the `Evidence` (what the data so far say) and the
-`Confidence` (what the user assumed). An algorithm is given one:
+A width is a callable pytree, width(evidence, confidence) -> []: it reads the `Evidence` (what the
+data so far say) and the `Confidence` (what the user assumed). An algorithm is given one:
 
     BBKB(kernel, width=widths.bbkb_paper)                   a formula of this file
-    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width with numbers of its own: leaves, as all numbers are
-    BBKB(kernel, width=widths.Formula(function))            your own function of (evidence, confidence)
+    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width with numbers of its own: leaves,
+    as all numbers are
+    BBKB(kernel, width=widths.Formula(function))            your own function of (evidence,
+                                                            confidence)
 
-The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the
-papers' figures can be reproduced; they are NOT covered by the theorems (THEORY 4.6). `certified` holds
-for any dictionary on the noise event alone.
+The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the papers'
+figures can be reproduced; they are NOT covered by the theorems (THEORY 4.6). `certified` holds for
+any dictionary on the noise event alone.
 """
 
 from __future__ import annotations
@@ -33,11 +36,13 @@ class Evidence:
     """Scalars that widths read, in leverage units; all [], kept up to date by the algorithms."""
 
     count: Array  # t, observations so far
-    information: Array  # sum_s log(1 + sigma~^2_fb(x_s)), each with the variance at the start of its batch
+    # sum_s log(1 + sigma~^2_fb(x_s)), each with the variance at the start of its batch
+    information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
     variance_sum: Array  # sum_i n_i sigma~^2(x_i), the sketched effective dimension
     logdet: Array  # logdet(V/lam), and logdet(K/lam + I) for the exact posterior
-    residual_sum: Array  # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T); 0 for the exact posterior
+    # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T); 0 for the exact posterior
+    residual_sum: Array
     prior_variance: Array  # kappa^2 = max_x k(x,x)
 
 
@@ -56,7 +61,8 @@ def nothing_observed(prior_variance: Array, dtype: Any) -> Evidence:
 
 
 def of_exact(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
-    """From an exact posterior after `count` observations: the information is the logdet, and nothing is left out."""
+    """From an exact posterior after `count` observations: the information is the logdet, and
+    nothing is left out."""
     zero = jnp.zeros_like(count)
     return Evidence(
         count=count,
@@ -71,7 +77,8 @@ def of_exact(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
 
 @struct.dataclass
 class DirectionsEvidence:
-    """What `soful_paper` reads, from frequent directions of the observed arms; `gp_ucb_code` reads it too."""
+    """What `soful_paper` reads, from frequent directions of the observed arms; `gp_ucb_code` reads
+    it too."""
 
     count: Array  # [] t, observations so far
     logdet: Array  # [] logdet(V/lam), V = lam I + S^T S
@@ -83,7 +90,8 @@ class DirectionsEvidence:
 
 @struct.dataclass
 class Confidence:
-    """What the user assumes: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise, failure probability delta."""
+    """What the user assumes: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise, failure
+    probability delta."""
 
     # [], as the others: an array or a number of Python
     regularization: Any
@@ -104,7 +112,8 @@ class Assuming(Protocol):
 
 
 def assumptions(bandit: Assuming, ratio: ArrayLike = 1.0) -> Confidence:
-    """What the user of a bandit assumed; `ratio` is the C of an algorithm whose variances shrink within a batch."""
+    """What the user of a bandit assumed; `ratio` is the C of an algorithm whose variances shrink
+    within a batch."""
     return Confidence(
         regularization=bandit.regularization,
         noise_std=bandit.noise_std,
@@ -115,7 +124,8 @@ def assumptions(bandit: Assuming, ratio: ArrayLike = 1.0) -> Confidence:
 
 
 class Width(Protocol):
-    """A width: a pytree, so that its numbers are leaves, called with what an algorithm knows and what its user assumed."""
+    """A width: a pytree, so that its numbers are leaves, called with what an algorithm knows and
+    what its user assumed."""
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array: ...
 
@@ -132,8 +142,9 @@ class Formula:
 
 @struct.dataclass
 class Bayesian:
-    """sqrt(lam) `deviations`: so many standard deviations of the Bayesian posterior, as practitioners choose; no theorem
-    covers it. With 1, a Thompson sample is a draw from that posterior."""
+    """sqrt(lam) `deviations`: so many standard deviations of the Bayesian posterior, as
+    practitioners choose; no theorem covers it. With 1, a Thompson sample is a draw from that
+    posterior."""
 
     deviations: ArrayLike = 2.0
 
@@ -142,7 +153,9 @@ class Bayesian:
         checks.nonnegative(deviations=self.deviations)
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
-        return jnp.sqrt(jnp.asarray(confidence.regularization, evidence.count.dtype)) * self.deviations
+        return (
+            jnp.sqrt(jnp.asarray(confidence.regularization, evidence.count.dtype)) * self.deviations
+        )
 
 
 def _bias(c: Confidence) -> Array:
@@ -158,12 +171,14 @@ def _root(x: Array) -> Array:
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I): the style of the experiments."""
+    """sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I): the style of the
+    experiments."""
     return _bias(c) + c.noise_std * _root(e.logdet + _log_inverse_delta(c))
 
 
 def _gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(L + 2 log 1/delta): the self-normalized bound with its square root kept."""
+    """sqrt(lam) F + xi sqrt(L + 2 log 1/delta): the self-normalized bound with its square root
+    kept."""
     return _bias(c) + c.noise_std * _root(e.logdet + 2 * _log_inverse_delta(c))
 
 
@@ -180,15 +195,21 @@ def _bkb_code(e: Evidence, c: Confidence) -> Array:
 
 
 def _bkb_paper(e: Evidence, c: Confidence) -> Array:
-    """BKB Thm 4.1, with log(kappa^2 t) clamped at 0 where the printed formula turns negative (THEORY 4.2)."""
+    """BKB Thm 4.1, with log(kappa^2 t) clamped at 0 where the printed formula turns negative
+    (THEORY 4.2)."""
     log_t = jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0)
-    return 2 * c.noise_std * _root(ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)) + BIAS * _bias(c)
+    return 2 * c.noise_std * _root(
+        ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)
+    ) + BIAS * _bias(c)
 
 
 def _bkb_corrected(e: Evidence, c: Confidence) -> Array:
-    """BKB Thm 4.1 with the factor its proof needs, 1 + log(1 + kappa^2 t/lam), for log(kappa^2 t) (THEORY 4.2)."""
+    """BKB Thm 4.1 with the factor its proof needs, 1 + log(1 + kappa^2 t/lam), for log(kappa^2 t)
+    (THEORY 4.2)."""
     log_t = 1 + jnp.log1p(e.prior_variance * e.count / c.regularization)
-    return 2 * c.noise_std * _root(ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)) + BIAS * _bias(c)
+    return 2 * c.noise_std * _root(
+        ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)
+    ) + BIAS * _bias(c)
 
 
 def _bbkb_code(e: Evidence, c: Confidence) -> Array:
@@ -206,23 +227,28 @@ def _bbkb_paper(e: Evidence, c: Confidence) -> Array:
 
 
 def _bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
-    """sqrt(C) beta~: as valid as BBKB Thm 2, because the ratio bounded by C is one of variances (THEORY 4.3)."""
+    """sqrt(C) beta~: as valid as BBKB Thm 2, because the ratio bounded by C is one of variances
+    (THEORY 4.3)."""
     return jnp.sqrt(c.ratio) * _bbkb_beta(e, c)
 
 
 def _certified(e: Evidence, c: Confidence) -> Array:
-    """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], Lhat = logdet(V/lam) + rho/lam.
+    """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], Lhat = logdet(V/lam) +
+    rho/lam.
 
-    Needs no accuracy of the dictionary, only the noise event (THEORY 2.4, 4.4). sqrt(C) pays for the variances
-    that shrink within a batch.
+    Needs no accuracy of the dictionary, only the noise event (THEORY 2.4, 4.4). sqrt(C) pays for
+    the variances that shrink within a batch.
     """
     upper_logdet = e.logdet + e.residual_sum / c.regularization
     bias = c.norm_bound * (jnp.sqrt(c.regularization) + _root(e.residual_sum))
-    return jnp.sqrt(c.ratio) * (bias + c.noise_std * _root(upper_logdet + 2 * _log_inverse_delta(c)))
+    return jnp.sqrt(c.ratio) * (
+        bias + c.noise_std * _root(upper_logdet + 2 * _log_inverse_delta(c))
+    )
 
 
 def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
-    """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which pays for what the sketch lost."""
+    """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which pays for what the sketch
+    lost."""
     ratio = 1 + e.shrunk / c.regularization
     inside = (
         e.size * jnp.log1p(e.count * e.prior_variance / (e.size * c.regularization))

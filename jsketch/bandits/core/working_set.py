@@ -1,9 +1,11 @@
-"""Picks of a batch among a few arms: the working set of the k largest stored scores, in k dimensions.
+"""Picks of a batch among a few arms: the working set of the k largest stored scores, in k
+dimensions.
 
-Within a batch an arm's score only falls, so a stored score is an upper bound: while the best of the set is not below the
-largest stored score outside, it is the best of all. The set's covariance C = U P U^T follows pick by pick, [k,k], and P
-once for all of them. On an accelerator a pick is then a few kernels on k numbers, for one run as for a thousand; arm by arm
-it costs two products with P, and as many passes over all arms, for every look.
+Within a batch an arm's score only falls, so a stored score is an upper bound: while the best of the
+set is not below the largest stored score outside, it is the best of all. The set's covariance C = U
+P U^T follows pick by pick, [k,k], and P once for all of them. On an accelerator a pick is then a
+few kernels on k numbers, for one run as for a thousand; arm by arm it costs two products with P,
+and as many passes over all arms, for every look.
 """
 
 from __future__ import annotations
@@ -29,11 +31,15 @@ class Batch(NamedTuple):
 
     arms: Array  # [B] int32, picks in order
     size: Array  # [] int32
-    scores: Array  # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
+    # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
+    scores: Array
     precision: Array  # [M, M] of the hallucinated pulls, in whitened coordinates
     e: Array  # [A], embedded variance e(x,x); only the sweep keeps it, [0] otherwise
-    local: Array  # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); only global_local keeps it, [0] otherwise
-    bound: Array  # [], upper bound of the ratio that the rule controls: it is time to look when it exceeds C
+    # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); only global_local keeps it, [0]
+    # otherwise
+    local: Array
+    # [], upper bound of the ratio that the rule controls: it is time to look when it exceeds C
+    bound: Array
     done: Array  # [] bool
 
 
@@ -57,14 +63,19 @@ def extend(
     ratio: ArrayLike,
     limit: Array,
 ) -> Batch:
-    """The batch with the picks of one working set, perhaps none: then the set's scores are current, and the next set is
-    another. Ends where `adaptive_batch.fill` ends: at `limit` picks, or when the bound is above the ratio."""
+    """The batch with the picks of one working set, perhaps none: then the set's scores are current,
+    and the next set is another. Ends where `adaptive_batch.fill` ends: at `limit` picks, or when
+    the bound is above the ratio."""
     index, outside = _largest(batch.scores, min(SIZE, batch.scores.shape[0]))
     k = kernel.gram(state.domain.features[index], state.nystrom.points)
     u = matmul(k, state.whitened_root)
     directions = matmul(u, batch.precision)  # [k, M], rows P u
     covariance = matmul(directions, u.T)
-    mean, residual, spent = state.mean[index], state.residual[index] / regularization, state.variance[index]
+    mean, residual, spent = (
+        state.mean[index],
+        state.residual[index] / regularization,
+        state.variance[index],
+    )
     ruled_out = jnp.isneginf(batch.scores[index])
     least = outside - SLACK * jnp.finfo(mean.dtype).eps * jnp.abs(outside)
 
@@ -121,8 +132,9 @@ def extend(
 
 
 def _largest(scores: Array, count: int) -> tuple[Array, Array]:
-    """(positions [count] int32, in order of the arms, of the largest scores [A]; the largest of the others [], -inf where
-    there are none). By passes over the scores: sorting millions of them takes longer."""
+    """(positions [count] int32, in order of the arms, of the largest scores [A]; the largest of the
+    others [], -inf where there are none). By passes over the scores: sorting millions of them takes
+    longer."""
 
     def take(i: Array | int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         left, index = carry

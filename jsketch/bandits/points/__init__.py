@@ -1,1 +1,2 @@
-"""BBKB where no list of arms is given: contexts, and boxes of infinitely many points. `partition` is Ada-BKB's search."""
+"""BBKB where no list of arms is given: contexts, and boxes of infinitely many points. `partition`
+is Ada-BKB's search."""

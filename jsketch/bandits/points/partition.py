@@ -1,9 +1,11 @@
-"""Ada-BKB's search of a box: a partition refined where the upper confidence bound is high, instead of gradient ascent.
+"""Ada-BKB's search of a box: a partition refined where the upper confidence bound is high, instead
+of gradient ascent.
 
-Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous domains by adaptive
-discretization. AISTATS 2022, Algorithm 1. A cell is represented by its centre. Within a cell f changes by at most
-V = F |k(c,.) - k(x,.)|, x a corner; the cell with the largest index mean + width sd + V is split while width sd <= V
-(the model knows the centre better than the cell), and otherwise its centre is evaluated.
+Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
+domains by adaptive discretization. AISTATS 2022, Algorithm 1. A cell is represented by its centre.
+Within a cell f changes by at most V = F |k(c,.) - k(x,.)|, x a corner; the cell with the largest
+index mean + width sd + V is split while width sd <= V (the model knows the centre better than the
+cell), and otherwise its centre is evaluated.
 """
 
 from __future__ import annotations
@@ -33,24 +35,27 @@ class Partition:
 
 
 def whole(box: Box, cells: int) -> Partition:
-    """The partition into one cell, with room for `cells`. Raises ValueError for a wrong box or fewer than 3 cells."""
+    """The partition into one cell, with room for `cells`. Raises ValueError for a wrong box or
+    fewer than 3 cells."""
     checks.box(box, jnp.size(box.lower))
     checks.capacity(cells=cells)
     if cells < 3:
-        raise ValueError(f"cells must be at least 3: a split makes three of one; {cells} was given.")
+        raise ValueError(
+            f"cells must be at least 3: a split makes three of one; {cells} was given."
+        )
     checks.room(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)
     rows = jnp.ones((cells, 1), box.lower.dtype)
     return Partition(
-        centre=rows * (box.lower + box.upper) / 2,
-        half=rows * (box.upper - box.lower) / 2,
+        centre=rows * (box.lower + box.upper)[None, :] / 2,
+        half=rows * (box.upper - box.lower)[None, :] / 2,
         used=jnp.ones((), jnp.int32),
         full=jnp.zeros((), bool),
     )
 
 
 def variation(kernel: Kernel, norm_bound: ArrayLike, centre: Array, half: Array) -> Array:
-    """V [n]: how much |f| <= norm_bound may change between centre [n,d] and corner of a cell. The corner is the farthest
-    point for kernels that fall with every |x_i - y_i|."""
+    """V [n]: how much |f| <= norm_bound may change between centre [n,d] and corner of a cell. The
+    corner is the farthest point for kernels that fall with every |x_i - y_i|."""
 
     def one(c: Array, h: Array) -> Array:
         pair = jnp.stack([c, c + h])
@@ -72,8 +77,11 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
         change = variation(bandit.kernel, bandit.norm_bound, centre, half)
         return mean + spread + change, spread, change
 
-    def split(carry: tuple[Partition, Array, Array, Array]) -> tuple[Partition, Array, Array, Array]:
-        """The top cell in three along its longest side, measured in sides of the box: its centre stays a centre."""
+    def split(
+        carry: tuple[Partition, Array, Array, Array],
+    ) -> tuple[Partition, Array, Array, Array]:
+        """The top cell in three along its longest side, measured in sides of the box: its centre
+        stays a centre."""
         cells, index, spread, change = carry
         top = jnp.argmax(index).astype(jnp.int32)
         half, centre = cells.half[top], cells.centre[top]

@@ -1,9 +1,11 @@
-"""BKB and BBKB where arms are points: a new candidate matrix at every step (contexts), or a box of infinitely many.
+"""BKB and BBKB where arms are points: a new candidate matrix at every step (contexts), or a box of
+infinitely many.
 
-The history is kept as points. It is itself a finite set of arms, so that posterior and resampling are those of
-`sketched`, over H slots of history; candidates are only ever read. Within a batch dictionary and feedback are frozen and
-every pick is hallucinated, as in BBKB; with ratio C = 1 every pick is a batch, as in BKB. Cost O(H m^2 + m^3) a batch and
-O(A m) a choice among A candidates.
+The history is kept as points. It is itself a finite set of arms, so that posterior and resampling
+are those of `sketched`, over H slots of history; candidates are only ever read. Within a batch
+dictionary and feedback are frozen and every pick is hallucinated, as in BBKB; with ratio C = 1
+every pick is a batch, as in BKB. Cost O(H m^2 + m^3) a batch and O(A m) a choice among A
+candidates.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class PointState:
 @struct.dataclass
 @one_dtype
 class PointBBKB:
-    """BBKB over points. `choose` or `maximise` a point, `pull` it, and `tell` the rewards once `ends` says so."""
+    """BBKB over points. `choose` or `maximise` a point, `pull` it, and `tell` the rewards once
+    `ends` says so."""
 
     kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
@@ -67,7 +70,8 @@ class PointBBKB:
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `grow` grows it
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> PointState:
-        """The state before the first pick, for points with `dimension` inputs. Raises ValueError on static mistakes."""
+        """The state before the first pick, for points with `dimension` inputs. Raises ValueError on
+        static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
@@ -92,13 +96,15 @@ class PointBBKB:
         return self.width(state.sketch.evidence, widths.assumptions(self, self.ratio))
 
     def posterior(self, state: PointState, x: Array) -> tuple[Array, Array]:
-        """(mean [n], variance [n] in leverage units, the unfinished batch hallucinated) at points x [n,d]."""
+        """(mean [n], variance [n] in leverage units, the unfinished batch hallucinated) at points x
+        [n,d]."""
         mean, residual, u = self._read(state, x)
         embedded = jnp.maximum((matmul(u, state.precision) * u).sum(1), 0)
         return mean, residual / self.regularization + embedded
 
     def _read(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
-        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], with the feedback observed so far."""
+        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], with the feedback
+        observed so far."""
         k = self.kernel.gram(x, state.sketch.nystrom.points)
         z, u = matmul(k, state.sketch.nystrom.root), matmul(k, state.sketch.whitened_root)
         residual = jnp.maximum(self.kernel.diag(x) - jnp.square(z).sum(1), 0)
@@ -113,7 +119,8 @@ class PointBBKB:
     def choose(self, state: PointState, key: PRNGKey, candidates: Array) -> Array:
         """The number [] of the best of the candidates [A,d]; a uniform one while nothing is known.
 
-        Raises ValueError for an empty or non-finite matrix and one with another number of inputs than the history's.
+        Raises ValueError for an empty or non-finite matrix and one with another number of inputs
+        than the history's.
         """
         checks.candidates(candidates, state.sketch.domain.features.shape[1])
         checks.kernel_on(self.kernel, candidates)
@@ -123,8 +130,9 @@ class PointBBKB:
         )
 
     def maximise(self, state: PointState, key: PRNGKey, box: Box) -> Array:
-        """The point [d] of the box with the largest upper confidence bound found by gradient ascent from many starts; a
-        uniform one while nothing is known. Raises ValueError for another number of inputs than the history's."""
+        """The point [d] of the box with the largest upper confidence bound found by gradient ascent
+        from many starts; a uniform one while nothing is known. Raises ValueError for another number
+        of inputs than the history's."""
         checks.box(box, state.sketch.domain.features.shape[1])
         # of the two draws with this key one is used
         best, _ = maximise_over_box(lambda x: self.scores(state, x), key, box)
@@ -132,16 +140,18 @@ class PointBBKB:
         return jnp.where(state.used == 0, uniform, best)
 
     def pull(self, state: PointState, x: Array) -> PointState:
-        """The state with the point x [d] picked: it joins the batch, and lowers variances until its reward is observed.
+        """The state with the point x [d] picked: it joins the batch, and lowers variances until its
+        reward is observed.
 
-        Raises ValueError when batch or history are full (traced, such a pick is dropped: check `ends` and `full`), and for a
-        point of another number of inputs or that is not finite.
+        Raises ValueError when batch or history are full (traced, such a pick is dropped: check
+        `ends` and `full`), and for a point of another number of inputs or that is not finite.
         """
         x = checks.example(x)
         checks.candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
             raise ValueError(
-                f"no room for another pick: tell the batch (max_batch = {self.max_batch}), or `extend` the history"
+                f"no room for another pick: tell the batch (max_batch = {self.max_batch}), or"
+                " `extend` the history"
                 f" (max_history = {state.sketch.domain.count})."
             )
         _, residual, u = self._read(state, x[None])
@@ -170,7 +180,8 @@ class PointBBKB:
         return jax.tree.map(lambda old, new: jnp.where(full, old, new), state, picked)
 
     def ends(self, state: PointState) -> Array:
-        """True when the batch has to be observed before another pick, [] (BBKB Lemma 1, or its capacity B)."""
+        """True when the batch has to be observed before another pick, [] (BBKB Lemma 1, or its
+        capacity B)."""
         return (state.bound > self.ratio) | (state.batch_size >= self.max_batch)
 
     def full(self, state: PointState) -> Array:
@@ -178,16 +189,23 @@ class PointBBKB:
         return (state.batch_size >= self.max_batch) | (state.used >= state.sketch.domain.count)
 
     def tell(self, state: PointState, y: Array, key: PRNGKey) -> tuple[PointState, Info]:
-        """Rewards y [B] of the batch in the order of its picks, NaN where nothing was observed and beyond the batch."""
+        """Rewards y [B] of the batch in the order of its picks, NaN where nothing was observed and
+        beyond the batch."""
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
         y = queries.rewards(query, y, state.bound.dtype)
         old = state.sketch
         feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
-        sketch, info = sketched.apply_feedback(old, feedback, query, self.confidence_width(state), key, self)
+        sketch, info = sketched.apply_feedback(
+            old, feedback, query, self.confidence_width(state), key, self
+        )
         after = PointState(
-            sketch, state.used, state.used, jnp.eye(state.capacity, dtype=y.dtype), jnp.ones_like(state.bound)
+            sketch,
+            state.used,
+            state.used,
+            jnp.eye(state.capacity, dtype=y.dtype),
+            jnp.ones_like(state.bound),
         )
         new = jax.tree.map(lambda a, b: jnp.where(info.overflow, a, b), state, after)
         full = state.batch_size >= self.max_batch
@@ -210,6 +228,8 @@ class PointBBKB:
         checks.larger(state.sketch.domain.count, max_history=max_history)
         extra = max_history - state.sketch.domain.count
         rows = ("pull_counts", "reward_sums", "residual", "mean", "variance")
-        padded: dict[str, Any] = {name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in rows}
+        padded: dict[str, Any] = {
+            name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in rows
+        }
         features = jnp.pad(state.sketch.domain.features, ((0, extra), (0, 0)))
         return replace(state, sketch=replace(state.sketch, domain=Arms(features), **padded))

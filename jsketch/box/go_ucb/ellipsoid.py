@@ -1,11 +1,14 @@
-"""GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6), in O(t d_w + t^2): no d_w x d_w matrix is formed.
+"""GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6), in O(t d_w + t^2): no d_w x d_w
+matrix is formed.
 
-Sigma = lam I + G^T G with the gradients g_i of the T past choices as rows of G [T, d_w]; unused rows are zero, which is
-exactly neutral. With A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
+Sigma = lam I + G^T G with the gradients g_i of the T observed choices as rows of G [T, d_w]; unused
+rows are zero, which is exactly neutral. With A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
 
-    Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,     W = (I - A^T X A) / sqrt(lam),     X = L^-T (I + L)^-1.
+    Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,
+    W = (I - A^T X A) / sqrt(lam),  X = L^-T (I + L)^-1.
 
-W W^T is right because X + X^T - X A A^T X^T = (L L^T)^-1; it needs no eigenvectors and subtracts nothing close.
+W W^T is right because X + X^T - X A A^T X^T = (L L^T)^-1; it needs no eigenvectors and subtracts
+nothing close.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ class Ellipsoid:
 
     def image_of_solution(self, v: Array) -> Array:
         """A Sigma^-1 v = (L L^T)^-1 A v / lam, [T]."""
-        return matmul(self.inverse.T, matmul(self.inverse, matmul(self.rows, v))) / self.regularization
+        return (
+            matmul(self.inverse.T, matmul(self.inverse, matmul(self.rows, v))) / self.regularization
+        )
 
     def solve(self, v: Array) -> Array:
         """Sigma^-1 v, [d_w]."""
@@ -71,7 +76,8 @@ def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
 
 
 def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:
-    """w_t [d_w] of eq. 5, the minimizer of eq. 4, of targets g_i^T w_i + y_i - f_{x_i}(w_i) [T], zero where unused.
+    """w_t [d_w] of eq. 5, the minimizer of eq. 4, of targets g_i^T w_i + y_i - f_{x_i}(w_i) [T],
+    zero where unused.
 
     In its dual form: w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G w0).
     """

@@ -1,4 +1,5 @@
-"""What GO-UCB maximises: three ways to write max_{w in Ball_t} f_w(x), each as a value of (x, p) with p a position."""
+"""What GO-UCB maximises: three ways to write max_{w in Ball_t} f_w(x), each as a value of (x, p)
+with p a position."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ class Search(NamedTuple):
     """One of the three."""
 
     value: Callable[[Array, Any], Array]  # (x [d], p) -> f_w(x), or its linearization, []
-    start: Callable[[Array], Any]  # the p to begin with, of the gradient of f_w(x) by w at w_t [d_w]
-    uphill: Callable[[Any], Any]  # the direction in which p rises, of the gradient of `value` by p
+    # the p to start with, of the gradient of f_w(x) by w at w_t [d_w]
+    start: Callable[[Array], Any]
+    uphill: Callable[[Any], Any]  # the direction of rising p, of the gradient of `value` by p
     project: Callable[[Any], Any]  # p back to where w lies in the ball
     move: Callable[[Array, Any], Array]  # (x, p) -> w - w_t, [d_w]
 
@@ -50,8 +52,8 @@ def _unmoved(p: Any) -> Any:
 
 
 def first_order(model: Flat, ball: Ball, x: Array) -> tuple[Array, Array]:
-    """The maximum over the ball of the linearization at w_t, f_x(w_t) + sqrt(beta) |g|_Sigma^-1 [], and the u [d_w] of
-    the unit ball where it is attained, for x [d]."""
+    """The maximum over the ball of the linearization at w_t, f_x(w_t) + sqrt(beta) |g|_Sigma^-1 [],
+    and the u [d_w] of the unit ball where it is attained, for x [d]."""
     value, gradient = jax.value_and_grad(model.value)(ball.centre, x)
     whitened = ball.sigma.half_transposed(gradient)
     # a gradient that vanishes has no direction, and must not spoil derivatives
@@ -71,11 +73,13 @@ def linearized(model: Flat, ball: Ball) -> Search:
 
 
 def whitened(model: Flat, ball: Ball) -> Search:
-    """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; the position is sqrt(beta) W u, a `Move`.
+    """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; the position is sqrt(beta) W u,
+    a `Move`.
 
-    To first order f rises fastest along the unit vector u = W^T g / |g|_Sigma^-1, g its gradient by w, which moves w by
-    sqrt(beta) Sigma^-1 g / |g|_Sigma^-1. So steps in u are taken without u and without W, for half of the products: with the
-    image carried along, A g and a combination of A's rows are all of a step that grows with d_w T.
+    To first order f rises fastest along the unit vector u = W^T g / |g|_Sigma^-1, g its gradient by
+    w, which moves w by sqrt(beta) Sigma^-1 g / |g|_Sigma^-1. So steps in u are taken without u and
+    without W, for half of the products: with the image carried along, A g and a combination of A's
+    rows are all of a step that grows with d_w T.
     """
     sigma, radius, tiny = ball.sigma, jnp.sqrt(ball.beta), jnp.finfo(ball.centre.dtype).tiny
 
@@ -91,20 +95,23 @@ def whitened(model: Flat, ball: Ball) -> Search:
         return Move(radius * (natural.w / unit), radius * (natural.image / unit))
 
     def project(p: Move) -> Move:
-        outside = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))  # a ball of radius 0 is its centre
+        # a ball of radius 0 is its centre
+        outside = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))
         return Move(p.w / outside, p.image / outside)
 
     return Search(
         value=lambda x, p: model.value(ball.centre + p.w, x),
         start=uphill,
-        uphill=lambda gradient: uphill(gradient.w),  # the value does not depend on the image
+        # the value does not depend on the image
+        uphill=lambda gradient: uphill(gradient.w),
         project=project,
         move=lambda x, p: p.w,
     )
 
 
 def plain(model: Flat, ball: Ball) -> Search:
-    """The paper's: the position is w - w_t itself, starts at zero, and is shortened when it leaves the ball."""
+    """The paper's: the position is w - w_t itself, starts at zero, and is shortened when it leaves
+    the ball."""
 
     def project(p: Array) -> Array:
         return p / jnp.maximum(1, jnp.sqrt(ball.sigma.squared_norm(p) / ball.beta))

@@ -1,9 +1,10 @@
 """GO-UCB: optimistic maximisation of a parametric function over a box.
 
-Liu, Wang. Global optimization with parametric function approximation. ICML 2023, Algorithm 1 (THEORY 8.1 to 8.3). Phase I
-evaluates n uniform points and fits w0 to them (`oracle`). Phase II keeps a ball of parameters around w_t (`ellipsoid`, with
-squared radius beta_t of `radius`) and evaluates x_t = argmax_x max_{w in Ball_t} f_w(x), found by projected gradient ascent
-over x and u, |u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u (`optimism`): w never leaves the ball.
+Liu, Wang. Global optimization with parametric function approximation. ICML 2023, Algorithm 1
+(THEORY 8.1 to 8.3). Phase I evaluates n uniform points and fits w0 to them (`oracle`). Phase II
+keeps a ball of parameters around w_t (`ellipsoid`, with squared radius beta_t of `radius`) and
+evaluates x_t = argmax_x max_{w in Ball_t} f_w(x), found by projected gradient ascent over x and u,
+|u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u (`optimism`): w never leaves the ball.
 """
 
 from __future__ import annotations
@@ -60,19 +61,23 @@ class GOInfo:
 @struct.dataclass
 @one_dtype
 class GOUCB:
-    """One evaluation at a time, after `initial` uniform ones. Inputs are scaled to [-1,1], values by mean and deviation of
-    phase I (`scaling`), so that one set of numbers serves all problems; `printed` has the paper's own.
+    """One evaluation at a time, after `initial` uniform ones. Inputs are scaled to [-1,1], values
+    by mean and deviation of phase I (`scaling`), so that one set of numbers serves all problems;
+    `printed` has the paper's own.
 
-    acquisition: "ball", the joint maximum over x and w by ascent in whitened coordinates; "first_order", the maximum of the
-    linearization in w; "plain", plain gradient steps over x and w, as printed.
+    acquisition: "ball", the joint maximum over x and w by ascent in whitened coordinates;
+    "first_order", the maximum of the linearization in w; "plain", plain gradient steps over x and
+    w, as printed.
 
-    Three fields go beyond the paper, and its theorem does not cover them. `refit` moves w_t to a least-squares fit of all
-    observations after each of them, with gradients and scaling taken anew; without it w_t is eq. 5's, in which a row keeps
-    the linearization of its own time for good: on a function that the network cannot fit, w_t then stops moving and the same
-    point is asked for again. `reach` < 1 maximises over points whose inputs differ from the best observed point's by at most
-    that share of a side: the maximum of a network over a whole box lies in a corner of it, far from all that it was fitted
-    to. `exploration_rows` counts phase I's points in eqs. 3 and 5, which otherwise forget them (a refit has all anyway).
-    Numbers were chosen on functions that are not the paper's (experiments/go_ucb_2023/choose.py).
+    Three fields go beyond the paper, and its theorem does not cover them. `refit` moves w_t to a
+    least-squares fit of all observations after each of them, with gradients and scaling taken anew;
+    without it w_t is eq. 5's, where a row keeps the linearization of its own time for good: on a
+    function that the network cannot fit, w_t then stops moving and the same point is asked for
+    again. `reach` < 1 maximises over points whose inputs differ from the best observed point's by
+    at most that share of a side: the maximum of a network over a whole box lies in a corner of it,
+    far from all that it was fitted to. `exploration_rows` counts phase I's points in eqs. 3 and 5,
+    which otherwise forget them (a refit has all anyway). Numbers were chosen on functions that are
+    not the paper's (experiments/go_ucb_2023/choose.py).
     """
 
     schedule: Any = OFUL()
@@ -89,11 +94,12 @@ class GOUCB:
     candidates: int = struct.field(pytree_node=False, default=256)
     starts: int = struct.field(pytree_node=False, default=16)
     steps: int = struct.field(pytree_node=False, default=60)
-    from_best: bool = struct.field(pytree_node=False, default=True)  # the best observed point starts too
+    # the best observed point starts too
+    from_best: bool = struct.field(pytree_node=False, default=True)
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> GOState:
-        """Nothing evaluated yet; horizon counts both phases. Raises ValueError on static mistakes, and for more candidates
-        or starts than memory allows."""
+        """Nothing evaluated yet; horizon counts both phases. Raises ValueError on static mistakes,
+        and for more candidates or starts than memory allows."""
         box = history.checked_box(box)
         model = flatten(self.model, box.lower)
         self._check(model, horizon, box.lower.dtype.itemsize)
@@ -121,15 +127,20 @@ class GOUCB:
         query = history.query(state.history, state.initial, lambda: x[None])
         return GOQuery(query.x, query.mask, proposal)
 
-    def tell(self, state: GOState, query: GOQuery, y: Array, key: PRNGKey) -> tuple[GOState, GOInfo]:
-        """Learns y [B]: the oracle's fit after phase I, then one row of eqs. 3 and 5 an evaluation."""
+    def tell(
+        self, state: GOState, query: GOQuery, y: Array, key: PRNGKey
+    ) -> tuple[GOState, GOInfo]:
+        """Learns y [B]: the oracle's fit after phase I, then one row of eqs. 3 and 5 an
+        evaluation."""
         after = history.add(state.history, BoxQuery(query.x, query.mask), y)
         first, start = state.history.count == 0, (state, jnp.zeros((), bool))
         explored = only_if(
             first, lambda _: parametric.explored(self, replace(state, history=after), key), start
         )
         new, diverged = only_if(
-            ~first, lambda _: parametric.learned(self, state, after, self._regularization(state)), explored
+            ~first,
+            lambda _: parametric.learned(self, state, after, self._regularization(state)),
+            explored,
         )
         # a query beyond the horizon is empty and teaches nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
@@ -165,25 +176,30 @@ class GOUCB:
             checks.positive(regularization=self.regularization)
         if self.starts > self.candidates + 1:
             raise ValueError(
-                f"starts are chosen from {self.candidates} candidates and the best observed point; {self.starts} were given."
+                f"starts are chosen from {self.candidates} candidates and the best observed point;"
+                f" {self.starts} were given."
             )
         self.schedule.check()
         self.oracle.check()
-        # a candidate holds its gradient and its move with the image, a start the position, the best, the gradient, the way
-        # uphill and their updates
-        floats = self.candidates * (2 * model.size + horizon) + self.starts * (10 * model.size + 5 * horizon)
-        floats += horizon * model.size  # a row for each evaluation
+        # a candidate holds its gradient and its move with the image, a start the position, the
+        # best, the gradient, the way uphill and their updates
+        floats = self.candidates * (2 * model.size + horizon) + self.starts * (
+            10 * model.size + 5 * horizon
+        )
+        # a row for each evaluation
+        floats += horizon * model.size
         memory.check(
             floats * itemsize,
-            f"{horizon} evaluations, {self.candidates} candidates and {self.starts} starts of {model.size} parameters",
+            f"{horizon} evaluations, {self.candidates} candidates and {self.starts} starts of"
+            f" {model.size} parameters",
             "take fewer",
         )
 
 
 def printed(initial: int, **changes: Any) -> GOUCB:
-    """The settings of Appendix D.1: eq. 5, no scaling, SGD at rate 1e-11, lam = sqrt(T) log^2 T, beta_t = d_w^3 t / T
-    (F = 1), 2000 plain gradient steps of 1e-4. Where the ascent starts is not printed: here, at the best observed point, or,
-    with from_best=False, at a uniform one."""
+    """The settings of Appendix D.1: eq. 5, no scaling, SGD at rate 1e-11, lam = sqrt(T) log^2 T,
+    beta_t = d_w^3 t / T (F = 1), 2000 plain gradient steps of 1e-4. Where the ascent starts is not
+    printed: here, at the best observed point, or, with from_best=False, at a uniform one."""
     settings = GOUCB(
         schedule=radius.Printed(),
         oracle=oracle.printed(),

@@ -1,4 +1,5 @@
-"""How GO-UCB chooses a point: candidates of a region, the best of them as starts, joint ascent over point and parameters.
+"""How GO-UCB chooses a point: candidates of a region, the best of them as starts, joint ascent over
+point and parameters.
 
 The functions take the settings, a `GOUCB`, by name `go`.
 """
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import Array, lax
+from jax.typing import DTypeLike
 
 from jsketch.box import history
 from jsketch.box.go_ucb import forms
@@ -22,10 +24,10 @@ from jsketch.search.over_pairs import maximise_over_pairs
 from jsketch.sketch.tangent import flatten
 from jsketch.types import PRNGKey
 
-BALL_RATE = (
-    2.0  # step of the ascent over w, in radii of the ball: long ones follow the gradient along its surface
-)
-BALL_FALL = 0.1  # of the steps, at the end, in which that falls to zero, for maxima inside of the ball
+# step of the ascent over w, in radii of the ball: long ones follow the gradient along its surface
+BALL_RATE = 2.0
+# of the steps, at the end: there that falls to zero, for maxima inside of the ball
+BALL_FALL = 0.1
 DIRECTIONS = 4  # of as many starts over w one goes uphill, the others anywhere
 FORMS = {"ball": forms.whitened, "plain": forms.plain, "first_order": forms.linearized}
 
@@ -53,8 +55,13 @@ def propose(go: Any, state: GOState, ball: Ball, key: PRNGKey) -> tuple[Array, P
     def project(z: Array, p: Any) -> tuple[Array, Any]:
         return jnp.clip(z, lower, upper), chosen.project(p)
 
-    z, p = z[top], jax.vmap(chosen.start)(_directions(go, gradients[top], jax.random.fold_in(key, 0)))
-    found = maximise_over_pairs(chosen.value, chosen.uphill, project, z, p, _rule(go, z.dtype), go.steps)
+    z, p = (
+        z[top],
+        jax.vmap(chosen.start)(_directions(go, gradients[top], jax.random.fold_in(key, 0))),
+    )
+    found = maximise_over_pairs(
+        chosen.value, chosen.uphill, project, z, p, _rule(go, z.dtype), go.steps
+    )
     distance = ball.sigma.squared_norm(chosen.move(found.x, found.p))
     values = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
     x = jnp.clip(state.scaling.points(found.x), state.box.lower, state.box.upper)
@@ -70,8 +77,8 @@ def region(go: Any, state: GOState) -> tuple[Array, Array]:
 
 
 def _starts(go: Any, scores: Array) -> Array:
-    """Which candidates with these scores [1 + C] start, [K]: the best observed point, the best of all, and, as those may
-    lie on one hill, as many uniform ones."""
+    """Which candidates with these scores [1 + C] start, [K]: the best observed point, the best of
+    all, and, as those may lie on one hill, as many uniform ones."""
     uniform = (go.starts - 1) // 2
     others = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
     scores = scores.at[others].set(-jnp.inf).at[0].set(jnp.inf if go.from_best else -jnp.inf)
@@ -79,16 +86,18 @@ def _starts(go: Any, scores: Array) -> Array:
 
 
 def _directions(go: Any, gradients: Array, key: PRNGKey) -> Array:
-    """Where w starts from the centre at each start, of the gradients there [K, d_w]: along them or, at three of four starts,
-    at random, [K, d_w]. A network has many local maxima in w: uphill from the centre ends in one of them, and close to the
-    data, where the gradient says least, often in a low one. The best candidate keeps its own."""
-    best = (go.starts - 1) // 2 + (go.from_best and go.starts > 1)  # where `_starts` puts it
+    """Where w starts from the centre at each start, of the gradients there [K, d_w]: along them or,
+    at three of four starts, at random, [K, d_w]. A network has many local maxima in w: uphill from
+    the centre ends in one of them, and close to the data, where the gradient says least, often in a
+    low one. The best candidate keeps its own."""
+    # where `_starts` puts it
+    best = (go.starts - 1) // 2 + (go.from_best and go.starts > 1)
     slots = jnp.arange(go.starts, dtype=jnp.int32)[:, None]
     drawn = jax.random.normal(key, gradients.shape, gradients.dtype)
     return jnp.where((slots - best) % DIRECTIONS == 0, gradients, drawn)
 
 
-def _rule(go: Any, dtype: Any) -> optax.GradientTransformation:
+def _rule(go: Any, dtype: DTypeLike) -> optax.GradientTransformation:
     rate = jnp.asarray(go.rate, dtype)
     if go.acquisition == "plain":
         return optax.sgd(rate)
@@ -100,7 +109,8 @@ def _rule(go: Any, dtype: Any) -> optax.GradientTransformation:
         left = (go.steps - count.astype(dtype)) / (go.steps * BALL_FALL)
         return BALL_RATE * jnp.minimum(left, 1)
 
-    # Adam scales every coordinate by itself, which suits a box; on the surface of a ball that would not end where
-    # the gradient points along it, so w moves along `uphill`, whose length is the radius
+    # Adam scales every coordinate by itself, which suits a box; on the surface of a ball that would
+    # not end where the gradient points along it, so w moves along `uphill`, whose length is the
+    # radius
     along = optax.sgd(held)
     return optax.partition({"x": optax.adam(falling), "p": along}, ("x", "p"))

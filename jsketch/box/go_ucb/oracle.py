@@ -1,11 +1,13 @@
-"""Regression oracles of GO-UCB's phase I (eq. 2): parameters that fit n points by least squares, in a fixed number of
-steps.
+"""Regression oracles of GO-UCB's phase I (eq. 2): parameters that fit n points by least squares, in
+a fixed number of steps.
 
-An oracle has refine(model, w, x, y, mask) -> Fit, which improves given parameters; `fit` runs it from several random draws
-of the model side by side and keeps the best. With fewer points than parameters, as in the paper, every good fit
-interpolates, and a step costs least in the n-dimensional dual. Measured at d_w = 551 (2 cores, float64, 4 restarts; Adam
-and SGD 2000 steps): 8 points, Levenberg-Marquardt 5 ms and a loss of 1e-32, Adam 70 ms and 1e-31, SGD at rate 0.05 50 ms
-and 1e-14; 64 points, 72 ms and 1e-31 against 400 ms and 1e-14 (SGD: 9e-2). Hence Levenberg-Marquardt is the default.
+An oracle has refine(model, w, x, y, mask) -> Fit, which improves given parameters; `fit` runs it
+from several random draws of the model side by side and keeps the best. With fewer points than
+parameters, as in the paper, every good fit interpolates, and a step costs least in the
+n-dimensional dual. Measured at d_w = 551 (2 cores, float64, 4 restarts; Adam and SGD 2000 steps): 8
+points, Levenberg-Marquardt 5 ms and a loss of 1e-32, Adam 70 ms and 1e-31, SGD at rate 0.05 50 ms
+and 1e-14; 64 points, 72 ms and 1e-31 against 400 ms and 1e-14 (SGD: 9e-2). Hence
+Levenberg-Marquardt is the default.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ def mean_squared_error(model: Flat, w: Array, x: Array, y: Array, mask: Array) -
 
 
 def fit(oracle: Any, model: Flat, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
-    """The best of `oracle.restarts` fits to y [n] at x [n,d], those with mask [n], each from a random draw; of fits that are
-    exact to rounding, the first."""
+    """The best of `oracle.restarts` fits to y [n] at x [n,d], those with mask [n], each from a
+    random draw; of fits that are exact to rounding, the first."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
     fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
     # rounding must not choose among interpolating fits, which differ everywhere else
@@ -52,8 +54,8 @@ def fit(oracle: Any, model: Flat, x: Array, y: Array, mask: Array, key: PRNGKey)
 
 @struct.dataclass
 class LevenbergMarquardt:
-    """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each; mu falls after a success and rises after a
-    failure. Never worse than its start."""
+    """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each; mu falls after a success
+    and rises after a failure. Never worse than its start."""
 
     damping: ArrayLike = 1e-2  # first mu, in units of the mean diagonal of J J^T
     steps: int = struct.field(pytree_node=False, default=30)
@@ -78,12 +80,15 @@ class LevenbergMarquardt:
             dual = jax.scipy.linalg.solve(gram + ridge * identity, residual, assume_a="pos")
             moved = w + matmul(dual, jacobian)
             new = mean_squared_error(model, moved, x, y, mask)
-            better = new < loss  # false for NaN
+            # false for NaN
+            better = new < loss
             mu = jnp.clip(jnp.where(better, mu / 5, mu * 4), eps, 1e6)
             return jnp.where(better, moved, w), jnp.where(better, new, loss), mu
 
         loss = mean_squared_error(model, w, x, y, mask)
-        w, loss, _ = lax.fori_loop(0, self.steps, step, (w, loss, jnp.asarray(self.damping, x.dtype)))
+        w, loss, _ = lax.fori_loop(
+            0, self.steps, step, (w, loss, jnp.asarray(self.damping, x.dtype))
+        )
         return Fit(w, loss)
 
 
@@ -110,7 +115,8 @@ class Gradient:
 
         def step(_: int, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
             w, memory = carry
-            with jax.numpy_dtype_promotion("standard"):  # optax counts steps in int32
+            # optax counts steps in int32
+            with jax.numpy_dtype_promotion("standard"):
                 updates, memory = rule.update(jax.grad(loss)(w), memory)
             return w + updates.astype(w.dtype), memory
 
@@ -119,5 +125,6 @@ class Gradient:
 
 
 def printed() -> Gradient:
-    """Appendix D.1: SGD, 2000 iterations, learning rate 1e-11; the parameters stay where they were drawn (THEORY 8.3)."""
+    """Appendix D.1: SGD, 2000 iterations, learning rate 1e-11; the parameters stay where they were
+    drawn (THEORY 8.3)."""
     return Gradient(rate=1e-11, rule="sgd", steps=2000, restarts=1)

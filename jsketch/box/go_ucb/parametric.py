@@ -1,4 +1,5 @@
-"""What GO-UCB has learned: the fit of phase I, one row of eqs. 3 and 5 for each evaluation after it.
+"""What GO-UCB has learned: the fit of phase I, one row of eqs. 3 and 5 for each evaluation after
+it.
 
 The functions take the settings, a `GOUCB`, by name `go`; `lam` is its regularization as a number.
 """
@@ -38,7 +39,8 @@ class GOState:
 
 
 def explored(go: Any, state: GOState, key: PRNGKey) -> tuple[GOState, Array]:
-    """The state after phase I, with scaling and w0; and whether the oracle diverged, which leaves w0 as it was drawn."""
+    """The state after phase I, with scaling and w0; and whether the oracle diverged, which leaves
+    w0 as it was drawn."""
     model, past = flatten(go.model, state.box.lower), state.history
     units = scaling.standard(state.box, past) if go.standardize else scaling.identity(state.box)
     x, y = units.inputs(past.x), units.values(past.y)
@@ -51,14 +53,16 @@ def explored(go: Any, state: GOState, key: PRNGKey) -> tuple[GOState, Array]:
 
 
 def learned(go: Any, state: GOState, after: History, lam: ArrayLike) -> tuple[GOState, Array]:
-    """The state after an evaluation of phase II, the last of `after`, and whether its parameters diverged."""
+    """The state after an evaluation of phase II, the last of `after`, and whether its parameters
+    diverged."""
     new = replace(state, history=after)
     if go.refit:
         return _refitted(go, new)
     if not go.standardize:
         return _with_one_row(go, new, lam)
     return lax.cond(
-        state.history.ok.sum() < 2,  # no scale yet
+        # no scale yet
+        state.history.ok.sum() < 2,
         lambda: _rescaled(go, new),
         lambda: _with_one_row(go, new, lam),
     )
@@ -71,8 +75,9 @@ def _finite(new: Array, old: Array) -> tuple[Array, Array]:
 
 
 def _fitted(fit: Fit, old: Array) -> tuple[Array, Array]:
-    """(the fit's parameters, or the old ones if they are not finite; whether these are or their loss is not). A loss that is
-    not finite cannot fall: values that are not standardized may be too large for it."""
+    """(the fit's parameters, or the old ones if they are not finite; whether these are or their
+    loss is not). A loss that is not finite cannot fall: values that are not standardized may be too
+    large for it."""
     w, diverged = _finite(fit.w, old)
     return w, diverged | ~jnp.isfinite(fit.loss)
 
@@ -84,7 +89,7 @@ def _rescaled(go: Any, state: GOState) -> tuple[GOState, Array]:
 
 
 def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> tuple[GOState, Array]:
-    """The last evaluation's row, at the w_t with which it was chosen, and w_{t+1} (eqs. 3 and 5)."""
+    """The last evaluation's row, at the w_t that chose it, and w_{t+1} (eqs. 3 and 5)."""
     model, past = flatten(go.model, state.box.lower), state.history
     slot = past.count - 1
     z = state.scaling.inputs(past.x[slot])

@@ -1,7 +1,8 @@
-"""Squared radii beta_t of GO-UCB's confidence ball, and the regularization that goes with the printed one.
+"""Squared radii beta_t of GO-UCB's confidence ball, and the regularization that goes with the
+printed one.
 
-A schedule is a callable pytree, schedule(step) -> [], as a width of a bandit is. Steps t = 1..T count evaluations of
-phase II.
+A schedule is a callable pytree, schedule(step) -> [], as a width of a bandit is. Steps t = 1..T
+count evaluations of phase II.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ class Step(NamedTuple):
     parameters: int  # d_w
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma_t / lam)
-    scale: Array  # [], standard deviation of y by which values are divided; 1 without standardization
+    scale: Array  # [], standard deviation of y, the divisor of values; 1 without standardization
 
 
 @struct.dataclass
 class OFUL:
-    """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a linear model
-    (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; THEORY 8.2."""
+    """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a
+    linear model (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; THEORY 8.2."""
 
     norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
     noise_std: ArrayLike = 0.01  # sigma, in units of y
@@ -52,8 +53,8 @@ class OFUL:
 
 @struct.dataclass
 class Printed:
-    """beta_t = d_w^3 F^4 t / T of Appendix D.1, F >= |f| (not given there). At F = 1 the ball is so large that it binds
-    nothing (THEORY 8.2)."""
+    """beta_t = d_w^3 F^4 t / T of Appendix D.1, F >= |f| (not given there). At F = 1 the ball is so
+    large that it binds nothing (THEORY 8.2)."""
 
     range_bound: ArrayLike = 1.0  # F
 
@@ -76,11 +77,13 @@ class Own:
         value = jnp.asarray(self.function(jnp.ones((), jnp.int32)))
         if value.shape != ():
             raise ValueError(
-                f"the schedule's function must return one number beta_t for a step t; its shape is {value.shape}."
+                "the schedule's function must return one number beta_t for a step t; its shape is"
+                f" {value.shape}."
             )
         if not is_traced(value) and not 0 <= float(value) < math.inf:
             raise ValueError(
-                f"the schedule's function must return a finite beta_t of at least 0; for t = 1 it returned {value}."
+                "the schedule's function must return a finite beta_t of at least 0; for t = 1 it"
+                f" returned {value}."
             )
 
     def __call__(self, step: Step) -> Array:
@@ -96,7 +99,8 @@ class Table:
     def check(self) -> None:
         if jnp.ndim(self.values) != 1 or jnp.size(self.values) == 0:
             raise ValueError(
-                f"a schedule's values must be a vector [T] of at least one; their shape is {jnp.shape(self.values)}."
+                "a schedule's values must be a vector [T] of at least one; their shape is"
+                f" {jnp.shape(self.values)}."
             )
         checks.all_nonnegative(values=self.values)
 

@@ -1,5 +1,5 @@
-"""Hyperparameters of a GP by maximum marginal likelihood, or a posteriori under a prior: L-BFGS in bounded log space, from
-several starts at once."""
+"""Hyperparameters of a GP by maximum marginal likelihood, or a posteriori under a prior: L-BFGS in
+bounded log space, from several starts at once."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import Array, lax
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch.box.gp.regression import Data, Hyperparameters, log_marginal_likelihood
 from jsketch.types import PRNGKey, is_traced
 
 Interval = tuple[ArrayLike, ArrayLike]
 LINE_SEARCH_STEPS = 15  # evaluations that one step may take
-TOLERANCE = 1e-5  # largest derivative of the log likelihood, in free coordinates, that counts as zero
-INSIDE = (
-    0.99  # of the half range: the transform has no derivative on the bound itself, so nothing starts there
-)
+# largest derivative of the log likelihood, in free coordinates, that counts as zero
+TOLERANCE = 1e-5
+# of the half range: the transform has no derivative on the bound itself, so nothing starts there
+INSIDE = 0.99
 
 
 @struct.dataclass
 class Bounds:
-    """Where hyperparameters are looked for; lengthscales in sides of the box, variances in units of the variance of y.
+    """Where hyperparameters are searched; lengthscales in sides of the box, variances in units of
+    the variance of y.
 
     The defaults are TuRBO's (THEORY 8.5), but for less noise: test functions have none.
     """
@@ -40,7 +41,9 @@ class Bounds:
         for name in ("lengthscale", "outputscale", "noise"):
             low, high = getattr(self, name)
             if not is_traced(low, high) and not 0 < low < high < float("inf"):
-                raise ValueError(f"bounds: {name} needs finite 0 < low < high; ({low}, {high}) was given.")
+                raise ValueError(
+                    f"bounds: {name} needs finite 0 < low < high; ({low}, {high}) was given."
+                )
 
 
 class _Range(NamedTuple):
@@ -73,7 +76,8 @@ def _flat(numbers: Hyperparameters) -> Array:
 def _to_free(numbers: Hyperparameters, limits: _Range) -> Array:
     """The free coordinates z [d+2] of hyperparameters: log = middle + half range * sin z.
 
-    A sine reaches its bounds, and smoothly, where a logistic curve would leave the search creeping towards infinity.
+    A sine reaches its bounds, and smoothly, where a logistic curve would leave the search creeping
+    towards infinity.
     """
     low, high = limits
     return jnp.arcsin(jnp.clip((2 * _flat(numbers) - low - high) / (high - low), -INSIDE, INSIDE))
@@ -85,14 +89,19 @@ def _from_free(free: Array, limits: _Range) -> Hyperparameters:
     return Hyperparameters(values[:-2], values[-2], values[-1])
 
 
-def default(bounds: Bounds, d: int, dtype: Any) -> Hyperparameters:
-    """Where a first fit starts: half a side of the box, the variance of y, 1% noise; or the bounds' nearest."""
+def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
+    """Where a first fit starts: half a side of the box, the variance of y, 1% noise; or the bounds'
+    nearest."""
 
     def near(value: float, bound: Interval) -> Array:
-        return jnp.clip(jnp.asarray(value, dtype), jnp.asarray(bound[0], dtype), jnp.asarray(bound[1], dtype))
+        return jnp.clip(
+            jnp.asarray(value, dtype), jnp.asarray(bound[0], dtype), jnp.asarray(bound[1], dtype)
+        )
 
     lengthscale = near(0.5, bounds.lengthscale)
-    return Hyperparameters(jnp.full(d, lengthscale), near(1, bounds.outputscale), near(0.01, bounds.noise))
+    return Hyperparameters(
+        jnp.full(d, lengthscale), near(1, bounds.outputscale), near(0.01, bounds.noise)
+    )
 
 
 def fit(
@@ -105,11 +114,14 @@ def fit(
     steps: int,
     prior: Any = None,
 ) -> tuple[Hyperparameters, Array]:
-    """(hyperparameters, log marginal likelihood []) by at most `steps` of L-BFGS from `start` (a warm start: the last fit)
-    and from `restarts` further points: the default, then random ones. With a `prior` (log_density(hyperparameters) -> []),
-    likelihood times prior is maximised; without, the likelihood. Never worse than any of its starts."""
+    """(hyperparameters, log marginal likelihood []) by at most `steps` of L-BFGS from `start` (a
+    warm start: the last fit) and from `restarts` further points: the default, then random ones.
+    With a `prior` (log_density(hyperparameters) -> []), likelihood times prior is maximised;
+    without, the likelihood. Never worse than any of its starts."""
     limits = _range(bounds, data)
-    random = jax.random.uniform(key, (restarts, data.u.shape[1] + 2), data.u.dtype, -1, 1) * (jnp.pi / 2)
+    random = jax.random.uniform(key, (restarts, data.u.shape[1] + 2), data.u.dtype, -1, 1) * (
+        jnp.pi / 2
+    )
     first = jnp.stack(
         [_to_free(start, limits), _to_free(default(bounds, data.u.shape[1], data.u.dtype), limits)]
     )
@@ -128,32 +140,35 @@ def fit(
 
 
 def each(function: Callable[..., Any], *arguments: Any) -> Any:
-    """function over the leading axis of its arguments: vmapped on an accelerator, in turn on a CPU, where batched products
-    of small matrices are slow (four fits of 200 points together took 60 times as long as one)."""
+    """function over the leading axis of its arguments: vmapped on an accelerator, in turn on a CPU,
+    where batched products of small matrices are slow (four fits of 200 points together took 60
+    times as long as one)."""
     if jax.default_backend() == "cpu":
         return lax.map(lambda row: function(*row), arguments)
     return jax.vmap(function)(*arguments)
 
 
 class _Search(NamedTuple):
-    """An L-BFGS search under way."""
+    """An unfinished L-BFGS search."""
 
     point: Array  # [p]
     value: Array  # [], at the point
     gradient: Array  # [p]
-    solver: Any  # optax's state
+    solver: optax.OptState
     best: Array  # [p], the best point met
     least: Array  # [], its value
     steps: Array  # [] int32
 
 
-def minimise(loss: Any, start: Array, steps: int) -> tuple[Array, Array]:
-    """(the best point met, its loss) of at most `steps` L-BFGS steps from start [p]; the start, if no loss is finite."""
+def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[Array, Array]:
+    """(the best point met, its loss) of at most `steps` L-BFGS steps from start [p]; the start, if
+    no loss is finite."""
     line_search = optax.scale_by_zoom_linesearch(LINE_SEARCH_STEPS, initial_guess_strategy="one")
     solver = optax.lbfgs(linesearch=line_search)
 
     def step(search: _Search) -> _Search:
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes integer types
+        # optax mixes integer types
+        with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(
                 search.gradient,
                 search.solver,
@@ -174,6 +189,8 @@ def minimise(loss: Any, start: Array, steps: int) -> tuple[Array, Array]:
 
     value, gradient = jax.value_and_grad(loss)(start)
     least = jnp.where(jnp.isfinite(value), value, jnp.inf)
-    first = _Search(start, value, gradient, solver.init(start), start, least, jnp.zeros((), jnp.int32))
+    first = _Search(
+        start, value, gradient, solver.init(start), start, least, jnp.zeros((), jnp.int32)
+    )
     last = lax.while_loop(unfinished, step, first)
     return last.best, last.least

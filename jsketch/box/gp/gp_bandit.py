@@ -1,7 +1,9 @@
-"""GP-EI, GP-PI and GP-UCB on a box: an exact GP, refitted after each evaluation, and the maximum of an acquisition function.
+"""GP-EI, GP-PI and GP-UCB on a box: an exact GP, refitted after each evaluation, and the maximum of
+an acquisition function.
 
-Jones, Schonlau, Welch. Efficient global optimization of expensive black-box functions. 1998 (EI). Kushner. 1964 (PI).
-Srinivas, Krause, Kakade, Seeger. Gaussian process optimization in the bandit setting. ICML 2010 (UCB).
+Jones, Schonlau, Welch. Efficient global optimization of expensive black-box functions. 1998 (EI).
+Kushner. 1964 (PI). Srinivas, Krause, Kakade, Seeger. Gaussian process optimization in the bandit
+setting. ICML 2010 (UCB).
 """
 
 from __future__ import annotations
@@ -56,14 +58,17 @@ def unit_data(box: Box, past: History) -> Data:
 @struct.dataclass
 @one_dtype
 class GPBandit:
-    """One evaluation at a time, after `initial` uniform ones. The fit is made in `tell`, the acquisition maximised in `ask`.
+    """One evaluation at a time, after `initial` uniform ones. The fit is made in `tell`, the
+    acquisition maximised in `ask`.
 
-    `kernel` is a kernel of inputs divided by their fitted lengthscales (Matern 5/2 or Gaussian). EI and PI want the best
-    observed value exceeded by `margin` standard deviations of y: with none, PI is greedy; with 0.01, the default of
-    scikit-optimize, EI ends 100 times as far below the maximum of Branin's function. UCB's `width` is scikit-optimize's.
+    `kernel` is a kernel of inputs divided by their fitted lengthscales (Matern 5/2 or Gaussian). EI
+    and PI want the best observed value exceeded by `margin` standard deviations of y: with none, PI
+    is greedy; with 0.01, the default of scikit-optimize, EI ends 100 times as far below the maximum
+    of Branin's function. UCB's `width` is scikit-optimize's.
 
-    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum likelihood, with which 5
-    of 40 runs of EI on Hartmann's function of six inputs end on a lower hill after 60 evaluations, instead of 1.
+    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum
+    likelihood: with it 5 of 40 runs of EI on Hartmann's function of six inputs end on a lower hill
+    after 60 evaluations, instead of 1.
     """
 
     kernel: Any = Matern()
@@ -73,15 +78,18 @@ class GPBandit:
     width: ArrayLike = 1.96
     acquisition: str = struct.field(pytree_node=False, default="log_ei")
     initial: int = struct.field(pytree_node=False, default=8)
-    restarts: int = struct.field(pytree_node=False, default=1)  # fits from other points than the last fit
+    # fits from other points than the last fit
+    restarts: int = struct.field(pytree_node=False, default=1)
     fit_steps: int = struct.field(pytree_node=False, default=25)  # L-BFGS steps of each
-    candidates: int = struct.field(pytree_node=False, default=1000)  # scored to find where ascent starts
-    starts: int = struct.field(pytree_node=False, default=8)  # of each of the two kinds of candidates
+    # scored to find where ascent starts
+    candidates: int = struct.field(pytree_node=False, default=1000)
+    # of each of the two kinds of candidates
+    starts: int = struct.field(pytree_node=False, default=8)
     steps: int = struct.field(pytree_node=False, default=60)  # of ascent
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> GPState:
-        """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations, candidates or starts than
-        memory allows."""
+        """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations,
+        candidates or starts than memory allows."""
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
         checks.a_kernel(self.kernel)
         checks.nonnegative(margin=self.margin, width=self.width)
@@ -90,10 +98,13 @@ class GPBandit:
         checks.count(restarts=self.restarts)
         if self.candidates < 2 * self.starts:
             raise ValueError(
-                f"candidates must be at least twice the {self.starts} starts; {self.candidates} was given."
+                f"candidates must be at least twice the {self.starts} starts; {self.candidates} was"
+                " given."
             )
         self.bounds.check()
-        if isinstance(self.prior, type) or not (self.prior is None or hasattr(self.prior, "log_density")):
+        if isinstance(self.prior, type) or not (
+            self.prior is None or hasattr(self.prior, "log_density")
+        ):
             raise ValueError(
                 f"prior must be a Prior, or None for maximum likelihood; {self.prior!r} was given."
             )
@@ -107,14 +118,16 @@ class GPBandit:
 
     def _check_memory(self, box: Box, horizon: int) -> None:
         d = box.lower.size
-        # at the least: the covariance, its factor and one product; half the candidates at a time, or all starts with their
-        # slopes, each with two rows of the capacity; the points
-        floats = 3 * int(horizon) ** 2 + int(horizon) * max(int(self.candidates), 8 * int(self.starts))
+        # at the least: the covariance, its factor and one product; half the candidates at a time,
+        # or all starts with their slopes, each with two rows of the capacity; the points
+        floats = 3 * int(horizon) ** 2 + int(horizon) * max(
+            int(self.candidates), 8 * int(self.starts)
+        )
         floats += d * (int(self.candidates) + int(self.initial) + int(horizon))
         memory.check(
             floats * box.lower.dtype.itemsize,
-            f"{horizon} evaluations with {self.candidates} candidates and {self.starts} starts of {d} inputs, after"
-            f" {self.initial} initial points,",
+            f"{horizon} evaluations with {self.candidates} candidates and {self.starts} starts of"
+            f" {d} inputs, after {self.initial} initial points,",
             "take fewer",
         )
 
@@ -126,20 +139,31 @@ class GPBandit:
 
             def point(data: Data) -> Array:
                 score = self.score(regression.condition(self.kernel, state.numbers, data))
-                return maximise_over_cube(score, best, key, self.candidates, self.starts, self.steps)[0]
+                return maximise_over_cube(
+                    score, best, key, self.candidates, self.starts, self.steps
+                )[0]
 
             u = regression.in_few_slots(unit_data(state.box, state.history), point)
             return history.from_unit(state.box, u)[None]
 
         return history.query(state.history, state.initial, propose)
 
-    def tell(self, state: GPState, query: BoxQuery, y: Array, key: PRNGKey) -> tuple[GPState, GPInfo]:
+    def tell(
+        self, state: GPState, query: BoxQuery, y: Array, key: PRNGKey
+    ) -> tuple[GPState, GPInfo]:
         """Learns y [B] and refits the hyperparameters, from where the last fit ended."""
         after = history.add(state.history, query, y)
 
         def fitted(data: Data) -> tuple[Hyperparameters, Array]:
             return fit(
-                self.kernel, data, self.bounds, state.numbers, key, self.restarts, self.fit_steps, self.prior
+                self.kernel,
+                data,
+                self.bounds,
+                state.numbers,
+                key,
+                self.restarts,
+                self.fit_steps,
+                self.prior,
             )
 
         numbers, likelihood = regression.in_few_slots(unit_data(state.box, after), fitted)

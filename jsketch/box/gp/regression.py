@@ -1,8 +1,9 @@
-"""Exact GP regression on the unit cube at a fixed capacity: marginal likelihood, and posterior at new points.
+"""Exact GP regression on the unit cube at a fixed capacity: marginal likelihood, and posterior at
+new points.
 
-Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.25, 2.26, 2.30 and 5.9. Numbers are in
-the Bayesian convention (variances of the function, not in leverage units). Unused slots are exactly neutral: an identity
-block in the Gram matrix, zero in every product.
+Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.25, 2.26, 2.30
+and 5.9. Numbers are in the Bayesian convention (variances of the function, not in leverage units).
+Unused slots are exactly neutral: an identity block in the Gram matrix, zero in every product.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from jax import Array, lax
 
 from jsketch.box import scaling
 from jsketch.factor import Factor, cholesky_inverse
-from jsketch.linalg import compact, matmul, running_count
+from jsketch.linalg import aligned, compact, matmul, running_count
 from jsketch.sketch.fourier import RandomFourier, features
 from jsketch.types import PRNGKey
 
@@ -45,7 +46,8 @@ class Data(NamedTuple):
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """Data of points u [N,d] of the unit cube and values y [N]; equal values, or a single one, are only centred."""
+    """Data of points u [N,d] of the unit cube and values y [N]; equal values, or a single one, are
+    only centred."""
     moments = scaling.moments(y, mask)
     varied = moments.deviation > 0
     deviation = jnp.where(varied, moments.deviation, 1)
@@ -56,10 +58,12 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
 
 def covariance_of_values(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
     """Cov y, [N,N]; the identity in unused slots."""
-    scaled = data.u / numbers.lengthscale
-    both = data.mask[:, None] & data.mask
+    scaled = data.u / aligned(numbers.lengthscale, data.u)
+    both = data.mask[:, None] & data.mask[None, :]
     diagonal = jnp.where(data.mask, numbers.noise, 1)
-    return jnp.where(both, numbers.outputscale * kernel.gram(scaled, scaled), 0) + jnp.diag(diagonal)
+    return jnp.where(both, numbers.outputscale * kernel.gram(scaled, scaled), 0) + jnp.diag(
+        diagonal
+    )
 
 
 def _solve(factor: Factor, data: Data) -> Array:
@@ -68,21 +72,24 @@ def _solve(factor: Factor, data: Data) -> Array:
 
 
 def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
-    """log p(y | u), [], of the standardized y: R&W eq. 2.30. Its gradient is eq. 5.9, out of products only."""
+    """log p(y | u), [], of the standardized y: R&W eq. 2.30. Its gradient is eq. 5.9, out of
+    products only."""
     covariance = covariance_of_values(kernel, numbers, data)
     factor = cholesky_inverse(lax.stop_gradient(covariance))
     weights = _solve(factor, data)
     count = data.mask.sum(dtype=data.y.dtype)
     value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
     # d value = tr((w w^T - C^-1) dC) / 2, without a derivative of the factorization
-    slope = (weights[:, None] * weights - matmul(factor.inverse.T, factor.inverse)) / 2
-    change = covariance - lax.stop_gradient(covariance)  # zero, with the derivative of C
+    slope = (weights[:, None] * weights[None, :] - matmul(factor.inverse.T, factor.inverse)) / 2
+    # zero, with the derivative of C
+    change = covariance - lax.stop_gradient(covariance)
     return value + jnp.sum(slope * change)
 
 
 @struct.dataclass
 class Posterior:
-    """What the data say of f, ready to be read at many points; in the units of the standardized y."""
+    """What the data say of f, ready to be read at many points; in the units of the standardized
+    y."""
 
     kernel: Any
     numbers: Hyperparameters
@@ -99,17 +106,18 @@ def condition(kernel: Any, numbers: Hyperparameters, data: Data) -> Posterior:
 def _with_data(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     """(mean of f at u [q,d], [q]; L^-1 Cov(y, f(u)), [N,q])."""
     numbers, data = posterior.numbers, posterior.data
-    gram = posterior.kernel.gram(data.u / numbers.lengthscale, u / numbers.lengthscale)
+    lengthscale = aligned(numbers.lengthscale, u)
+    gram = posterior.kernel.gram(data.u / lengthscale, u / lengthscale)
     cross = jnp.where(data.mask[:, None], numbers.outputscale * gram, 0)
     return matmul(posterior.weights, cross), matmul(posterior.inverse, cross)
 
 
 def predict(posterior: Posterior, u: Array) -> tuple[Array, Array]:
-    """(mean [q], variance [q]) of f at u [q,d]; the variance is floored at eps outputscale, so that its root has a
-    derivative."""
+    """(mean [q], variance [q]) of f at u [q,d]; the variance is floored at eps outputscale, so that
+    its root has a derivative."""
     numbers = posterior.numbers
     mean, half = _with_data(posterior, u)
-    prior = numbers.outputscale * posterior.kernel.diag(u / numbers.lengthscale)
+    prior = numbers.outputscale * posterior.kernel.diag(u / aligned(numbers.lengthscale, u))
     floor = jnp.finfo(u.dtype).eps * numbers.outputscale
     return mean, jnp.maximum(prior - jnp.square(half).sum(0), floor)
 
@@ -118,22 +126,23 @@ def joint(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) of f at u [q,d]."""
     numbers = posterior.numbers
     mean, half = _with_data(posterior, u)
-    scaled = u / numbers.lengthscale
+    scaled = u / aligned(numbers.lengthscale, u)
     return mean, numbers.outputscale * posterior.kernel.gram(scaled, scaled) - matmul(half.T, half)
 
 
 def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: int) -> Array:
-    """Functions drawn from the posterior, at u [q,d], [draws,q]: O(q) where a root of the joint covariance is O(q^3).
+    """Functions drawn from the posterior, at u [q,d], [draws,q]: O(q) where a root of the joint
+    covariance is O(q^3).
 
-    Matheron's rule: a draw of the prior less what the data make of its own noisy values. The prior is drawn in random
-    Fourier features (Wilson et al. Efficiently sampling functions from Gaussian process posteriors. ICML 2020): its
-    covariance is right on average over the frequencies, and all that the data say is exact. Raises ValueError for a kernel
-    that has none.
+    Matheron's rule: a draw of the prior less what the data make of its own noisy values. The prior
+    is drawn in random Fourier features (Wilson et al. Efficiently sampling functions from Gaussian
+    process posteriors. ICML 2020): its covariance is right on average over the frequencies, and all
+    that the data say is exact. Raises ValueError for a kernel that has none.
     """
     numbers, data = posterior.numbers, posterior.data
     frequency_key, weight_key, noise_key = jax.random.split(key, 3)
     drawn = RandomFourier(frequencies).draw(posterior.kernel, u.shape[1], frequency_key, u.dtype)
-    points = jnp.concatenate([data.u, u]) / numbers.lengthscale
+    points = jnp.concatenate([data.u, u]) / aligned(numbers.lengthscale, u)
     normal = jax.random.normal(weight_key, (2 * frequencies, draws), u.dtype)
     prior = jnp.sqrt(numbers.outputscale) * matmul(features(drawn, points), normal)
     noise = jnp.sqrt(numbers.noise) * jax.random.normal(noise_key, (len(data.y), draws), u.dtype)
@@ -141,12 +150,14 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
     surprise = jnp.where(data.mask[:, None], data.y[:, None] - own, 0)
     gram = posterior.kernel.gram(points[len(data.y) :], points[: len(data.y)])
     cross = jnp.where(data.mask, numbers.outputscale * gram, 0)
-    return (prior + matmul(cross, matmul(posterior.inverse.T, matmul(posterior.inverse, surprise)))).T
+    return (
+        prior + matmul(cross, matmul(posterior.inverse.T, matmul(posterior.inverse, surprise)))
+    ).T
 
 
 def in_few_slots(data: Data, function: Callable[[Data], Any]) -> Any:
-    """function(data), worked out at the least of a few capacities N, N/2, ... that holds the data: the cost is cubic in the
-    slots. What it returns may not depend on the capacity."""
+    """function(data), worked out at the least of a few capacities N, N/2, ... that holds the data:
+    the cost is cubic in the slots. What it returns may not depend on the capacity."""
     sizes = [len(data.y)]
     while sizes[-1] >= 2 * SMALLEST:
         sizes.append(-(-sizes[-1] // 2))

@@ -1,8 +1,10 @@
-"""TuRBO's GP: a constant mean, hyperparameters after a few steps of Adam from one start, and joint draws of noisy values.
+"""TuRBO's GP: a constant mean, hyperparameters after a few steps of Adam from one start, and joint
+draws of noisy values.
 
-Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian optimization. NeurIPS 2019; the
-numbers are those of their code. The fitted mean is no detail: once a region has climbed it is some three standard deviations
-below the median (Ackley's function, 60 to 150 points), so that what is unknown looks bad and draws stay near what is good.
+Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
+optimization. NeurIPS 2019; the numbers are those of their code. The fitted mean is no detail: once
+a region has climbed it is some three standard deviations below the median (Ackley's function, 60 to
+150 points), so that unobserved points score low and draws stay near good ones.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import Array, lax
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import Bounds
@@ -38,11 +41,14 @@ class Model:
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """As `regression.standardized`, but y less its median: a few bad values do not move the centre."""
+    """As `regression.standardized`, but y less its median: a few bad values do not move the
+    centre."""
     data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
     ordered = jnp.sort(jnp.where(mask, y, jnp.inf))
-    middle = (ordered[jnp.maximum(count - 1, 0) // 2] + ordered[jnp.minimum(count // 2, len(y) - 1)]) / 2
+    middle = (
+        ordered[jnp.maximum(count - 1, 0) // 2] + ordered[jnp.minimum(count // 2, len(y) - 1)]
+    ) / 2
     median = jnp.where(count > 0, middle, 0)
     return data._replace(y=jnp.where(mask, (y - median) / data.spread, 0), centre=median)
 
@@ -56,31 +62,47 @@ class _Free(NamedTuple):
     noise: Array
 
 
-def _limits(bounds: Bounds, points: int, dtype: Any) -> Hyperparameters:
-    """(low, high) of each number. `points` is how large a covariance must stay positive definite in this precision: that
-    binds the noise in float32 only."""
+Interval = tuple[Array, Array]
+
+
+class _Limits(NamedTuple):
+    """(low, high) of each number."""
+
+    lengthscale: Interval
+    outputscale: Interval
+    noise: Interval
+
+
+def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
+    """(low, high) of each number. `points` is how large a covariance must stay positive definite in
+    this precision: that binds the noise in float32 only."""
     floor = 10 * points * jnp.finfo(dtype).eps
 
-    def ends(interval: Any, floors: Any = (0.0, 0.0)) -> Any:
-        return tuple(jnp.maximum(jnp.asarray(end, dtype), f) for end, f in zip(interval, floors, strict=True))
+    def ends(
+        interval: tuple[ArrayLike, ArrayLike], floors: tuple[Any, Any] = (0.0, 0.0)
+    ) -> Interval:
+        low, high = (
+            jnp.maximum(jnp.asarray(end, dtype), f) for end, f in zip(interval, floors, strict=True)
+        )
+        return low, high
 
-    return Hyperparameters(
+    return _Limits(
         ends(bounds.lengthscale), ends(bounds.outputscale), ends(bounds.noise, (floor, 2 * floor))
     )
 
 
-def _to_free(value: float, interval: Any) -> Array:
+def _to_free(value: float, interval: Interval) -> Array:
     low, high = interval
     share = jnp.clip((value - low) / (high - low), EDGE, 1 - EDGE)
     return jnp.log(share) - jnp.log1p(-share)
 
 
-def _from_free(free: Array, interval: Any) -> Array:
+def _from_free(free: Array, interval: Interval) -> Array:
     low, high = interval
     return low + (high - low) * jax.nn.sigmoid(free)
 
 
-def _model(free: _Free, limits: Hyperparameters) -> Model:
+def _model(free: _Free, limits: _Limits) -> Model:
     numbers = Hyperparameters(
         _from_free(free.lengthscale, limits.lengthscale),
         _from_free(free.outputscale, limits.outputscale),
@@ -89,7 +111,7 @@ def _model(free: _Free, limits: Hyperparameters) -> Model:
     return Model(free.mean, numbers)
 
 
-def _start(limits: Hyperparameters, d: int, dtype: Any) -> _Free:
+def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
     return _Free(
         jnp.zeros((), dtype),
         jnp.full(d, _to_free(LENGTHSCALE, limits.lengthscale)),
@@ -98,15 +120,16 @@ def _start(limits: Hyperparameters, d: int, dtype: Any) -> _Free:
     )
 
 
-def default(bounds: Bounds, d: int, dtype: Any) -> Model:
+def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
     """Where every fit starts."""
     limits = _limits(bounds, 1, dtype)
     return _model(_start(limits, d, dtype), limits)
 
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
-    """`steps` of Adam on the mean negative log marginal likelihood, from the same start at every fit. `points` is the most
-    whose covariance will be factored. Where a step goes wrong, the start is the answer."""
+    """`steps` of Adam on the mean negative log marginal likelihood, from the same start at every
+    fit. `points` is the most whose covariance will be factored. Where a step goes wrong, the start
+    is the answer."""
     d, dtype = data.u.shape[1], data.u.dtype
     limits = _limits(bounds, points, dtype)
     start = _start(limits, d, dtype)
@@ -116,7 +139,8 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
     def step(_: Array, both: Any) -> Any:
         free, state = both
         slope = jax.tree.map(lambda leaf: -leaf / count, _slope(kernel, free, limits, data))
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes integer types
+        # optax mixes integer types
+        with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(slope, state)
         return optax.apply_updates(free, updates), state
 
@@ -125,14 +149,14 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
     return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
 
 
-def _slope(kernel: Any, free: _Free, limits: Hyperparameters, data: Data) -> _Free:
+def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
     """The derivative of the log marginal likelihood, R&W eq. 5.9; its value is never needed."""
     model = _model(free, limits)
     inverse = gram_of_lower(
         cholesky_inverse(regression.covariance_of_values(kernel, model.numbers, data)).inverse
     )
     weights = matmul(inverse, _less_mean(model, data).y)
-    by_covariance = (weights[:, None] * weights - inverse) / 2
+    by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
     def linear(free: _Free) -> Array:
         covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
@@ -148,13 +172,16 @@ def gram_of_lower(lower: Array) -> Array:
         return matmul(lower.T, lower)
     top, strip, rest = lower[:half, :half], lower[half:, :half], lower[half:, half:]
     corner = matmul(strip.T, rest)
-    return jnp.block([[gram_of_lower(top) + matmul(strip.T, strip), corner], [corner.T, gram_of_lower(rest)]])
+    return jnp.block(
+        [[gram_of_lower(top) + matmul(strip.T, strip), corner], [corner.T, gram_of_lower(rest)]]
+    )
 
 
 def _less_mean(model: Model, data: Data) -> Data:
     """The data of f alone."""
     return data._replace(
-        y=jnp.where(data.mask, data.y - model.mean, 0), centre=data.centre + data.spread * model.mean
+        y=jnp.where(data.mask, data.y - model.mean, 0),
+        centre=data.centre + data.spread * model.mean,
     )
 
 
@@ -163,7 +190,8 @@ def draw(
 ) -> Array:
     """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y.
 
-    Exact up to MOST_JOINT points; of more of them the prior's part comes from random Fourier features (`regression.draw`).
+    Exact up to MOST_JOINT points; of more of them the prior's part comes from random Fourier
+    features (`regression.draw`).
     """
     data, noise = _less_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
@@ -182,15 +210,20 @@ def draw(
 
         mean, covariance = regression.in_few_slots(data, moments)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
-        values = mean + root_times(covariance, jax.random.normal(value_key, (len(u), draws), u.dtype)).T
+        values = (
+            mean[None, :]
+            + root_times(covariance, jax.random.normal(value_key, (len(u), draws), u.dtype)).T
+        )
     return data.centre + data.spread * values
 
 
 def root_times(matrix: Array, z: Array) -> Array:
-    """L z, for a positive definite matrix [q,q] = L L^T and z [q,k], by halves: as in `cholesky_inverse`, products only."""
+    """L z, for a positive definite matrix [q,q] = L L^T and z [q,k], by halves: as in
+    `cholesky_inverse`, products only."""
     half = len(matrix) // 2
     if half < BLOCK:
-        return matmul(matrix, matmul(cholesky_inverse(matrix).inverse.T, z))  # L = matrix L^-T
+        # L = matrix L^-T
+        return matmul(matrix, matmul(cholesky_inverse(matrix).inverse.T, z))
     top, strip, rest = matrix[:half, :half], matrix[half:, :half], matrix[half:, half:]
     inverse = cholesky_inverse(top).inverse
     cross = matmul(strip, inverse.T)

@@ -1,6 +1,7 @@
-"""TuRBO-1 and TuRBO-m: local GPs in trust regions, of which Thompson sampling picks the points.
+"""TuRBO-1 and TuRBO-m: local GPs in trust regions; Thompson sampling on them picks the points.
 
-Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian optimization. NeurIPS 2019.
+Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
+optimization. NeurIPS 2019.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class TurboState:
     box: Box
     initial: Array  # [n, d]
     history: History
-    owner: Array  # [N] int32, the region for which each evaluation was made
+    owner: Array  # [N] int32, the region that asked for each evaluation
     regions: Regions
 
 
 @struct.dataclass
 class TurboQuery:
-    """A `BoxQuery` that knows for which region each point is."""
+    """A `BoxQuery` with the region that asked for each point."""
 
     x: Array  # [B, d]
     mask: Array  # [B] bool
@@ -66,22 +67,26 @@ class TurboInfo:
 @struct.dataclass
 @one_dtype
 class Turbo:
-    """TuRBO with `regions` trust regions, which share the `initial` points and compete for batches of `batch`.
+    """TuRBO with `regions` trust regions, which share the `initial` points and compete for batches
+    of `batch`.
 
-    `candidates` points a region and round, by default 100 for each input and at most 5000, get a joint draw of the values to
-    be observed there: exact up to 2000 points, and in `frequencies` random Fourier features for more. The fit is `fit_steps`
-    steps of Adam, always from the same start. A region that has become too small starts anew, from a Latin hypercube of as
-    many points as it had at first.
+    `candidates` points a region and round, by default 100 for each input and at most 5000, get a
+    joint draw of the values to be observed there: exact up to 2000 points, and in `frequencies`
+    random Fourier features for more. The fit is `fit_steps` steps of Adam, always from the same
+    start. A region that has become too small starts anew, from a Latin hypercube of as many points
+    as it had at first.
 
-    `bounds` and `least_length` are the published ones. For functions without noise one may take it out of the bounds, as in
-    Bounds(noise=(1e-6, 1e-5)), and let regions shrink further.
+    `bounds` and `least_length` are the published ones. For functions without noise one may take it
+    out of the bounds, as in Bounds(noise=(1e-6, 1e-5)), and let regions shrink further.
 
-    The default is the published TuRBO-1, and ends where the authors' code does (results/go_ucb_2023/turbo). Departures from
-    that code (THEORY 8.5), which minimises: First points are uniform, not a Latin hypercube, as all optimisers here share
-    them. Several regions share the `initial` points, where there each has as many of its own. A candidate that would change
-    no input changes a random one of all, where the published one never takes the last. More than 2000 candidates are drawn
-    there by a Lanczos factor of rank 100. Failures are counted in evaluations, so that batches that regions share mean the
-    same: max(4, d) of them, for one region with batches of b the published ceil(max(4 / b, d / b)) rounds.
+    The default is the published TuRBO-1, and ends where the authors' code does
+    (results/go_ucb_2023/turbo). Departures from that code (THEORY 8.5), which minimises: First
+    points are uniform, not a Latin hypercube, as all optimisers here share them. Several regions
+    share the `initial` points, where there each has as many of its own. A candidate that would
+    change no input changes a random one of all, where the published one never takes the last. More
+    than 2000 candidates are drawn there by a Lanczos factor of rank 100. Failures are counted in
+    evaluations, so that batches that regions share mean the same: max(4, d) of them, for one region
+    with batches of b the published ceil(max(4 / b, d / b)) rounds.
     """
 
     kernel: Any = Matern()
@@ -95,8 +100,8 @@ class Turbo:
     fit_steps: int = struct.field(pytree_node=False, default=50)  # of Adam
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> TurboState:
-        """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations, candidates, frequencies or
-        regions than memory allows."""
+        """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations,
+        candidates, frequencies or regions than memory allows."""
         checks.capacity(regions=self.regions, batch=self.batch, fit_steps=self.fit_steps)
         checks.capacity(frequencies=self.frequencies, initial=self.initial, horizon=horizon)
         checks.capacity(candidates=self.batch if self.candidates is None else self.candidates)
@@ -106,7 +111,8 @@ class Turbo:
         box = history.checked_box(box)
         if self.initial < self.regions:
             raise ValueError(
-                f"each of the {self.regions} regions needs one of the initial points; initial is {self.initial}."
+                f"each of the {self.regions} regions needs one of the initial points; initial is"
+                f" {self.initial}."
             )
         if self._candidates(box.lower.size) < self.batch:
             raise ValueError(
@@ -115,7 +121,9 @@ class Turbo:
         self._check_memory(box, horizon)
         initial = history.initial_points(box, key, self.initial)
         # regions meet the initial points first
-        unused = jnp.zeros((self.regions, -(-self.initial // self.regions), box.lower.size), initial.dtype)
+        unused = jnp.zeros(
+            (self.regions, -(-self.initial // self.regions), box.lower.size), initial.dtype
+        )
         return TurboState(
             box=box,
             initial=initial,
@@ -127,21 +135,26 @@ class Turbo:
     def _check_memory(self, box: Box, horizon: int) -> None:
         d, n = box.lower.size, int(horizon)
         count = int(self._candidates(d))
-        # at the least: a region's covariance, factor and one product, its candidates' covariances, and these three again or
-        # their features; all regions' candidates and draws; the points
+        # at the least: a region's covariance, factor and one product, its candidates' covariances,
+        # and these three again or their features; all regions' candidates and draws; the points
         joint = count <= local_gp.MOST_JOINT
-        floats = 3 * n**2 + n * count + (3 * count**2 if joint else 2 * int(self.frequencies) * (n + count))
+        floats = (
+            3 * n**2
+            + n * count
+            + (3 * count**2 if joint else 2 * int(self.frequencies) * (n + count))
+        )
         floats += int(self.regions) * count * (d + int(self.batch)) + d * (int(self.initial) + n)
         memory.check(
             floats * box.lower.dtype.itemsize,
-            f"{horizon} evaluations with {count} candidates in {self.frequencies} frequencies, {self.regions} regions,"
-            f" batches of {self.batch} and {self.initial} initial points of {d} inputs",
+            f"{horizon} evaluations with {count} candidates in {self.frequencies} frequencies,"
+            f" {self.regions} regions, batches of {self.batch} and {self.initial} initial points of"
+            f" {d} inputs",
             "take fewer",
         )
 
     def ask(self, state: TurboState, key: PRNGKey) -> TurboQuery:
-        """The initial points, dealt out to the regions; then designs of regions that have just been started, and the
-        maxima of Thompson samples."""
+        """The initial points, dealt out to the regions; then designs of regions that have just been
+        started, and the maxima of Thompson samples."""
         slots = max(self.initial, self.batch)
 
         def padded(x: Array, region: Array) -> tuple[Array, Array]:
@@ -169,20 +182,24 @@ class Turbo:
         owner = history.write(state.owner, query.region, state.history.count, query.size)
         numbered = jnp.arange(self.regions, dtype=jnp.int32)
 
-        of_region = query.mask & (query.region == numbered[:, None])
-        found = jnp.max(jnp.where(of_region & jnp.isfinite(y), y, -jnp.inf), 1)
-        own = state.history.ok & self._mine(state)
+        of_region = query.mask[None, :] & (query.region[None, :] == numbered[:, None])
+        found = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
+        own = state.history.ok[None, :] & self._mine(state)
         best = jnp.max(jnp.where(own, state.history.y, -jnp.inf), 1)
-        regions = trust_regions.after_round(state.regions, best, found, of_region.sum(1, dtype=jnp.int32))
+        regions = trust_regions.after_round(
+            state.regions, best, found, of_region.sum(1, dtype=jnp.int32)
+        )
         count, d = state.regions.points.shape[1:]
         designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))
         fresh = self._fresh(after.count, designs(jax.random.split(key, self.regions)))
         regions, small = trust_regions.restarted(regions, fresh, self.least_length)
         state = replace(state, history=after, owner=owner, regions=regions)
-        points = max(state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MOST_JOINT))
+        points = max(
+            state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MOST_JOINT)
+        )
 
-        def refit(mine: Array) -> Any:
-            def fitted(data: Data) -> Any:
+        def refit(mine: Array) -> local_gp.Model:
+            def fitted(data: Data) -> local_gp.Model:
                 return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, points)
 
             return regression.in_few_slots(self._data(state, mine), fitted)
@@ -203,17 +220,20 @@ class Turbo:
         return min(100 * d, MOST_CANDIDATES) if self.candidates is None else self.candidates
 
     def _fresh(self, first: Array, points: Array) -> Regions:
-        """All regions as they are when they start, after `first` [] evaluations, with designs out of points [R,P,d]."""
+        """All regions as they are when they start, after `first` [] evaluations, with designs out
+        of points [R,P,d]."""
         numbered = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
-        design = (numbered == jnp.arange(self.regions, dtype=jnp.int32)[:, None]).sum(1, dtype=jnp.int32)
+        design = (numbered[None, :] == jnp.arange(self.regions, dtype=jnp.int32)[:, None]).sum(
+            1, dtype=jnp.int32
+        )
         return trust_regions.started(design, first, points, self.bounds)
 
     def _mine(self, state: TurboState) -> Array:
         """Evaluations of each region since it was last started, [R,N]."""
         numbered = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
-        slots = jnp.arange(state.owner.shape[0], dtype=jnp.int32)
+        slots = jnp.arange(state.owner.shape[0], dtype=jnp.int32)[None, :]
         return (
-            (state.owner == numbered)
+            (state.owner[None, :] == numbered)
             & (slots >= state.regions.first[:, None])
             & (slots < state.history.count)
         )
@@ -254,7 +274,9 @@ class Turbo:
             data = self._data(state, mine)
             count = self._candidates(state.initial.shape[1])
             lengthscale = region.model.numbers.lengthscale
-            u = trust_regions.candidates(data, mine, lengthscale, region.length, candidate_key, count)
+            u = trust_regions.candidates(
+                data, mine, lengthscale, region.length, candidate_key, count
+            )
             values = local_gp.draw(
                 self.kernel, region.model, data, u, sample_key, self.batch, self.frequencies
             )

@@ -1,7 +1,7 @@
 """One compiled program on the host: segments on the device; growth, files and reports between them.
 
-The program is a run, a bandit under several seeds, or a grid: several bandits, alike but for their numbers, with a seed
-each.
+The program is a run, a bandit under several seeds, or a grid: several bandits, alike but for their
+numbers, with a seed each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from jsketch.loops.arms.checkpoint import Checkpoint
 from jsketch.loops.arms.rollout import Progress, rollout, start
 from jsketch.types import ArmProblem, Bandit, PRNGKey, detach, enlarged
 
-# small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than compiling saves
+# small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than
+# compiling saves
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.125
 LARGE_CAPACITY = 256
 CAPACITY_MULTIPLE = 16
@@ -32,7 +33,12 @@ Over = Literal["run", "seeds", "grid"]
 
 @partial(jax.jit, static_argnames="horizon", donate_argnames="progress")
 def _segment(
-    bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, progress: Progress, until: Array, horizon: int
+    bandit: Bandit[Any],
+    problem: ArmProblem,
+    key: PRNGKey,
+    progress: Progress,
+    until: Array,
+    horizon: int,
 ) -> Progress:
     return rollout(bandit, problem, key, horizon, progress, until)
 
@@ -59,7 +65,9 @@ def _start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int)
 
 
 @partial(jax.jit, static_argnames=("horizon", "over"))
-def _starts(bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, over: Over) -> Progress:
+def _starts(
+    bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, over: Over
+) -> Progress:
     def one(bandit: Bandit[Any], key: PRNGKey) -> Progress:
         return start(bandit, problem, key, horizon)
 
@@ -72,8 +80,8 @@ def _axis(over: Over) -> int | None:
 
 
 def compiled_programs() -> int:
-    """Number of programs that `run`, `run_seeds` and sweeps have compiled in this process; other numbers or seeds add
-    none."""
+    """Number of programs that `run`, `run_seeds` and sweeps have compiled in this process; other
+    numbers or seeds add none."""
     programs: tuple[Any, ...] = (_segment, _segments, _start, _starts)
     return sum(program._cache_size() for program in programs)
 
@@ -97,7 +105,8 @@ class Clock:
         return time.perf_counter() - self.began - self.compile_seconds
 
     def compile(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls a jitted function that has nothing to do, so that all the time it takes is compilation."""
+        """Calls a jitted function that has nothing to do, so that all the time it takes is
+        compilation."""
         with _compiling:
             began = time.perf_counter()
             result = jax.block_until_ready(function(*args))
@@ -112,17 +121,20 @@ class Clock:
 
 
 def next_capacity(capacity: int, arms: int) -> int:
-    """The capacity to continue with when `capacity` is too small: about half as large again, never needlessly over A."""
+    """The capacity to continue with when `capacity` is too small: about half as large again, never
+    needlessly over A."""
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
     return max(min(grown, arms), capacity + 1)
 
 
 def larger_capacity(capacity: int, arms: int) -> int:
-    """`next_capacity` after an overflow. Raises RuntimeError where every arm has room already: growing would never end."""
+    """`next_capacity` after an overflow. Raises RuntimeError where every arm has room already:
+    growing would never end."""
     if capacity >= arms:
         raise RuntimeError(
-            f"the algorithm says that {capacity} inducing points are too few for {arms} arms: its `tell` sets"
+            f"the algorithm says that {capacity} inducing points are too few for {arms} arms: its"
+            " `tell` sets"
             " info.overflow where a larger capacity is of no use."
         )
     return next_capacity(capacity, arms)
@@ -148,8 +160,8 @@ def advance(
     steps     segments of a run, a progress report after each
     kept      the file of the run; None: it has none
 
-    A run that `nonfinite` or `exhausted` is set for has ended before its horizon. In a grid the others continue to theirs;
-    over seeds, which are one result, everything ends with it.
+    A run that `nonfinite` or `exhausted` is set for has ended before its horizon. In a grid the
+    others continue to theirs; over seeds, which are one result, everything ends with it.
     """
     vmapped = over != "run"
     length = max(1, horizon // steps) if kept is None else min(max(1, horizon // steps), kept.every)
@@ -184,7 +196,9 @@ def advance(
             capacity = capacity_of(progress.state, vmapped)
             state = grow(progress.state, larger_capacity(capacity, problem.arms.count))
             progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
-            progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
+            progress = clock.compile(
+                segment, bandit, problem, keys, progress, jnp.asarray(0), horizon
+            )
             continue
         if kept is not None:
             kept.save(progress, capacity_of(progress.state, vmapped))

@@ -1,8 +1,9 @@
 """A long run that survives being killed: its progress in a file, written whole or not at all.
 
-The file says what it belongs to: the algorithm with all its numbers, the problem, the keys, the horizon and the versions. A
-run that resumes from it makes the picks, and has the state, of one that was never interrupted, bit for bit on one machine.
-During a run `path.lock` keeps every other one from its file.
+The file says what it belongs to: the algorithm with all its numbers, the problem, the keys, the
+horizon and the versions. A run that resumes from it makes the picks, and has the state, of one that
+was never interrupted, bit for bit on one machine. During a run `path.lock` keeps every other one
+from its file.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ class Checkpoint:
 
     def save(self, progress: Progress, capacity: int) -> None:
         """Replaces the file."""
-        header = dict(belongs=self.belongs, capacity=capacity, evaluations=np.asarray(progress.t).tolist())
+        header = dict(
+            belongs=self.belongs, capacity=capacity, evaluations=np.asarray(progress.t).tolist()
+        )
         saved.write(self.path, saved.RUN, header, serialization.to_bytes(progress))
 
     def load(self, start: Progress, grow: Callable[[Any, int], Any], capacity: int) -> Progress:
-        """The run in the file, or `start`, whose capacity is given, when there is none. Raises ValueError for a file of
-        something else, and names the differences."""
+        """The run in the file, or `start`, whose capacity is given, when there is none. Raises
+        ValueError for a file of something else, and names the differences."""
         if not self.path.exists():
             return start
         header, body = saved.read(self.path, saved.RUN)
@@ -65,11 +68,14 @@ def open_checkpoint(
     horizon: int,
     state: Any,
 ) -> Checkpoint | None:
-    """The checkpoint of a run with keys [] or [S], from `state` (None: from its own beginning); every 20th of the horizon,
-    unless said otherwise. None without a path. Raises ValueError for a folder that is not there and for a wrong `every`."""
+    """The checkpoint of a run with keys [] or [S], from `state` (None: from its own beginning);
+    every 20th of the horizon, unless said otherwise. None without a path. Raises ValueError for a
+    folder that is not there and for a wrong `every`."""
     if path is None:
         if every is not None:
-            raise ValueError(f"every={every!r} says how often a checkpoint is written; name its file too.")
+            raise ValueError(
+                f"every={every!r} says how often a checkpoint is written; name its file too."
+            )
         return None
     if every is None:
         every = max(1, horizon // 20)

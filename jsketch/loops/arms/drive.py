@@ -59,19 +59,22 @@ def drive(
     state: Driven | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Driven:
-    """The rounds of `run` for a host objective, up to `horizon` evaluations in all; `state` resumes an earlier call.
+    """The rounds of `run` for a host objective, up to `horizon` evaluations in all; `state` resumes
+    an earlier call.
 
-    objective(arms [n] of int) returns n rewards, NaN for one that failed. The same key gives the picks of `run`, if the
-    rewards are the same. An algorithm that repeats no arm may have none left before the horizon: then the run so far comes
-    back with `exhausted` set, and a warning says so.
+    objective(arms [n] of int) returns n rewards, NaN for one that failed. The same key gives the
+    picks of `run`, if the rewards are the same. An algorithm that repeats no arm may have none left
+    before the horizon: then the run so far comes back with `exhausted` set, and a warning says so.
 
-    checkpoint: a file that the run is written to after every call of the objective, and resumes from when it is called again
-    with the same algorithm, arms and key: a killed run makes the same picks. A larger horizon adds evaluations to it.
+    checkpoint: a file that the run is written to after every call of the objective, and resumes
+    from when it is called again with the same algorithm, arms and key: a killed run makes the same
+    picks. A larger horizon adds evaluations to it.
 
-    Raises ValueError on a wrong number of rewards or an infinite one, and for a checkpoint that is damaged, of another run
-    or version of jsketch (it says what differs), being written by another process, or given beside a `state`. Whatever ends
-    the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute `driven`: with
-    state=error.driven the run resumes from them.
+    Raises ValueError on a wrong number of rewards or an infinite one, and for a checkpoint that is
+    damaged, of another run or version of jsketch (it says what differs), being written by another
+    process, or given beside a `state`. Whatever ends the run, an error of the objective or Ctrl-C,
+    has the finished evaluations in its attribute `driven`: with state=error.driven the run resumes
+    from them.
     """
     check_horizon(horizon)
     key = check_keys(key, 0, "drive takes one key, such as jax.random.key(0)")
@@ -85,7 +88,8 @@ def drive(
         driven = _rounds(bandit, objective, roots, horizon, replace(driven, exhausted=False), file)
     if driven.exhausted:
         warn(
-            f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the algorithm would evaluate.",
+            f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the"
+            " algorithm would evaluate.",
         )
     if driven.imprecise:
         warn_of_imprecision()
@@ -112,7 +116,8 @@ def _rounds(
             queries.present(driven.state.domain, query)
             if not np.array_equal(arms[: driven.untold], driven.arm[known:]):
                 raise ValueError(
-                    f"state is of another run: its last {driven.untold} evaluations are not those that would be asked for."
+                    f"state is of another run: its last {driven.untold} evaluations are not those"
+                    " that would be asked for."
                 )
             if arms.size == 0:
                 return replace(driven, exhausted=True)
@@ -138,22 +143,28 @@ def _rounds(
         if file is not None:
             file.save(driven)
     except BaseException as error:
-        keep_with(error, driven, "drive", file.path if file is not None and kept == driven.t else None)
+        keep_with(
+            error, driven, "drive", file.path if file is not None and kept == driven.t else None
+        )
         raise
     return driven
 
 
 def _evaluated(objective: Callable[[np.ndarray], Any], arms: np.ndarray, dtype: Any) -> np.ndarray:
-    """The rewards [n] of arms [n]. Raises ValueError, with what the objective returned in its attribute `returned`, unless
-    each is NaN or a number that is finite in the dtype of the arms."""
+    """The rewards [n] of arms [n]. Raises ValueError, with what the objective returned in its
+    attribute `returned`, unless each is NaN or a number that is finite in the dtype of the arms."""
     returned, wrong = objective(arms), None
     rewards = np.asarray(checks.real("rewards", returned), dtype=float)
     if rewards.shape != arms.shape:
-        wrong = f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is {rewards.shape}."
+        wrong = (
+            f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is"
+            f" {rewards.shape}."
+        )
     elif (infinite := _infinite(rewards, dtype)).any():
         beyond = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
         wrong = (
-            f"the reward of arm {arms[infinite][0]} is infinite{beyond}; return NaN for a failed evaluation."
+            f"the reward of arm {arms[infinite][0]} is infinite{beyond}; return NaN for a failed"
+            " evaluation."
         )
     if wrong is not None:
         error = ValueError(wrong)
@@ -167,14 +178,17 @@ def _infinite(rewards: np.ndarray, dtype: Any) -> np.ndarray:
         return np.isinf(rewards.astype(dtype))
 
 
-def _tell_growing(bandit: Bandit[Any], state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, bool]:
+def _tell_growing(
+    bandit: Bandit[Any], state: Any, query: Query, y: Array, key: PRNGKey
+) -> tuple[Any, bool]:
     """(the state after `tell`, at a capacity that holds it; whether it is imprecise)."""
     while True:
         new, info = _tell(bandit, state, query, y, key)
         if not bool(info.overflow):
             if bool(info.nonfinite):
                 raise FloatingPointError(
-                    "the posterior is not finite: try float64, smaller rewards or a larger regularization."
+                    "the posterior is not finite: try float64, smaller rewards or a larger"
+                    " regularization."
                 )
             return new, bool(info.imprecise)
         state = enlarged(bandit, state, larger_capacity(state.capacity, state.domain.count))

@@ -30,12 +30,15 @@ class File(NamedTuple):
         """Replaces the file. The arms are not in it: whoever resumes has them."""
         body = dict(state=detach(driven.state), **{name: getattr(driven, name) for name in FIELDS})
         header = dict(
-            belongs=self.belongs, capacity=getattr(driven.state, "capacity", 0), evaluations=driven.t
+            belongs=self.belongs,
+            capacity=getattr(driven.state, "capacity", 0),
+            evaluations=driven.t,
         )
         saved.write(self.path, saved.ARM_RUN, header, serialization.to_bytes(body))
 
     def load(self, bandit: Bandit[Any], start: Any) -> Any:
-        """The run in the file, or `start` when there is none. Raises ValueError for a file that does not fit."""
+        """The run in the file, or `start` when there is none. Raises ValueError for a file that
+        does not fit."""
         if not self.path.exists():
             return start
         header, body = saved.read(self.path, saved.ARM_RUN)
@@ -50,16 +53,22 @@ class File(NamedTuple):
 
 
 def open_file(
-    path: str | os.PathLike[str] | None, bandit: Bandit[Any], domain: Arms, key: PRNGKey, given: bool
+    path: str | os.PathLike[str] | None,
+    bandit: Bandit[Any],
+    domain: Arms,
+    key: PRNGKey,
+    given: bool,
 ) -> File | None:
-    """The file of a run, or None without a path; `given` says that the caller gave a state too. Raises ValueError, before
-    anything is evaluated, for a folder that is not there, and for a state beside a file that exists."""
+    """The file of a run, or None without a path; `given` says that the caller gave a state too.
+    Raises ValueError, before anything is evaluated, for a folder that is not there, and for a state
+    beside a file that exists."""
     if path is None:
         return None
     path = checked_path(path)
     if given and path.exists():
         raise ValueError(
-            f"{path} holds a run already, and a state was given too: leave `state` out to resume from the file, or name"
+            f"{path} holds a run already, and a state was given too: leave `state` out to resume"
+            " from the file, or name"
             " another file."
         )
     parts = dict(
@@ -67,7 +76,8 @@ def open_file(
         arms=domain.features,
         key=np.asarray(jax.random.key_data(key)),
         key_kind=str(jax.random.key_impl(key)),
-        # not jax's: weeks of laboratory work outlive it, and what comes after may differ by rounding only
+        # not jax's: weeks of laboratory work outlive it, and what comes after may differ by
+        # rounding only
         version=versions()["jsketch"],
     )
     return File(path, describe(parts))

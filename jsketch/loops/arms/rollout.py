@@ -11,7 +11,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, devices
-from jsketch.linalg import put
+from jsketch.linalg import aligned, put
 from jsketch.loops.keys import split_roots
 from jsketch.types import ArmProblem, Bandit, PRNGKey, Query, attach, detach
 
@@ -27,23 +27,28 @@ class Trace:
     regret: Array  # f* - f(x_t), instantaneous
     round: Array  # int32, number of the round
     batch_size: Array  # int32, size of the batch that the evaluation belongs to
-    dictionary_size: Array  # int32, inducing points (distinct arms, for the exact posterior) after the round
+    # int32, inducing points (distinct arms, for the exact posterior) after the round
+    dictionary_size: Array
     width: Array  # confidence width with which the round was chosen
 
 
 @struct.dataclass
 class Progress:
-    """A run up to evaluation t. It stops early when a flag is raised; the flags are values until `run` raises them."""
+    """A run up to evaluation t. It stops early when a flag is raised; the flags are values until
+    `run` raises them."""
 
     state: Any  # of the bandit, without its domain
     trace: Trace  # valid up to t
     t: Array  # [] int32, evaluations made
     round: Array  # [] int32, rounds made
-    overflow: Array  # [] bool, the next dictionary does not fit; the round that would need it is not applied
+    # [] bool, the next dictionary does not fit; the round that would need it is not applied
+    overflow: Array
     truncated: Array  # [] bool, some batch was ended by its capacity
     nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
-    exhausted: Array  # [] bool, the algorithm asked for nothing: no arm is left that it would evaluate
-    imprecise: Array  # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
+    # [] bool, the algorithm asked for nothing: no arm is left that it would evaluate
+    exhausted: Array
+    # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
+    imprecise: Array
 
     @property
     def stopped(self) -> Array:
@@ -62,7 +67,8 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
 
 
 def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
-    """Rewards [B] of a query whose first evaluation is the t-th; a CPU loops over the slots in use, not over all B."""
+    """Rewards [B] of a query whose first evaluation is the t-th; a CPU loops over the slots in use,
+    not over all B."""
     dtype = problem.mean_reward.dtype
     if devices.on_accelerator():
         keys = jax.vmap(lambda i: jax.random.fold_in(key, t + i))(
@@ -78,7 +84,9 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
     return lax.fori_loop(0, query.size, one, jnp.full(query.index.shape, jnp.nan, dtype))
 
 
-def _record(trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array) -> Trace:
+def _record(
+    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
+) -> Trace:
     if devices.on_accelerator():
         return _record_at_once(trace, t, query, y, row, regrets)
 
@@ -115,11 +123,13 @@ def rollout(
     progress: Progress | None = None,
     until: ArrayLike | None = None,
 ) -> Progress:
-    """Runs rounds until evaluation `until` (by default the horizon) is reached or a flag stops the run.
+    """Runs rounds until evaluation `until` (by default the horizon) is reached or a flag stops the
+    run.
 
-    Pure, at the capacity of the bandit (or of the progress that it resumes from): for use inside jit and vmap, over keys
-    and over every number of bandit and problem. Check `progress.overflow`, `progress.nonfinite` and `progress.exhausted`
-    yourself: with any of them the run has ended at `progress.t`, and its trace holds no more than that.
+    Pure, at the capacity of the bandit (or of the progress that it resumes from): for use inside
+    jit and vmap, over keys and over every number of bandit and problem. Check `progress.overflow`,
+    `progress.nonfinite` and `progress.exhausted` yourself: with any of them the run has ended at
+    `progress.t`, and its trace holds no more than that.
     """
     roots = split_roots(key)
     progress = start(bandit, problem, key, horizon) if progress is None else progress
@@ -134,7 +144,10 @@ def rollout(
         y = _sample(problem, roots.problem, p.t, query)
         state, info = bandit.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
         row = dict(
-            round=p.round, batch_size=info.batch_size, dictionary_size=info.dictionary_size, width=info.width
+            round=p.round,
+            batch_size=info.batch_size,
+            dictionary_size=info.dictionary_size,
+            width=info.width,
         )
         nothing = ~info.overflow & (info.batch_size == 0)
         applied = (~info.overflow & ~nothing).astype(jnp.int32)
@@ -154,12 +167,14 @@ def rollout(
 
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
-    """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its expectation t (f* - mean f).
+    """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its
+    expectation t (f* - mean f).
 
-    Where all rewards are equal there is nothing to regret: the ratio is 1, level with the uniform policy.
+    Where all rewards are equal there is nothing to regret: the ratio is 1, level with the uniform
+    policy.
     """
     best = jnp.max(mean_reward)
     constant = jnp.min(mean_reward) == best
     uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))
     evaluations = jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype)
-    return jnp.where(constant, 1, jnp.cumsum(regret, -1) / (uniform * evaluations))
+    return jnp.where(constant, 1, jnp.cumsum(regret, -1) / aligned(uniform * evaluations, regret))

@@ -28,7 +28,8 @@ from jsketch.warn import warn
 
 @struct.dataclass
 class Run:
-    """A finished run, or S of them (then the arrays have a leading seed axis; the domain in `state` has none)."""
+    """A finished run, or S of them (then the arrays have a leading seed axis; the domain in `state`
+    has none)."""
 
     trace: Trace
     state: Any
@@ -42,17 +43,20 @@ class Run:
 def _raise_flags(progress: Progress, horizon: int) -> None:
     if bool(np.any(progress.exhausted)):
         raise RuntimeError(
-            f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the algorithm asked for nothing"
+            f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the"
+            " algorithm asked for nothing"
             " more. Ask for a smaller horizon."
         )
     if bool(np.any(progress.nonfinite)):
         raise FloatingPointError(
-            "the run stopped: a reward was infinite, or the posterior is no longer finite. An infinite reward is refused"
+            "the run stopped: a reward was infinite, or the posterior is no longer finite. An"
+            " infinite reward is refused"
             " (tell NaN for a failed evaluation); otherwise try float64 or a larger regularization."
         )
     if bool(np.any(progress.truncated)):
         warn(
-            "a batch filled its capacity `max_batch` and was ended there; a larger one may need fewer rounds.",
+            "a batch filled its capacity `max_batch` and was ended there; a larger one may need"
+            " fewer rounds.",
         )
     if bool(np.any(progress.imprecise)):
         warn_of_imprecision()
@@ -61,8 +65,10 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
 def warn_of_imprecision() -> None:
     """What `Info.imprecise` means, once for a whole run."""
     warn(
-        "rounding may have changed variances by more than 0.1% of the largest (`info.imprecise`): near-duplicates are among"
-        " the inducing points, or the regularization is small. Use float64, a larger regularization, or arms without them."
+        "rounding may have changed variances by more than 0.1% of the largest (`info.imprecise`):"
+        " near-duplicates are among"
+        " the inducing points, or the regularization is small. Use float64, a larger"
+        " regularization, or arms without them."
     )
 
 
@@ -75,13 +81,17 @@ def _stacked(bandit: Bandit[Any], states: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
-def _validate(bandit: Bandit[Any], problem: ArmProblem, horizon: int, states: Sequence[Any] | None) -> None:
-    """Static mistakes on the host, before anything is traced: `init` raises them. A horizon beyond the evaluations that an
-    algorithm can still ask for, by its method `remaining(state)` if it has one (None: any number), is one."""
+def _validate(
+    bandit: Bandit[Any], problem: ArmProblem, horizon: int, states: Sequence[Any] | None
+) -> None:
+    """Static mistakes on the host, before anything is traced: `init` raises them. A horizon beyond
+    the evaluations that an algorithm can still ask for, by its method `remaining(state)` if it has
+    one (None: any number), is one."""
     check_horizon(horizon)
     if isinstance(bandit, type) or not hasattr(bandit, "ask"):
         raise ValueError(
-            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was given."
+            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was"
+            " given."
         )
     state = bandit.init(problem.arms, jax.random.key(0))
     for begin in [state] if states is None else states:
@@ -89,8 +99,10 @@ def _validate(bandit: Bandit[Any], problem: ArmProblem, horizon: int, states: Se
         left = bandit.remaining(begin) if hasattr(bandit, "remaining") else None
         if left is not None and int(left) < horizon:
             raise ValueError(
-                f"horizon is {horizon}, but {type(bandit).__name__} evaluates no arm twice (repeat=False), and"
-                f" {int(left)} are left: ask for a horizon of at most {int(left)}, or let arms be repeated."
+                f"horizon is {horizon}, but {type(bandit).__name__} evaluates no arm twice"
+                " (repeat=False), and"
+                f" {int(left)} are left: ask for a horizon of at most {int(left)}, or let arms be"
+                " repeated."
             )
 
 
@@ -110,28 +122,35 @@ def run_seeds(
 ) -> Run:
     """S runs with keys [S], to evaluation `horizon` each; capacities grow by themselves.
 
-    strategy "vmap" runs all seeds in one program (the default on an accelerator); "threads" runs a program of one seed on
-    `workers` cores at a time (the default on a CPU, where a vmapped loop waits for its slowest seed). Both give the same
-    picks, up to arms that tie (`jsketch.types`).
+    strategy "vmap" runs all seeds in one program (the default on an accelerator); "threads" runs a
+    program of one seed on `workers` cores at a time (the default on a CPU, where a vmapped loop
+    waits for its slowest seed). Both give the same picks, up to arms that tie (`jsketch.types`).
 
-    states: S states to start from, such as `init` makes of observed evaluations; by default `init` is called for
-    every key. on_progress(evaluations so far, seconds without compilation) is called `reports` times a run.
+    states: S states to start from, such as `init` makes of observed evaluations; by default `init`
+    is called for every key. on_progress(evaluations so far, seconds without compilation) is called
+    `reports` times a run.
 
-    checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of the horizon) and resumes
-    from when it is called again with the same arguments. Several seeds on threads have a file each, numbered name.0, name.1.
+    checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of
+    the horizon) and resumes from when it is called again with the same arguments. Several seeds on
+    threads have a file each, numbered name.0, name.1.
 
-    Raises ValueError on static mistakes (a horizon beyond the arms of an algorithm that repeats none is one), and for a file
-    of another run or another version or one that another process is writing; FloatingPointError when a reward is infinite or
-    the posterior not finite; RuntimeError when the algorithm asks for nothing more before the horizon.
+    Raises ValueError on static mistakes (a horizon beyond the arms of an algorithm that repeats
+    none is one), and for a file of another run or another version or one that another process is
+    writing; FloatingPointError when a reward is infinite or the posterior not finite; RuntimeError
+    when the algorithm asks for nothing more before the horizon.
     """
     checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
     if strategy not in (None, "vmap", "threads"):
         raise ValueError(f'strategy must be "vmap", "threads" or None; {strategy!r} was given.')
-    keys = check_keys(keys, 1, "run_seeds takes an array of keys [S], such as jax.random.split(key, 10)")
+    keys = check_keys(
+        keys, 1, "run_seeds takes an array of keys [S], such as jax.random.split(key, 10)"
+    )
     if keys.shape[0] < 1:
         raise ValueError("run_seeds needs at least one key; an empty array was given.")
     if states is not None and len(states) != keys.shape[0]:
-        raise ValueError(f"there are {keys.shape[0]} keys and {len(states)} states: one state a key.")
+        raise ValueError(
+            f"there are {keys.shape[0]} keys and {len(states)} states: one state a key."
+        )
     _validate(bandit, problem, horizon, states)
     clock = Clock(on_progress)
     one = partial(advance, bandit, problem, horizon=horizon, clock=clock, steps=reports)
@@ -161,7 +180,8 @@ def _in_one_program(
     states: Sequence[Any] | None,
     checkpoint: str | os.PathLike[str] | None,
 ) -> Progress:
-    """All seeds vmapped, kept in one file. `one` is `advance` and `kept` is `open_checkpoint`, but for keys and state."""
+    """All seeds vmapped, kept in one file. `one` is `advance` and `kept` is `open_checkpoint`, but
+    for keys and state."""
     begin = None if states is None else _stacked(bandit, states)
     file = kept(checkpoint, keys=keys, state=begin)
     with locked([] if file is None else [file.path]):
@@ -177,10 +197,14 @@ def _on_threads(
     checkpoint: str | os.PathLike[str] | None,
     workers: int | None,
 ) -> Progress:
-    """A program of one seed on each of the workers, each seed kept in a file of its own; `one` and `kept` as above."""
+    """A program of one seed on each of the workers, each seed kept in a file of its own; `one` and
+    `kept` as above."""
     begins = [None] * len(keys) if states is None else list(states)
     paths = [checkpoint] if len(keys) == 1 else numbered(checkpoint, len(keys))
-    files = [kept(path, keys=key, state=begin) for path, key, begin in zip(paths, keys, begins, strict=True)]
+    files = [
+        kept(path, keys=key, state=begin)
+        for path, key, begin in zip(paths, keys, begins, strict=True)
+    ]
 
     def of_seed(key: PRNGKey, begin: Any, file: Checkpoint | None) -> Progress:
         return one(key, begin, over="run", kept=file)
@@ -189,13 +213,19 @@ def _on_threads(
     with locked(held), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         runs = list(pool.map(of_seed, keys, begins, files))
     grown = _stacked(bandit, [p.state for p in runs])
-    progress = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[replace(p, state=None) for p in runs])
+    progress = jax.tree.map(
+        lambda *leaves: jnp.stack(leaves), *[replace(p, state=None) for p in runs]
+    )
     return replace(progress, state=grown)
 
 
-def run(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int, **options: Any) -> Run:
+def run(
+    bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int, **options: Any
+) -> Run:
     """One run; options, capacities and errors as in `run_seeds`."""
-    key = check_keys(key, 0, "run takes one key, such as jax.random.key(0); `run_seeds` takes several")
+    key = check_keys(
+        key, 0, "run takes one key, such as jax.random.key(0); `run_seeds` takes several"
+    )
     result = run_seeds(bandit, problem, key[None], horizon, **options)
     first = jax.tree.map(lambda leaf: leaf[0], replace(result, state=detach(result.state)))
     return replace(first, state=attach(first.state, problem.arms))

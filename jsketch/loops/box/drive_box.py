@@ -1,4 +1,5 @@
-"""A box optimiser meets an objective that no tracer can enter: a laboratory, a trained model. Resumable."""
+"""A box optimiser meets an objective that cannot be traced: a laboratory, a trained model.
+Resumable."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import serialization, struct
+from jax.typing import DTypeLike
 
 from jsketch.box.history import checked_box
 from jsketch.loops.inputs import check_horizon, check_keys
@@ -20,19 +22,20 @@ from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe, differences
 from jsketch.loops.saving.resume import check_belongs, checked_path, locked, restored, versions
 from jsketch.loops.unfinished import keep_with
-from jsketch.types import Box, PRNGKey
+from jsketch.types import Box, BoxOptimizer, PointQuery, PRNGKey
 
 
 @struct.dataclass
 class DrivenBox:
-    """A run with a host objective so far; give it back to `drive_box` to go on."""
+    """A run with a host objective so far; give it back to `drive_box` to resume it."""
 
     key: np.ndarray  # of the run, its numbers
     box: Box
     state: Any  # after `told` evaluations
     x: np.ndarray  # [t, d]
     y: np.ndarray  # [t], as observed; NaN or infinite for a failed evaluation
-    told: int  # evaluations of which the optimiser knows; the others belong to a query that is not finished
+    # evaluations that the optimiser has observed; the others belong to a query that is not finished
+    told: int
 
     @property
     def t(self) -> int:
@@ -52,7 +55,7 @@ _tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, qu
 
 
 def drive_box(
-    optimizer: Any,
+    optimizer: BoxOptimizer,
     objective: Callable[[np.ndarray], Any],
     box: Box,
     key: PRNGKey,
@@ -60,17 +63,28 @@ def drive_box(
     state: DrivenBox | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> DrivenBox:
-    """`horizon` evaluations in all of a host objective(x [d]) -> y, NaN for a failure.
+    """The run of a box optimiser with a host objective, `horizon` evaluations in all.
 
-    Goes on from `state`, or from the file `checkpoint` if it exists, which is written after each evaluation: a killed run
-    makes the same picks when it is called again with the same arguments. Of both, the longer is gone on with; one must be
-    the beginning of the other, so that no evaluation is ever lost. The objective is not compared, nor is the optimiser that
-    made `state`. Raises ValueError for an objective that returns no number, for a state of another box or key, and for a
-    checkpoint that is damaged, that another process is writing, or that is of another optimiser, box, key, horizon or
-    version of jsketch, and says what differs.
+    optimizer   an optimiser of `jsketch.box`, or an own one (`jsketch.types.BoxOptimizer`)
+    objective   a function of x [d], a NumPy array, that returns one number, larger is better; NaN
+                or infinite for a failed evaluation. It is not compared between sessions
+    box         the domain, lower and upper [d]
+    key         one key, of the optimiser's random choices
+    horizon     int, evaluations in all, those of `state` included
+    state       a run to resume, as this function returned it; the optimiser that made it is not
+                compared. None: a new run
+    checkpoint  a path; the file is written after each evaluation and resumed from where it exists:
+                a killed run makes the same picks when it is called again with the same arguments
 
-    Whatever ends the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute `driven`, a
-    DrivenBox: with state=error.driven they are gone on from.
+    Of `state` and file the longer is resumed; one must hold the first evaluations of the other, so
+    that no evaluation is ever lost.
+
+    Raises ValueError for an objective that returns no number, for a state of another box or key,
+    and for a checkpoint that is damaged, that another process is writing, or that is of another
+    optimiser, box, key, horizon or version of jsketch, and says what differs.
+
+    Whatever ends the run, an error of the objective or Ctrl-C, has the finished evaluations in its
+    attribute `driven`, a DrivenBox: state=error.driven resumes from them.
     """
     check_horizon(horizon)
     box = checked_box(box)
@@ -78,7 +92,10 @@ def drive_box(
     roots = split_roots(key)
     nothing = np.zeros((0, box.lower.size)), np.zeros(0), 0
     start = DrivenBox(
-        np.asarray(jax.random.key_data(key)), box, optimizer.init(box, roots.init, horizon), *nothing
+        np.asarray(jax.random.key_data(key)),
+        box,
+        optimizer.init(box, roots.init, horizon),
+        *nothing,
     )
     file = _open(checkpoint, optimizer, start, key, horizon)
     with locked([] if file is None else [file.path]):
@@ -89,7 +106,7 @@ def drive_box(
 
 
 def _rounds(
-    optimizer: Any,
+    optimizer: BoxOptimizer,
     objective: Callable[[np.ndarray], Any],
     roots: Roots,
     horizon: int,
@@ -104,26 +121,33 @@ def _rounds(
             points = np.asarray(query.x)[np.asarray(query.mask)]
             if len(points) == 0:
                 raise ValueError(
-                    f"the run was planned for {driven.t} evaluations and has made them; start one with horizon {horizon}."
+                    f"the run was planned for {driven.t} evaluations and has made them; start one"
+                    f" with horizon {horizon}."
                 )
-            # asking again gives the same query: what a killed run had evaluated of it is known
+            # asking again gives the same query: what a killed run had evaluated of it is kept
             for x in points[driven.t - driven.told :]:
                 y = _evaluated(objective, x, query.x.dtype)
                 driven = replace(driven, x=np.vstack([driven.x, x]), y=np.append(driven.y, y))
                 if file is not None:
                     file.save(driven)
                     kept = driven.t
-            driven = _told(optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told))
+            driven = _observed(
+                optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told)
+            )
             if file is not None:
                 file.save(driven)
     except BaseException as error:
-        keep_with(error, driven, "drive_box", file.path if file is not None and kept == driven.t else None)
+        keep_with(
+            error, driven, "drive_box", file.path if file is not None and kept == driven.t else None
+        )
         raise
     return driven
 
 
-def _told(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> DrivenBox:
-    """The run after its optimiser was told the values of a whole query."""
+def _observed(
+    optimizer: BoxOptimizer, driven: DrivenBox, query: PointQuery, key: PRNGKey
+) -> DrivenBox:
+    """The run after its optimiser observed the values of a whole query."""
     values = driven.y[driven.told :]
     y = np.full(query.mask.shape, np.nan)
     y[: len(values)] = values
@@ -131,15 +155,18 @@ def _told(optimizer: Any, driven: DrivenBox, query: Any, key: PRNGKey) -> Driven
     return replace(driven, state=state, told=driven.t)
 
 
-def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: Any) -> float:
+def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: DTypeLike) -> float:
     y = np.asarray(objective(x))
     if y.shape != () or y.dtype.kind not in "biuf":
-        raise ValueError(f"the objective must return one number, NaN for a failure; {y!r} was returned.")
-    with np.errstate(over="ignore"):
-        told = float(y.astype(dtype))
-    if np.isfinite(y) and not np.isfinite(told):
         raise ValueError(
-            f"the objective returned {float(y):g}, which is infinite in the box's {np.dtype(dtype).name}."
+            f"the objective must return one number, NaN for a failure; {y!r} was returned."
+        )
+    with np.errstate(over="ignore"):
+        rounded = float(y.astype(dtype))
+    if np.isfinite(y) and not np.isfinite(rounded):
+        raise ValueError(
+            f"the objective returned {float(y):g}, which is infinite in the box's"
+            f" {np.dtype(dtype).name}."
         )
     return float(y)
 
@@ -156,21 +183,27 @@ class _File(NamedTuple):
         saved.write(self.path, saved.BOX_RUN, header, serialization.to_bytes(driven))
 
     def load(self, start: DrivenBox) -> DrivenBox | None:
-        """The run in the file, None when there is none. Raises ValueError for a file that does not fit."""
+        """The run in the file, None when there is none. Raises ValueError for a file that does not
+        fit."""
         if not self.path.exists():
             return None
         try:
             header, body = saved.read(self.path, saved.BOX_RUN)
         except ValueError as error:
             raise ValueError(
-                f"{error} Runs saved before files said what they belong to cannot be read. Name another file, or remove it."
+                f"{error} Runs saved before files said what they belong to cannot be read. Name"
+                " another file, or remove it."
             ) from error
         check_belongs(self.path, header["belongs"], self.belongs)
         return restored(self.path, start, body)
 
 
 def _open(
-    path: str | os.PathLike[str] | None, optimizer: Any, start: DrivenBox, key: PRNGKey, horizon: int
+    path: str | os.PathLike[str] | None,
+    optimizer: BoxOptimizer,
+    start: DrivenBox,
+    key: PRNGKey,
+    horizon: int,
 ) -> _File | None:
     """Raises ValueError, before anything is evaluated, for a folder that is not there."""
     if path is None:
@@ -183,8 +216,12 @@ def _open(
         horizon=horizon,
         dtype=str(start.box.lower.dtype),
         # shapes and dtypes, so that a state that the same optimiser no longer has is refused too
-        state=[f"{np.asarray(leaf).dtype}{list(np.shape(leaf))}" for leaf in jax.tree.leaves(start.state)],
-        # not jax's: weeks of laboratory work outlive it, and what comes after may differ by rounding only
+        state=[
+            f"{np.asarray(leaf).dtype}{list(np.shape(leaf))}"
+            for leaf in jax.tree.leaves(start.state)
+        ],
+        # not jax's: weeks of laboratory work outlive it, and what comes after may differ by
+        # rounding only
         version=versions()["jsketch"],
     )
     return _File(checked_path(path), describe(parts))
@@ -195,21 +232,26 @@ def _checked(state: DrivenBox | None, start: DrivenBox) -> DrivenBox | None:
     if state is None:
         return None
     if not isinstance(state, DrivenBox):
-        raise ValueError(f"state is what drive_box returned, a DrivenBox; {type(state).__name__} was given.")
+        raise ValueError(
+            f"state is what drive_box returned, a DrivenBox; {type(state).__name__} was given."
+        )
     changed = differences(
         describe(dict(key=state.key, box=state.box)), describe(dict(key=start.key, box=start.box))
     )
     if type(state.state) is not type(start.state):
         changed.append(
-            f"the optimiser's state was {type(state.state).__name__}, is {type(start.state).__name__}"
+            f"the optimiser's state was {type(state.state).__name__}, is"
+            f" {type(start.state).__name__}"
         )
     if changed:
         raise ValueError(f"state is of another run: {'; '.join(changed)}.")
     return state
 
 
-def _longer(state: DrivenBox | None, in_file: DrivenBox | None, file: _File | None) -> DrivenBox | None:
-    """Raises ValueError unless one is the beginning of the other."""
+def _longer(
+    state: DrivenBox | None, in_file: DrivenBox | None, file: _File | None
+) -> DrivenBox | None:
+    """Raises ValueError unless one holds the first evaluations of the other."""
     if state is None or in_file is None or file is None:
         return state or in_file
     both = min(state.t, in_file.t)
@@ -218,7 +260,7 @@ def _longer(state: DrivenBox | None, in_file: DrivenBox | None, file: _File | No
         for a, b in ((state.x, in_file.x), (state.y, in_file.y))
     ):
         raise ValueError(
-            f"{file.path} holds {in_file.t} evaluations that are not those of the state, of which there are {state.t}:"
+            f"{file.path} holds {in_file.t} evaluations that are not the {state.t} of the state:"
             " give one of the two, or name another file."
         )
     return max(in_file, state, key=lambda driven: (driven.t, driven.told))

@@ -1,9 +1,10 @@
-"""A box optimiser meets an objective that a tracer can enter.
+"""A box optimiser meets an objective that can be traced.
 
-    rollout_box    the pure run, for anybody's jit and vmap
+    rollout_box    the pure run, for your own jit and vmap
     run_box        the same compiled, for one key or several
 
-Evaluation t has its keys folded in from separate roots of the optimiser and of the objective, as in `rollout`.
+Evaluation t has its keys folded in from separate roots of the optimiser and of the objective, as in
+`rollout`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from jsketch.box.history import checked_box, write
 from jsketch.linalg import put
 from jsketch.loops.inputs import check_horizon, check_keys, check_objective
 from jsketch.loops.keys import split_roots
-from jsketch.types import Box, BoxQuery, PRNGKey, is_traced
+from jsketch.types import Box, BoxOptimizer, PointQuery, PRNGKey, is_traced
 
 
 @struct.dataclass
 class BoxRun:
-    """What happened, evaluation by evaluation: [T], or [S, T] over seeds; and the state at the end."""
+    """What happened, evaluation by evaluation: [T], or [S, T] over seeds; and the state at the
+    end."""
 
     x: Array  # [T, d]
     y: Array  # [T], as observed; NaN or infinite for a failed evaluation
@@ -36,21 +38,35 @@ class BoxRun:
     best: Array  # [T], largest observed so far, -inf before the first
     info: Any  # of the round that the evaluation belongs to, each field [T, ...]
     state: Any
-    t: Array  # [] int32, evaluations made: fewer than T only where the optimiser asked for nothing more
+    # [] int32, evaluations made: fewer than T only where the optimiser asked for nothing more
+    t: Array
 
 
-def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int) -> BoxRun:
-    """`horizon` evaluations of objective(x [d], key) -> y []; pure, for use inside jit and vmap.
+def rollout_box(
+    optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int
+) -> BoxRun:
+    """The run of a box optimiser with an objective that can be traced; pure, for use inside jit and
+    vmap.
 
-    An objective with a method `value(x) -> []` (a test function) has its noiseless values recorded too. Raises ValueError,
-    before anything is compiled, for a box that is none and an objective of other arguments or of more than one number.
+    optimizer  an optimiser of `jsketch.box`, or an own one (`jsketch.types.BoxOptimizer`)
+    objective  a function of x [d] and a key that returns y [], larger is better; NaN or infinite
+               for a failed evaluation. Where it has a method `value(x) -> []` (a test function),
+               noiseless values are recorded too
+    box        the domain, lower and upper [d]
+    key        one key, of the optimiser's random choices and of the noise
+    horizon    int (static), evaluations
+
+    Raises ValueError, before anything is compiled, for a box that is none and an objective of other
+    arguments or of more than one number.
     """
     box = checked_box(box)
     roots = split_roots(key)
-    check_objective(objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem)
+    check_objective(
+        objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem
+    )
     value = getattr(objective, "value", None)
 
-    def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:
+    def evaluate(query: PointQuery, t: Array) -> tuple[Array, Array]:
         """(y [B], value [B]); a loop over the slots in use, not over all B."""
 
         def one(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -61,7 +77,7 @@ def rollout_box(optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon:
         nothing = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
         return lax.fori_loop(0, query.size, one, (nothing, nothing))
 
-    def one_round(state: Any, t: Array) -> tuple[Any, BoxQuery, Array, Array, Any]:
+    def one_round(state: Any, t: Array) -> tuple[Any, PointQuery, Array, Array, Any]:
         query = optimizer.ask(state, jax.random.fold_in(roots.ask, t))
         y, noiseless = evaluate(query, t)
         state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
@@ -109,31 +125,49 @@ _one = partial(jax.jit, static_argnames="horizon")(rollout_box)
 
 
 @partial(jax.jit, static_argnames="horizon")
-def _together(optimizer: Any, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
+def _together(
+    optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int
+) -> BoxRun:
     return jax.vmap(lambda key: rollout_box(optimizer, objective, box, key, horizon))(keys)
 
 
-def _spread(optimizer: Any, objective: Any, box: Box, keys: PRNGKey, horizon: int) -> BoxRun:
+def _spread(
+    optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int
+) -> BoxRun:
     """One program, a run at a time on each core."""
 
     def one(key: PRNGKey) -> BoxRun:
         return jax.block_until_ready(_one(optimizer, objective, box, key, horizon))
 
-    first = one(keys[0])  # compiles
+    # compiles
+    first = one(keys[0])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runs = [first, *pool.map(one, keys[1:])]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
 
 
 def run_box(
-    optimizer: Any, objective: Any, box: Box, key: PRNGKey, horizon: int, strategy: str | None = None
+    optimizer: BoxOptimizer,
+    objective: Any,
+    box: Box,
+    key: PRNGKey,
+    horizon: int,
+    strategy: str | None = None,
 ) -> BoxRun:
     """A compiled run, or, for keys [S], one for each.
 
-    objective(x [d], key) -> y [] is a pure function or a callable pytree such as a test function of `problems`. strategy,
-    for several keys: "vmap" runs them in one program (the default on an accelerator); "threads" spreads them over the cores
-    (the default on a CPU, where batched products of small matrices are slow). Raises ValueError on static mistakes, and
-    RuntimeError for an optimiser that asks for nothing before the horizon.
+    optimizer  as in `rollout_box`
+    objective  as in `rollout_box`: a pure function, or a callable pytree such as a test function of
+               `problems`
+    box        the domain, lower and upper [d]
+    key        one key, or keys [S]
+    horizon    int, evaluations of a run
+    strategy   for several keys: "vmap" runs them in one program (the default on an accelerator);
+               "threads" spreads them over the cores (the default on a CPU, where batched products
+               of small matrices are slow)
+
+    Raises ValueError on static mistakes, and RuntimeError for an optimiser that asks for nothing
+    before the horizon.
     """
     check_horizon(horizon)
     box = checked_box(box)
@@ -144,15 +178,20 @@ def run_box(
     if several and len(key) == 0:
         raise ValueError("run_box takes at least one key; an empty vector of keys was given.")
     if not callable(objective):
-        raise ValueError(f"the objective must be a function of a point and a key; {objective!r} was given.")
-    if jax.tree_util.all_leaves([objective]):  # a plain function is no argument for jit: it goes in as static
+        raise ValueError(
+            f"the objective must be a function of a point and a key; {objective!r} was given."
+        )
+    # a plain function is no argument for jit: it goes in as static
+    if jax.tree_util.all_leaves([objective]):
         objective = jax.tree_util.Partial(objective)
-    optimizer.init(box, jax.random.key(0), horizon)  # static mistakes are said outside of jit
+    # static mistakes are said outside of jit
+    optimizer.init(box, jax.random.key(0), horizon)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     made = _one if not several else _together if vmapped else _spread
     run = made(optimizer, objective, box, key, horizon)
     if not is_traced(run.t) and int(jnp.min(run.t)) < horizon:
         raise RuntimeError(
-            f"the run stopped after {int(jnp.min(run.t))} of {horizon} evaluations: the optimiser asked for no point."
+            f"the run stopped after {int(jnp.min(run.t))} of {horizon} evaluations: the optimiser"
+            " asked for no point."
         )
     return run

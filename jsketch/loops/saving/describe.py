@@ -1,8 +1,9 @@
 """What a forecaster or a run is, in words that can be written to a file and compared.
 
-Everything that decides on the numbers has a word: every leaf and every static field of a pytree, the state of any other
-object (what pickle would write of it), and of functions and classes that belong to no installed package their code and the
-values that it reads. What cannot be described is refused: two different things must never have the same words.
+Everything that decides on the numbers has a word: every leaf and every static field of a pytree,
+the state of any other object (what pickle would write of it), and of functions and classes that
+belong to no installed package their code and the values that it reads. What cannot be described is
+refused: two different things must never have the same words.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ Parts = list[tuple[str, Any]]  # name and value of each
 
 
 def describe(value: Any, name: str = "") -> dict[str, Any]:
-    """Every class, choice and number within a value by its dotted name: {"kernel": "Gaussian", ...}.
+    """Every class, choice and number within a value by its dotted name: {"kernel": "Gaussian",
+    ...}.
 
-    A dataclass is told by its fields. Raises ValueError, with the name, for what cannot be described: a lock, an open file.
+    A dataclass is described by its fields. Raises ValueError, with the name, for what cannot be
+    described: a lock, an open file.
     """
     found: dict[str, Any] = {}
     _tell(value, name, found, {})
@@ -42,7 +45,10 @@ def describe(value: Any, name: str = "") -> dict[str, Any]:
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """'kernel.lengthscale was 0.5, is 0.7' for every name where two descriptions differ."""
     missing = "not there"
-    pairs = ((name, before.get(name, missing), now.get(name, missing)) for name in before.keys() | now.keys())
+    pairs = (
+        (name, before.get(name, missing), now.get(name, missing))
+        for name in before.keys() | now.keys()
+    )
     # NaN is not equal to itself
     changed = sorted((name, a, b) for name, a, b in pairs if a != b and repr(a) != repr(b))
     told = [f"{name or 'the class'} was {a}, is {b}" for name, a, b in changed[:MOST_DIFFERENCES]]
@@ -50,7 +56,8 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def _tell(value: Any, name: str, found: dict[str, Any], seen: dict[int, tuple[str, Any]]) -> None:
-    """Adds the words of a value. `seen` has what it lies within, and the code told so far, by their ids."""
+    """Adds the words of a value. `seen` has the ids of what it lies within and of the code
+    described so far."""
     if _is_leaf(value):
         found[name] = _leaf(value)
         return
@@ -62,9 +69,10 @@ def _tell(value: Any, name: str, found: dict[str, Any], seen: dict[int, tuple[st
         word, parts = _taken_apart(value)
     except Exception as error:
         raise ValueError(
-            f"{name or 'this'} cannot be described in a file, so nobody could tell it from another one:"
-            f" {code.name_of(type(value))} says nothing of its state ({error}). Keep numbers, arrays and functions only, or"
-            " give the class a method __getstate__ that returns what it is."
+            f"{name or 'this'} cannot be described in a file, so it could not be told from another"
+            f" one: {code.name_of(type(value))} says nothing of its state ({error}). Keep numbers,"
+            " arrays and functions only, or give the class a method __getstate__ that returns what"
+            " it is."
         ) from error
     if word is not None:
         found[name] = word
@@ -72,7 +80,8 @@ def _tell(value: Any, name: str, found: dict[str, Any], seen: dict[int, tuple[st
         found[name] = "no entries"
     for part, inner in parts:
         _tell(inner, f"{name}.{part}" if name else part, found, seen)
-    if not code.is_code(value):  # equal objects may be one or several; functions and classes are one
+    # equal objects may be one or several; functions and classes are one
+    if not code.is_code(value):
         del seen[id(value)]
 
 
@@ -98,7 +107,9 @@ def _is_leaf(value: Any) -> bool:
 def _leaf(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return f"{code.name_of(type(value))}.{value.name}"
-    if value is None or (isinstance(value, bool | str | int | float) and not isinstance(value, np.generic)):
+    if value is None or (
+        isinstance(value, bool | str | int | float) and not isinstance(value, np.generic)
+    ):
         return value
     if isinstance(value, types.ModuleType):
         return code.module_word(value)
@@ -107,11 +118,14 @@ def _leaf(value: Any) -> Any:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return f"{jax.random.key_impl(value)} key {_leaf(np.asarray(jax.random.key_data(value)))}"
     numbers = np.asarray(value)
-    if jnp.issubdtype(numbers.dtype, jnp.floating) and numbers.dtype.kind != "f":  # bfloat16 and the like
+    # bfloat16 and the like
+    if jnp.issubdtype(numbers.dtype, jnp.floating) and numbers.dtype.kind != "f":
         numbers = numbers.astype(np.float32)
     if numbers.size <= FEW and numbers.dtype.kind in "biufU":
         return numbers.tolist()
-    return f"{numbers.dtype}{list(numbers.shape)} {_digest(np.ascontiguousarray(numbers).tobytes())}"
+    return (
+        f"{numbers.dtype}{list(numbers.shape)} {_digest(np.ascontiguousarray(numbers).tobytes())}"
+    )
 
 
 def _digest(content: bytes) -> str:
@@ -153,12 +167,14 @@ def _taken_apart(value: Any) -> tuple[Any, Parts]:
 
 
 def _key(key: Any) -> str:
-    """How an entry of a dictionary is called; text that looks like a dotted name is put in quotes."""
+    """How an entry of a dictionary is called; text that looks like a dotted name is put in
+    quotes."""
     return key if isinstance(key, str) and "." not in key else f"[{json.dumps(describe(key))}]"
 
 
 def _state(value: Any) -> list[tuple[str, Any]]:
-    """All that pickle would write of an object, by the names of its attributes; and what it is to `jax.tree`."""
+    """All that pickle would write of an object, by the names of its attributes; and what it is to
+    `jax.tree`."""
     leaves = jax.tree_util.default_registry.flatten_one_level(value)
     try:
         parts = _reduced(value)
@@ -190,9 +206,13 @@ def _reduced(value: Any) -> list[tuple[str, Any]]:
     dictionary, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     if all(part is None or isinstance(part, dict) for part in (dictionary, slots)):
         attributes = (dictionary or {}) | (slots or {})
-        derived = {name for base in kind.__mro__ for name, held in vars(base).items() if _is_cached(held)}
+        derived = {
+            name for base in kind.__mro__ for name, held in vars(base).items() if _is_cached(held)
+        }
         parts += [
-            (str(name), attributes[name]) for name in sorted(attributes, key=str) if name not in derived
+            (str(name), attributes[name])
+            for name in sorted(attributes, key=str)
+            if name not in derived
         ]
     else:
         parts.append(("state", state))

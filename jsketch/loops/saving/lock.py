@@ -15,17 +15,19 @@ from jsketch.warn import warn
 if sys.platform != "win32":  # there calls of one process are kept apart, processes are not
     import fcntl
 
-_ours: set[str] = set()  # held by this process, in which the system's locks exclude nobody
+# held by this process: the system's locks do not exclude its own calls
+_ours: set[str] = set()
 _guard = threading.Lock()
 
 
 @contextmanager
 def held(file: Path, what: object, advice: str, keep: bool = False) -> Iterator[None]:
-    """Holds the lock `file` of `what`. Raises ValueError when another process holds it, with its number and the advice, and
-    when the file cannot be written.
+    """Holds the lock `file` of `what`. Raises ValueError when another process holds it, with its
+    number and the advice, and when the file cannot be written.
 
-    The system lets go of the lock with the process, however it ends: a killed one leaves a file that blocks nobody. Disks of
-    a network that keep locks keep this one; where a disk keeps none, a warning says so. keep: the file stays afterwards.
+    The system lets go of the lock with the process, however it ends: a killed one leaves a file
+    that blocks no other. Disks of a network that keep locks keep this one; where a disk keeps none,
+    a warning says so. keep: the file stays afterwards.
     """
     path = os.path.realpath(file)
     with _guard:
@@ -67,8 +69,10 @@ def _locked(path: str, what: object, advice: str) -> int:
             )
         if _is_at(descriptor, path):
             break
-        os.close(descriptor)  # its holder removed it after we opened it
-    with suppress(OSError):  # a full disk: the lock is held without saying by whom
+        # its holder removed it after we opened it
+        os.close(descriptor)
+    # a full disk: the lock is held without saying by whom
+    with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()} {socket.gethostname()}".encode())
     return descriptor
@@ -88,6 +92,8 @@ def _words(what: object, owner: str, advice: str) -> str:
         writer = "another call in this process"
     else:
         writer = (
-            (f"process {process}" if here else f"process {process} on {host}") if host else "another process"
+            (f"process {process}" if here else f"process {process} on {host}")
+            if host
+            else "another process"
         )
     return f"{what} is being written by {writer}: wait for it, or {advice}."

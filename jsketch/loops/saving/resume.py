@@ -1,4 +1,5 @@
-"""Whether a run may go on from a file: the file is nobody else's, belongs to the run, and holds a state of its form."""
+"""Whether a run may resume from a file: no other process writes it, it belongs to the run, and its
+state has the run's form."""
 
 from __future__ import annotations
 
@@ -17,19 +18,21 @@ from jsketch.loops.saving.describe import differences
 
 
 def restored(path: Path, start: Any, body: bytes) -> Any:
-    """What the bytes of a file hold, in the form of `start`. Raises ValueError when it has not the fields of `start`."""
+    """What the bytes of a file hold, in the form of `start`. Raises ValueError when it has not the
+    fields of `start`."""
     try:
         return serialization.from_bytes(start, body)
     except (KeyError, ValueError, TypeError) as error:
         raise ValueError(
-            f"{path} was written by another version of jsketch, whose states had other fields ({error}). Go on with that"
-            " version, name another file, or remove it."
+            f"{path} was written by another version of jsketch, whose states had other fields"
+            f" ({error}). Resume with that version, name another file, or remove it."
         ) from error
 
 
 @contextmanager
 def locked(files: Iterable[Path]) -> Iterator[None]:
-    """Holds the files for this process. Raises ValueError when another process, or call, is writing one of them."""
+    """Holds the files for this process. Raises ValueError when another process, or call, is writing
+    one of them."""
     with ExitStack() as stack:
         for file in files:
             stack.enter_context(lock.held(Path(f"{file}.lock"), file, "name another checkpoint"))
@@ -37,10 +40,13 @@ def locked(files: Iterable[Path]) -> Iterator[None]:
 
 
 def check_belongs(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raises ValueError, and names the differences, unless a file of `before` belongs to what there is `now`."""
+    """Raises ValueError, and names the differences, unless a file of `before` belongs to what there
+    is `now`."""
     changed = differences(before, json.loads(json.dumps(now)))
     if changed:
-        raise ValueError(f"{path} holds another run: {'; '.join(changed)}. Name another file, or remove it.")
+        raise ValueError(
+            f"{path} holds another run: {'; '.join(changed)}. Name another file, or remove it."
+        )
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
@@ -52,5 +58,5 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
 
 
 def versions() -> dict[str, str]:
-    """Of what decides on the numbers of a run: another one may round, and so pick, otherwise."""
+    """What decides the numbers of a run: another version may round, and so pick, otherwise."""
     return {name: importlib.metadata.version(name) for name in ("jsketch", "jax", "jaxlib")}

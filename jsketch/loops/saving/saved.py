@@ -1,4 +1,5 @@
-"""Files of live streams and of runs: a line of JSON that says what it is, then the numbers of the state."""
+"""Files of live streams and of runs: a line of JSON that says what it is, then the numbers of the
+state."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ VERSION = 1
 def write(path: str | os.PathLike[str], kind: str, header: dict[str, Any], body: bytes) -> None:
     """Writes a file of a kind, STREAM, RUN, ARM_RUN or BOX_RUN, whole or not at all."""
     header = dict(format=kind, version=VERSION, sha256=hashlib.sha256(body).hexdigest()) | header
-    # another process that writes to the same path has a part of its own: the last one to finish is the file
+    # another process that writes to the same path has a part of its own: the last one to finish is
+    # the file
     part = Path(f"{os.fspath(path)}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -24,13 +26,15 @@ def write(path: str | os.PathLike[str], kind: str, header: dict[str, Any], body:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:  # a full disk, an interrupt
+    except BaseException:
+        # a full disk, an interrupt
         part.unlink(missing_ok=True)
         raise
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes]:
-    """(header, body) of a file of that kind. Raises ValueError for a file that is damaged or something else."""
+    """(header, body) of a file of that kind. Raises ValueError for a file that is damaged or
+    something else."""
     line, _, body = Path(path).read_bytes().partition(b"\n")
     try:
         header = json.loads(line)
@@ -38,7 +42,9 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} is not a saved {kind}.") from error
     if found != (kind, VERSION):
-        raise ValueError(f"{path} is a {found[0]}, version {found[1]}; this is {kind}, version {VERSION}.")
+        raise ValueError(
+            f"{path} is a {found[0]}, version {found[1]}; this is {kind}, version {VERSION}."
+        )
     if hashlib.sha256(body).hexdigest() != header.get("sha256"):
         raise ValueError(f"{path} is damaged: its numbers are not those that were saved.")
     return header, body

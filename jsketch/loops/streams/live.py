@@ -1,7 +1,8 @@
-"""A live stream on the host: one example in, one prediction out, and a file that goes on in another process.
+"""A live stream on the host: one example in, one prediction out, and a file that another process
+resumes.
 
-The one mutable object of the package, for the edge where examples arrive one at a time. The numbers are those of
-`prequential` with the same key on the same examples.
+The one mutable object of the package, for the edge where examples arrive one at a time. The numbers
+are those of `prequential` with the same key on the same examples.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import serialization
 from jax import Array
+from jax.typing import DTypeLike
 
 from jsketch import checks
 from jsketch.loops.inputs import check_keys, check_stream
@@ -23,70 +25,92 @@ from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe, differences
 from jsketch.loops.streams.prequential import prequential, warn_of_diverged
 from jsketch.loops.streams.stream import Forecasts
-from jsketch.online.step import look, look_at_all, step
+from jsketch.online.step import preview, preview_all, step
 from jsketch.precision import in_dtype
 from jsketch.types import ForecastInfo, PRNGKey
+
+Predictions = TypeVar("Predictions", float, np.ndarray)
 
 ROWS = 1024  # predicted together
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-_look = jax.jit(lambda forecaster, state, x, key, t: look(forecaster, state, x, jax.random.fold_in(key, t)))
-_look_at_all = jax.jit(
-    lambda forecaster, state, xs, key, t: look_at_all(forecaster, state, xs, jax.random.fold_in(key, t))
+_preview = jax.jit(
+    lambda forecaster, state, x, key, t: preview(forecaster, state, x, jax.random.fold_in(key, t))
+)
+_preview_all = jax.jit(
+    lambda forecaster, state, xs, key, t: preview_all(
+        forecaster, state, xs, jax.random.fold_in(key, t)
+    )
 )
 # the state's memory is taken over: copying a large one costs ten times the update
 _step = jax.jit(
-    lambda forecaster, state, x, y, key, t: step(forecaster, state, x, y, jax.random.fold_in(key, t)),
+    lambda forecaster, state, x, y, key, t: step(
+        forecaster, state, x, y, jax.random.fold_in(key, t)
+    ),
     donate_argnums=1,
 )
 
 
 def compiled_programs() -> int:
-    """Programs that live streams have compiled in this process: one for each of their methods, and for each capacity."""
-    programs: tuple[Any, ...] = (_start, _look, _look_at_all, _step)
+    """Programs that live streams have compiled in this process: one for each of their methods, and
+    for each capacity."""
+    programs: tuple[Any, ...] = (_start, _preview, _preview_all, _step)
     return sum(program._cache_size() for program in programs)
 
 
 class Live:
     """A forecaster and all that it has learned from `received` examples of d = `inputs` numbers.
 
-    `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep. Methods raise ValueError,
-    and change nothing, for an example of another shape, what is not a real number, a missing or infinite input, or an
-    infinite label. After a FloatingPointError of `learn` or `predict_learn` there is no state to go on from: all of them
-    raise it again, and a file saved before is not written over.
+    forecaster  a forecaster of `jsketch.online`, or an own one (`jsketch.types.Forecaster`)
+    inputs      int, numbers d of an example
+    key         one key, of the forecaster's random choices
+    dtype       of all computations; float: JAX's own
+
+    `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep.
+    Methods raise ValueError, and change nothing, for an example of another shape, what is not a
+    real number, a missing or infinite input, or an infinite label. After a FloatingPointError of
+    `learn` or `predict_learn` no state is left to resume from: all of them raise it again, and a
+    file saved before is not written over.
     """
 
-    def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: Any = float):
-        """Nothing seen. Raises ValueError on static mistakes, and for float64 numbers where jax has none."""
+    def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
+        """Nothing seen. Raises ValueError on static mistakes, and for float64 numbers where jax has
+        none."""
         if not checks.is_integer(inputs, 1):
-            raise ValueError(f"inputs counts the numbers of an example, at least 1; {inputs!r} was given.")
+            raise ValueError(
+                f"inputs counts the numbers of an example, at least 1; {inputs!r} was given."
+            )
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
-        self._broken = ""  # why the state is of no use
+        # why the state is of no use
+        self._broken = ""
         self.dtype = _floating(dtype)
         self._typed = in_dtype(forecaster, self.dtype)
         self._key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
-        forecaster.init(example, init_key)  # static mistakes are said outside of jit
-        # the square of the longest example of which the rounding was looked at; infinite when it was warned of
-        self._looked_at = np.inf if _warned_of(forecaster, example) else 0.0
+        # static mistakes are said outside of jit
+        forecaster.init(example, init_key)
+        # the square of the longest example whose rounding was checked; infinite once warned of
+        self._checked_square = np.inf if _warned_of(forecaster, example) else 0.0
         self.state = _start(self._typed, example, init_key)
 
     def predict(self, x: Any) -> float:
-        """The prediction at x [d]. Nothing is learned; a state without room for x grows, as it would to learn it. Raises
-        FloatingPointError when it is not finite."""
+        """The prediction at x [d]. Nothing is learned; a state without room for x grows, as it
+        would to learn it. Raises FloatingPointError when it is not finite."""
         x = self._example(x)
         self._check_state()
         while True:
-            prediction, overflow = _look(self._typed, self.state, x, self._stream_key, self.received)
+            prediction, overflow = _preview(
+                self._typed, self.state, x, self._stream_key, self.received
+            )
             if not overflow:
                 break
             self.state = self._typed.grow(self.state)
         return self._finite(float(prediction))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
-        """Learns label y at x [d]. NaN for a missing label: the example counts, nothing is learned. Raises
-        FloatingPointError when the state is no longer finite."""
+        """Learns label y at x [d]. NaN for a missing label: the example counts, nothing is learned.
+        Raises FloatingPointError when the state is no longer finite."""
         return self._advance(self._example(x), self._label(y))[1]
 
     def predict_learn(self, x: Any, y: float) -> float:
@@ -101,9 +125,9 @@ class Live:
         return self._finite(np.concatenate(rows))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
-        """Learns ys [n] at xs [n,d] in order, in exact blocks where the forecaster has them. Returns what happened: the
-        predictions are made one by one, each before its label. Compiled once for every n. Where it raises
-        FloatingPointError, nothing of them was learned."""
+        """Learns ys [n] at xs [n,d] in order, in exact blocks where the forecaster has them.
+        Returns what happened: the predictions are made one by one, each before its label. Compiled
+        once for every n. Where it raises FloatingPointError, nothing of them was learned."""
         xs, ys = self._examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(
@@ -113,7 +137,8 @@ class Live:
         return forecasts
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one file, whole or not at all: a line of JSON that says what it is, then the numbers."""
+        """Writes everything to one file, whole or not at all: a line of JSON that says what it is,
+        then the numbers."""
         self._check_state()
         header = dict(
             forecaster=describe(self.forecaster),
@@ -127,13 +152,15 @@ class Live:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], forecaster: Any) -> Live:
-        """The stream of a file, to go on with. Raises ValueError, naming every difference, when it was saved with another
-        forecaster, and for a file that is damaged or something else."""
+        """The stream of a file, to resume. Raises ValueError, naming every difference, when it was
+        saved with another forecaster, and for a file that is damaged or something else."""
         header, body = saved.read(path, saved.STREAM)
         changed = differences(header["forecaster"], json.loads(json.dumps(describe(forecaster))))
         if changed:
             raise ValueError(f"{path} was saved with another forecaster: {'; '.join(changed)}.")
-        key = jax.random.wrap_key_data(jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"])
+        key = jax.random.wrap_key_data(
+            jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"]
+        )
         live = cls(forecaster, header["inputs"], key, header["dtype"])
         try:
             state = serialization.from_bytes(live.state, body)
@@ -156,8 +183,8 @@ class Live:
             self.state = self._typed.grow(self.state)
         if info.nonfinite:
             self._broken = (
-                f"the state is no longer finite after example {self.received}: go on from a saved file, in float64 or with a"
-                " larger regularization."
+                f"the state is no longer finite after example {self.received}: resume from a saved"
+                " file, in float64 or with a larger regularization."
             )
         self._check_state()
         self.received += 1
@@ -169,11 +196,11 @@ class Live:
         if self._broken:
             raise FloatingPointError(self._broken)
 
-    def _finite(self, predictions: Any) -> Any:
+    def _finite(self, predictions: Predictions) -> Predictions:
         if not np.isfinite(predictions).all():
             raise FloatingPointError(
-                f"a prediction after {self.received} examples is not finite: the numbers of the state are too large. Try"
-                " float64 or a larger regularization."
+                f"a prediction after {self.received} examples is not finite: the numbers of the"
+                " state are too large. Try float64 or a larger regularization."
             )
         return predictions
 
@@ -181,7 +208,7 @@ class Live:
         # rows are filled up to a power of two, so that few numbers of rows are ever compiled
         filled = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
         while True:
-            predictions, overflow = _look_at_all(
+            predictions, overflow = _preview_all(
                 self._typed, self.state, filled, self._stream_key, self.received
             )
             if not overflow:
@@ -191,10 +218,13 @@ class Live:
     def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
         xs, ys = check_stream(xs, ys, self.dtype)
         if np.isinf(ys).any():
-            raise ValueError(f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing one.")
+            raise ValueError(
+                f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing one."
+            )
         if xs.shape[1] != self.inputs:
             raise ValueError(
-                f"an example of this stream is a vector of {self.inputs} numbers; these have {xs.shape[1]}."
+                f"an example of this stream is a vector of {self.inputs} numbers; these have"
+                f" {xs.shape[1]}."
             )
         return np.asarray(xs), np.asarray(ys)
 
@@ -202,35 +232,43 @@ class Live:
         numbers = self._number(x, f"the {self.inputs} numbers of an example")
         if numbers.shape != (self.inputs,):
             raise ValueError(
-                f"an example of this stream is a vector of {self.inputs} numbers; its shape is {numbers.shape}."
+                f"an example of this stream is a vector of {self.inputs} numbers; its shape is"
+                f" {numbers.shape}."
             )
         if not np.isfinite(numbers).all():
             raise ValueError(
-                f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not: {x!r}."
+                f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not:"
+                f" {x!r}."
             )
         checks.inputs_of(self.forecaster, numbers[None])
         self._check_rounding(numbers)
         return numbers
 
     def _check_rounding(self, x: np.ndarray) -> None:
-        """Warns once of what rounding does to examples as large as x [d]; only one twice as long is looked at again."""
+        """Warns once of what rounding does to examples as large as x [d]; only one twice as long is
+        checked again."""
         with np.errstate(over="ignore"):
             square = float(x @ x)
-        if square > 4 * self._looked_at:
-            warned = hasattr(self.forecaster, "check_rounding") and self.forecaster.check_rounding(x)
-            self._looked_at = np.inf if warned else square
+        if square > 4 * self._checked_square:
+            warned = hasattr(self.forecaster, "check_rounding") and self.forecaster.check_rounding(
+                x
+            )
+            self._checked_square = np.inf if warned else square
 
     def _label(self, y: Any) -> np.ndarray:
         label = self._number(y, "labels")
         if label.shape != () or np.isinf(label):
-            raise ValueError(f"a label is one finite number, or NaN for a missing one; {y!r} was given.")
+            raise ValueError(
+                f"a label is one finite number, or NaN for a missing one; {y!r} was given."
+            )
         return label
 
     def _number(self, value: Any, name: str) -> np.ndarray:
         array = np.asarray(value)
         if array.dtype == self.dtype:
             return array
-        with np.errstate(over="ignore"):  # becomes infinite, which is refused
+        # becomes infinite, which is refused
+        with np.errstate(over="ignore"):
             return np.asarray(checks.real(name, array)).astype(self.dtype)
 
 
@@ -241,12 +279,13 @@ def _warned_of(forecaster: Any, x: Array) -> bool:
         return hasattr(forecaster, "check_rounding") and bool(forecaster.check_rounding(x))
 
 
-def _floating(dtype: Any) -> np.dtype:
+def _floating(dtype: DTypeLike) -> np.dtype:
     wanted = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
     if not jnp.issubdtype(wanted, jnp.floating):
         raise ValueError(f"dtype must be a floating point type; {dtype!r} was given.")
     if jax.dtypes.canonicalize_dtype(wanted) != wanted:
         raise ValueError(
-            f'a stream of {wanted.name} numbers needs jax.config.update("jax_enable_x64", True) before anything else.'
+            f'a stream of {wanted.name} numbers needs jax.config.update("jax_enable_x64", True)'
+            " before anything else."
         )
     return wanted

@@ -1,4 +1,5 @@
-"""A forecaster passes over a stream: the pure loop, for anybody's jit and vmap (`prequential` is the host's side of it).
+"""A forecaster passes over a stream: the pure loop, for your own jit and vmap (`prequential` is the
+host's side of it).
 
 In blocks where the forecaster knows how to, with the predictions of single steps.
 """
@@ -33,14 +34,16 @@ class Forecasts:
 
     @property
     def average_loss(self) -> Array:
-        """Mean squared loss of those of the first t examples that have a label, [n]; NaN before the first one."""
+        """Mean squared loss of those of the first t examples that have a label, [n]; NaN before the
+        first one."""
         count = jnp.cumsum(self.labelled, axis=-1, dtype=jnp.int32).astype(self.loss.dtype)
         return jnp.cumsum(self.loss, axis=-1) / count
 
 
 @struct.dataclass
 class Pass:
-    """A pass up to example t. It stops early when a flag is raised, but for blocks in fixed features."""
+    """A pass up to example t. It stops early when a flag is raised, but for blocks in fixed
+    features."""
 
     state: Any
     forecasts: Forecasts  # valid up to t
@@ -53,7 +56,9 @@ class Pass:
 def _empty(state: Any, ys: Array) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
     trace = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
-    return Pass(state, trace, jnp.zeros((), jnp.int32), jnp.asarray(len(ys), jnp.int32), false, false)
+    return Pass(
+        state, trace, jnp.zeros((), jnp.int32), jnp.asarray(len(ys), jnp.int32), false, false
+    )
 
 
 def stream(
@@ -63,19 +68,28 @@ def stream(
     ys: Array,
     key: PRNGKey,
     first: ArrayLike = 0,
-    begin: Pass | None = None,
+    resume: Pass | None = None,
     block: int = BLOCK,
 ) -> Pass:
-    """Predicts and learns examples xs [n,d], ys [n] in order; `first` is the number of the first one in the whole stream.
+    """The pass over examples in order, each predicted and then learned.
 
-    In blocks where the forecaster declares that it takes them, with the same predictions; else one by one. A pass that
-    overflowed resumes after `begin`.
+    forecaster  as in `prequential`
+    state       of the forecaster, before the first of these examples; not read with `resume`
+    xs          [n, d], the examples
+    ys          [n], their labels; NaN: predicted, not learned
+    key         one key; example t of the stream uses `fold_in(key, t)`
+    first       [] int, number of examples before these in the whole stream
+    resume      a pass over the same examples that overflowed, with a state that has grown
+    block       int (static), examples of a block where the forecaster declares that it takes
+                blocks, with the same predictions; else they go one by one
     """
     way = takes(forecaster)
     if way == "blocks":
         return _blocks(forecaster, state, xs, ys, block)
     if way == "growing blocks":
-        return _growing_blocks(forecaster, xs, ys, min(block, ys.shape[0]), begin or _empty(state, ys))
+        return _growing_blocks(
+            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty(state, ys)
+        )
 
     def step(run: Pass) -> Pass:
         x, y, t = xs[run.t], ys[run.t], run.t
@@ -84,16 +98,19 @@ def stream(
         trace = Forecasts(
             put(run.forecasts.prediction, t, prediction),
             put(run.forecasts.loss, t, _loss(prediction, y)),
-            run.forecasts.labelled,  # known from the start
+            # complete from the start
+            run.forecasts.labelled,
             put(run.forecasts.dictionary_size, t, info.dictionary_size),
         )
         learned = (~info.overflow).astype(jnp.int32)
-        return Pass(new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite)
+        return Pass(
+            new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
+        )
 
-    return lax.while_loop(_goes_on, step, begin or _empty(state, ys))
+    return lax.while_loop(_unfinished, step, resume or _empty(state, ys))
 
 
-def _goes_on(run: Pass) -> Array:
+def _unfinished(run: Pass) -> Array:
     return (run.t < run.count) & ~run.overflow & ~run.nonfinite
 
 
@@ -102,7 +119,8 @@ def _loss(prediction: Array, y: Array) -> Array:
 
 
 def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
-    """The pass in blocks; the last one is filled up with examples that have no label, of which nothing is learned."""
+    """The pass in blocks; the last one is filled up with examples without a label, which teach
+    nothing."""
     count = ys.shape[0]
     size = min(block, count)
     blocks = -(-count // size)
@@ -122,11 +140,11 @@ def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pa
     return Pass(state, trace, end, end, jnp.zeros((), bool), nonfinite.any())
 
 
-def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, begin: Pass) -> Pass:
+def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
     """The pass in blocks that end early where the forecaster's features change."""
     inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
     labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
-    trace = jax.tree.map(lambda values: jnp.pad(values, (0, block)), begin.forecasts)
+    trace = jax.tree.map(lambda values: jnp.pad(values, (0, block)), resume.forecasts)
 
     def step(run: Pass) -> Pass:
         x = lax.dynamic_slice_in_dim(inputs, run.t, block)
@@ -134,11 +152,15 @@ def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, begin: Pa
         state, prediction, done, info = forecaster.advance(run.state, x, y, run.count - run.t)
         sizes = jnp.broadcast_to(info.dictionary_size, (block,))
         new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), sizes)
-        # what is past `done` will be written over
+        # entries after `done` will be written over
         trace = jax.tree.map(
-            lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0), run.forecasts, new
+            lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0),
+            run.forecasts,
+            new,
         )
-        return Pass(state, trace, run.t + done, run.count, info.overflow, run.nonfinite | info.nonfinite)
+        return Pass(
+            state, trace, run.t + done, run.count, info.overflow, run.nonfinite | info.nonfinite
+        )
 
-    run = lax.while_loop(_goes_on, step, replace(begin, forecasts=trace))
+    run = lax.while_loop(_unfinished, step, replace(resume, forecasts=trace))
     return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))

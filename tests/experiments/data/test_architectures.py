@@ -6,7 +6,9 @@ import pytest
 from experiments.data import architectures, datasets
 
 SHARED = datasets.ROOT.parent / "shared" / "data"
-real_data = pytest.mark.skipif(not SHARED.is_dir(), reason="no shared data folder beside the repository")
+real_data = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="no shared data folder beside the repository"
+)
 HASHES = np.array([b"%032d" % i for i in range(6)])
 
 
@@ -14,7 +16,9 @@ HASHES = np.array([b"%032d" % i for i in range(6)])
 def small_cells(monkeypatch):
     """Six cells in place of the 12,416."""
     codes = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1], [1, 1, 0], [1, 0, 0]])
-    monkeypatch.setattr(architectures, "_cells", lambda folder: (codes.astype(float), codes, HASHES))
+    monkeypatch.setattr(
+        architectures, "_cells", lambda folder: (codes.astype(float), codes, HASHES)
+    )
 
 
 def table(**changes):
@@ -39,7 +43,9 @@ def test_the_stand_in_is_named_as_one():
 def test_a_table_is_joined_by_hash_and_its_origin_is_not_vouched_for(tmp_path, small_cells):
     np.savez(tmp_path / architectures.RESULTS, **table())
     space = architectures.load("auto", tmp_path)
-    np.testing.assert_allclose(space.evaluations, architectures.scale(table()["test_accuracy"][::-1]))
+    np.testing.assert_allclose(
+        space.evaluations, architectures.scale(table()["test_accuracy"][::-1])
+    )
     np.testing.assert_allclose(space.training_seconds, table()["training_seconds"][::-1].mean(1))
     assert "NOT VERIFIED" in space.source and "REAL" not in space.source
 

@@ -12,7 +12,9 @@ import pytest
 from experiments.data import datasets
 
 SHARED = datasets.ROOT.parent / "shared" / "data"
-real_data = pytest.mark.skipif(not SHARED.is_dir(), reason="no shared data folder beside the repository")
+real_data = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="no shared data folder beside the repository"
+)
 
 PUBLISHED = {  # rows, mean of the raw target
     "abalone": (4177, 9.933684),
@@ -27,10 +29,14 @@ def no_environment(monkeypatch):
 
 @pytest.fixture
 def tiny_source(monkeypatch):
-    """A made-up data set of three rows, registered under its right checksum; returns (source, content)."""
+    """A made-up data set of three rows, registered under its right checksum; returns (source,
+    content)."""
     content = b"M,1.0,5\nF,2.0,6\nI,4.0,9\n"
     source = datasets.Source(
-        "tiny.data", hashlib.sha256(content).hexdigest(), "https://example.org/tiny.zip", "inside/tiny.data"
+        "tiny.data",
+        hashlib.sha256(content).hexdigest(),
+        "https://example.org/tiny.zip",
+        "inside/tiny.data",
     )
     monkeypatch.setitem(datasets.SOURCES, "tiny", source)
     return source, content
@@ -94,7 +100,9 @@ def test_a_folder_that_was_asked_for_must_exist(tmp_path, monkeypatch):
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match="no data set called 'iris'; choose one of: abalone, cadata"):
+    with pytest.raises(
+        ValueError, match="no data set called 'iris'; choose one of: abalone, cadata"
+    ):
         datasets.load("iris")
 
 

@@ -1,4 +1,5 @@
-"""Streams: files joined and checked, both scalings, the shuffle, and which SUSY it is; made-up files and the real ones."""
+"""Streams: files joined and checked, both scalings, the shuffle, and which SUSY it is; made-up
+files and the real ones."""
 
 import bz2
 import gzip
@@ -53,7 +54,9 @@ def put_susy(folder: Path, monkeypatch, rows: int, name: str = streams.SUSY) -> 
     table = np.arange(19.0 * rows).reshape(rows, 19) / 7
     table[:, 0] = np.arange(rows) % 2
     if name == streams.SUSY:
-        text = "\n".join(",".join(f"{value:.18e}" for value in row.astype(np.float32)) for row in table)
+        text = "\n".join(
+            ",".join(f"{value:.18e}" for value in row.astype(np.float32)) for row in table
+        )
         (folder / name).write_bytes(gzip.compress(text.encode()))
         monkeypatch.setattr(streams, "SUSY_ROWS", 6)
     else:
@@ -80,7 +83,9 @@ def test_scalings(folder):
     np.testing.assert_allclose(xs, [[-1, 0], [1, 0], [0, 0]])
     np.testing.assert_allclose(ys, [-0.2, 1, -1])
     for scaling in streams.SCALINGS:
-        np.testing.assert_array_equal(streams.scale(streams.load("ijcnn1", folder), scaling)[1], [-1, 1, -1])
+        np.testing.assert_array_equal(
+            streams.scale(streams.load("ijcnn1", folder), scaling)[1], [-1, 1, -1]
+        )
     with pytest.raises(ValueError, match="no scaling 'none'; choose one of: authors, paper"):
         streams.scale(casp, "none")
 
@@ -88,7 +93,9 @@ def test_scalings(folder):
 def test_the_seed_shuffles_rows_with_their_labels(folder):
     whole = streams.load_stream("casp", "paper", folder, seed=1)
     xs, ys = streams.scale(streams.load("casp", folder), "paper")
-    assert sorted(zip(whole.xs[:, 0], whole.ys, strict=True)) == sorted(zip(xs[:, 0], ys, strict=True))
+    assert sorted(zip(whole.xs[:, 0], whole.ys, strict=True)) == sorted(
+        zip(xs[:, 0], ys, strict=True)
+    )
     again = streams.load_stream("casp", "paper", folder, seed=1, limit=2)
     np.testing.assert_array_equal(again.xs, whole.xs[:2])
     np.testing.assert_array_equal(again.ys, whole.ys[:2])

@@ -1,4 +1,5 @@
-"""Tuning classifiers: the data, the nine problems, evaluations that are made once, and Figures 3 to 5 with stand-in fits."""
+"""Tuning classifiers: the data, the nine problems, evaluations that are made once, and Figures 3 to
+5 with stand-in fits."""
 
 import json
 import math
@@ -67,7 +68,8 @@ def test_missing_or_wrong_data_are_an_error(name, tmp_path, monkeypatch):
 
 def test_unknown_data():
     with pytest.raises(
-        ValueError, match="no tuning data set 'iris'; choose one of: breast_cancer, australian, diabetes"
+        ValueError,
+        match="no tuning data set 'iris'; choose one of: breast_cancer, australian, diabetes",
     ):
         classifiers.load("iris")
 
@@ -92,7 +94,9 @@ def test_both_corners_of_each_space_can_be_fitted(name, corner):
     hyperparameters = space.decode(np.full(SIZES[name], corner))
     estimator = MODELS[name].build(hyperparameters, 3)
     parameters = estimator.get_params() if name != "mlp" else estimator[-1].get_params()
-    used = {n: v for n, v in hyperparameters.items() if (name, n) != ("gradient_boosting", "criterion")}
+    used = {
+        n: v for n, v in hyperparameters.items() if (name, n) != ("gradient_boosting", "criterion")
+    }
     assert {n: parameters[n] for n in used} == used and parameters["random_state"] == 3
     assert 0 <= classifiers.accuracy(name, made_up(), 0, hyperparameters) <= 1
 
@@ -104,7 +108,9 @@ def test_accuracy_is_what_was_classified_rightly_and_does_not_change():
     assert first == classifiers.accuracy("random_forest", dataset, 0, middle)
     assert first > 0.8 and (20 * first) % 1 == pytest.approx(0, abs=1e-9)  # 20 test rows
     train, test = classifiers.split(dataset.target, 0)
-    estimator = classifiers.random_forest(middle, 0).fit(dataset.features[train], dataset.target[train])
+    estimator = classifiers.random_forest(middle, 0).fit(
+        dataset.features[train], dataset.target[train]
+    )
     assert first == estimator.score(dataset.features[test], dataset.target[test])
 
 
@@ -174,7 +180,9 @@ def test_a_table_to_which_another_process_is_writing(tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_no_table(tmp_path):
-    (tmp_path / "table.sqlite").write_text("something else, and long enough to be no empty file" * 30)
+    (tmp_path / "table.sqlite").write_text(
+        "something else, and long enough to be no empty file" * 30
+    )
     with pytest.raises(ValueError, match="cannot be used .*: name another file, or remove it"):
         evaluations.once(tmp_path / "table.sqlite", dict(a=1), lambda: 0.5)
 
@@ -206,7 +214,8 @@ def test_the_key_holds_what_the_accuracy_depends_on(tmp_path, monkeypatch):
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """Calls of a stand-in for the fits, by their arguments; the tenth raises what `interrupt` holds."""
+    """Calls of a stand-in for the fits, by their arguments; the tenth raises what `interrupt`
+    holds."""
     calls, interrupt = [], []
 
     def accuracy(model, dataset, repetition, hyperparameters):
@@ -240,18 +249,24 @@ def test_the_experiment(tmp_path, monkeypatch, stand_in, capsys):
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     part = summary["problems"]["random_forest-diabetes"]
     runs = {
-        name: [store.read_run(tmp_path / "out", f"random_forest-diabetes-{name}", r) for r in range(2)]
+        name: [
+            store.read_run(tmp_path / "out", f"random_forest-diabetes-{name}", r) for r in range(2)
+        ]
         for name in ("uniform", "go_ucb")
     }
     for r in range(2):
         rows = [runs[name][r] for name in runs]
-        np.testing.assert_allclose(rows[0]["x"][: tuning_runs.N], rows[1]["x"][: tuning_runs.N], rtol=1e-12)
+        np.testing.assert_allclose(
+            rows[0]["x"][: tuning_runs.N], rows[1]["x"][: tuning_runs.N], rtol=1e-12
+        )
         assert not np.array_equal(rows[0]["x"][tuning_runs.N :], rows[1]["x"][tuning_runs.N :])
         values = np.stack([np.nan_to_num(row["accuracy"]) for row in rows])
         assert part["f_star"][r] == values.max()
         for name, own in zip(runs, values, strict=True):
             row = part["algorithms"][name]
-            assert row["cumulative_regret"]["values"][r] == pytest.approx((values.max() - own).sum())
+            assert row["cumulative_regret"]["values"][r] == pytest.approx(
+                (values.max() - own).sum()
+            )
             assert row["best_accuracy"]["values"][r] == own.max()
     assert not np.array_equal(runs["uniform"][0]["x"], runs["uniform"][1]["x"])
     assert max(row["met_the_best"] for row in part["algorithms"].values()) >= 1
@@ -263,10 +278,12 @@ def test_the_experiment(tmp_path, monkeypatch, stand_in, capsys):
     assert "best accuracy" in table and "go_ucb" in table
     drawn = (tmp_path / "out" / "figure5.png").read_bytes()
     (tmp_path / "out" / "figure5.png").unlink()
-    assert redraw.redraw(tmp_path / "out") and (tmp_path / "out" / "figure5.png").read_bytes() == drawn
+    assert (
+        redraw.redraw(tmp_path / "out") and (tmp_path / "out" / "figure5.png").read_bytes() == drawn
+    )
 
 
-def test_a_killed_run_goes_on_without_evaluating_anything_twice(tmp_path, monkeypatch, stand_in):
+def test_a_killed_run_resumes_without_evaluating_anything_twice(tmp_path, monkeypatch, stand_in):
     calls, interrupt = stand_in
     interrupt.append(KeyboardInterrupt())
     with pytest.raises(SystemExit) as ended:
@@ -288,7 +305,11 @@ def test_another_configuration_does_not_mix(tmp_path, monkeypatch, stand_in):
     command(monkeypatch, tmp_path)
     monkeypatch.setattr(tuning_runs, "T", 4)
     before = (tmp_path / "out" / "curves.parquet").read_bytes()
-    with pytest.raises(SystemExit, match=r"other finished results \(.*T was 3, is now 4.*--overwrite"):
+    with pytest.raises(
+        SystemExit,
+        match=r"other finished results \(.*T was 3, is now"
+        r" 4.*--overwrite",
+    ):
         command(monkeypatch, tmp_path)
     assert (tmp_path / "out" / "curves.parquet").read_bytes() == before
     command(monkeypatch, tmp_path, "--overwrite")
@@ -301,7 +322,9 @@ def test_no_success_at_all_is_an_error(tmp_path, monkeypatch, stand_in):
         raise TypeError("unexpected keyword")
 
     monkeypatch.setattr(classifiers, "accuracy", accuracy)
-    with pytest.raises(SystemExit, match="every evaluation failed; the first one: TypeError: unexpected"):
+    with pytest.raises(
+        SystemExit, match="every evaluation failed; the first one: TypeError: unexpected"
+    ):
         command(monkeypatch, tmp_path)
 
 
