@@ -1,12 +1,13 @@
-# Sourced by the other scripts: makes .venv in the repository root, installs jsketch and its tools there,
-# and leaves $PYTHON pointing at its interpreter. Does nothing when the environment is up to date.
-# JSKETCH_PYTHON may name the python to make it with (any 3.11 or newer).
+# Sourced by the other scripts: makes .venv in the repository root, installs jsketch and its tools
+# there, and leaves $PYTHON pointing at its interpreter. Does nothing when the environment is up to
+# date. JSKETCH_PYTHON may name the python to make it with (any 3.11 or newer).
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 VENV="$ROOT/.venv"
 PYTHON="$VENV/bin/python"
 
-# A usable python is 3.11 or newer and can make virtual environments (some systems package venv apart).
+# A usable python is 3.11 or newer and can make virtual environments (some systems package venv
+# apart).
 usable_python() {
     "$1" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 </dev/null
 }
@@ -22,7 +23,8 @@ find_python() {
     done
 }
 
-# The environment is stale when the dependencies, the interpreter or the place of the repository change.
+# The environment is stale when the dependencies, the interpreter or the place of the repository
+# change.
 stamp_of() {
     "$1" - "$ROOT" <<'PY'
 import hashlib, pathlib, sys

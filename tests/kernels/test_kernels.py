@@ -95,7 +95,7 @@ def test_both_routes_to_distances_agree(name, spread, offset):
     rows = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
     eps = np.finfo(float).eps
     # two squares and a product, each of |x|^2 at most and rounded once or twice
-    error = 4 * eps * float(jnp.square(x - x.mean(0)).sum(1).max())
+    error = 4 * eps * float(jnp.square(x - x.mean(0, keepdims=True)).sum(1).max())
     np.testing.assert_allclose(whole, rows, rtol=0, atol=slope * error + 4 * eps)
 
 
