@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits.core import adaptive_batch, counts, sketched, warm_start, widths
+from jsketch.bandits.core import adaptive_batch, counts, room, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype
@@ -82,7 +82,7 @@ class BBKB:
         checks.choice(RULES, rule=self.rule)
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
         checks.model(domain, self.kernel, self.regularization)
-        sketched.check_room(domain, self.capacity)
+        room.check_room(domain, self.capacity)
         checks.room(4 * self.max_batch, domain.features.dtype, max_batch=self.max_batch)
         known = warm_start.checked(self, domain, key, pull_counts, reward_sums, dictionary)
         state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
@@ -151,4 +151,4 @@ class BBKB:
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""
-        return sketched.grow(state, capacity)
+        return room.grow(state, capacity)

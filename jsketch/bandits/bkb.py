@@ -14,7 +14,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits.core import counts, sketched, warm_start, widths
+from jsketch.bandits.core import counts, room, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype
@@ -53,7 +53,7 @@ class BKB:
         checks.capacity(capacity=self.capacity)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
-        sketched.check_room(domain, self.capacity)
+        room.check_room(domain, self.capacity)
         known = warm_start.checked(self, domain, key, pull_counts, reward_sums, dictionary)
         return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
@@ -81,4 +81,4 @@ class BKB:
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""
-        return sketched.grow(state, capacity)
+        return room.grow(state, capacity)

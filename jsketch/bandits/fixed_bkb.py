@@ -19,7 +19,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits.core import counts, sketched, warm_start, widths
+from jsketch.bandits.core import counts, room, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.linalg import compact, matmul, put, running_count
@@ -130,7 +130,7 @@ class FixedBKB:
         checks.count(max_pending=self.max_pending)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
-        sketched.check_room(domain, self.capacity)
+        room.check_room(domain, self.capacity)
         slots = self.batch + self.max_pending
         floats = 2 * slots * (slots + 2 * self.capacity)
         checks.room(floats, domain.features.dtype, batch=self.batch, max_pending=self.max_pending)
@@ -266,4 +266,4 @@ class FixedBKB:
 
     def grow(self, state: FixedBatchState, capacity: int) -> FixedBatchState:
         """The same state with room for `capacity` inducing points."""
-        return replace(state, sketch=sketched.grow(state.sketch, capacity))
+        return replace(state, sketch=room.grow(state.sketch, capacity))

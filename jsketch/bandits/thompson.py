@@ -18,7 +18,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits.core import counts, exact_state, sketched, widths
+from jsketch.bandits.core import counts, exact_state, room, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.factor import shifted_cholesky
@@ -201,7 +201,7 @@ class SketchedTS:
         checks.capacity(capacity=self.capacity, batch=self.batch)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
-        sketched.check_room(domain, self.capacity)
+        room.check_room(domain, self.capacity)
         checks.room(
             2 * self.batch * domain.count,
             domain.features.dtype,
@@ -251,4 +251,4 @@ class SketchedTS:
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points."""
-        return sketched.grow(state, capacity)
+        return room.grow(state, capacity)

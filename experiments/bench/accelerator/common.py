@@ -21,7 +21,7 @@ from jsketch.bandits import BBKB
 # of one program for the whole run: m is at most 160 on Abalone at lengthscale 5
 CAPACITY = 160
 PRECISION_HORIZON = 150  # no more distinct arms than CAPACITY
-ENOUGH = 20.0  # seconds of timed runs after which no other one is begun
+ENOUGH = 20.0  # seconds of timed runs after which no other one is started
 SHORT = 5.0  # seconds of a run that is timed a second time
 ARM_INPUTS = 8
 

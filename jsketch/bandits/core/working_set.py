@@ -21,7 +21,7 @@ from jsketch.linalg import matmul, put
 
 SIZE = 16  # k: of 10,000 picks on Abalone 200 are of an arm that is new to its batch
 PICKS = 256  # of one set
-STRIDE = 4  # picks between two looks of the host at whether to go on
+STRIDE = 4  # picks between two looks of the host at whether to continue
 # of a score: a set is not given up for less, which may be rounding between two products
 SLACK = 64.0
 
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 
 
 class _Picks(NamedTuple):
-    """Picks under way; with U the set's features, the precision is P - (U P)^T W U P."""
+    """Picks so far; with U the set's features, the precision is P - (U P)^T W U P."""
 
     covariance: Array  # [k, k], C under the current precision
     update: Array  # [k, k], W
@@ -86,7 +86,7 @@ def extend(
     def pick(picks: _Picks) -> _Picks:
         scores = scores_of(picks)
         best = jnp.argmax(scores).astype(jnp.int32)
-        # not >=: a posterior that is not finite goes on as it does arm by arm
+        # not >=: a posterior that is not finite continues as it does arm by arm
         going = picks.going & ~(scores[best] < least) & (picks.bound <= ratio)
         going = going & (picks.picked < PICKS) & (batch.size + picks.picked < limit)
         row = picks.covariance[best]

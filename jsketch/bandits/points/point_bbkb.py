@@ -20,7 +20,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.bandits.core import counts, sketched, widths
+from jsketch.bandits.core import counts, room, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.linalg import matmul, put
@@ -219,7 +219,7 @@ class PointBBKB:
         free = jnp.arange(capacity) >= state.capacity
         return replace(
             state,
-            sketch=sketched.grow(state.sketch, capacity),
+            sketch=room.grow(state.sketch, capacity),
             precision=jnp.where(free[:, None] & jnp.eye(capacity, dtype=bool), 1, precision),
         )
 

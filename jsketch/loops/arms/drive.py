@@ -14,7 +14,7 @@ from flax import struct
 from jax import Array
 
 from jsketch import checks
-from jsketch.bandits.core import sketched
+from jsketch.bandits.core import room
 from jsketch.checks import queries
 from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.arms.drive_file import File, open_file
@@ -80,7 +80,7 @@ def drive(
     key = check_keys(key, 0, "drive takes one key, such as jax.random.key(0)")
     roots = split_roots(key)
     driven = state or Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
-    sketched.check_whole(driven.state)
+    room.check_whole(driven.state)
     file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
     with locked([] if file is None else [file.path]):
         if file is not None:

@@ -102,7 +102,7 @@ def _record(
 def _record_at_once(
     trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
 ) -> Trace:
-    """`_record` by one look at every evaluation of the trace."""
+    """`_record` by one pass over every evaluation of the trace."""
     slot = jnp.arange(trace.arm.shape[0], dtype=jnp.int32) - t
     inside = (slot >= 0) & (slot < query.size.astype(jnp.int32))
     slot = jnp.clip(slot, 0, query.index.shape[0] - 1)

@@ -16,7 +16,7 @@ from flax import struct
 from jax import Array
 
 from jsketch import checks
-from jsketch.bandits.core import sketched
+from jsketch.bandits.core import room
 from jsketch.loops.arms.advance import Clock, advance, capacity_of
 from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
 from jsketch.loops.arms.rollout import Progress, Trace
@@ -95,7 +95,7 @@ def _validate(
         )
     state = bandit.init(problem.arms, jax.random.key(0))
     for begin in [state] if states is None else states:
-        sketched.check_whole(begin)
+        room.check_whole(begin)
         left = bandit.remaining(begin) if hasattr(bandit, "remaining") else None
         if left is not None and int(left) < horizon:
             raise ValueError(

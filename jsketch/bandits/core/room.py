@@ -1,0 +1,62 @@
+"""The room of a sketched state: what a capacity takes, and the same state at a larger one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+
+from jsketch import checks
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.sketch.dictionary import Dictionary
+from jsketch.sketch.nystrom import Nystrom
+from jsketch.types import Arms, is_traced
+
+
+def check_room(domain: Arms, capacity: int) -> None:
+    """Raises ValueError for a capacity that no memory holds."""
+    count, inputs = domain.features.shape
+    floats = 3 * capacity**2 + capacity * inputs + count * (inputs + 8)
+    checks.room(floats, domain.features.dtype, capacity=capacity, arms=count)
+
+
+def check_whole(state: Any) -> None:
+    """Raises ValueError for the state, or states, of a sketched algorithm whose warm start did not
+    fit the capacity."""
+    sketch = getattr(state, "sketch", state)
+    if (
+        not isinstance(sketch, SketchState)
+        or is_traced(sketch.missing)
+        or not bool((sketch.missing > 0).any())
+    ):
+        return
+    missing, capacity = sketch.missing, sketch.dictionary.mask.shape[-1]
+    raise ValueError(
+        f"a warm start asked for {capacity + int(missing.max())} inducing points and had room for"
+        f" {capacity}: call `init`"
+        f" again with a capacity of at least {capacity + int(missing.max())}. Growing the state"
+        " would not bring them back."
+    )
+
+
+def grow(state: SketchState, capacity: int) -> SketchState:
+    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises
+    ValueError for fewer, and for a state whose warm start did not fit."""
+    check_whole(state)
+    checks.larger(state.capacity, capacity=capacity)
+    extra = capacity - state.capacity
+    square = ((0, extra), (0, extra))
+    return replace(
+        state,
+        dictionary=Dictionary(
+            index=jnp.pad(state.dictionary.index, (0, extra)),
+            mask=jnp.pad(state.dictionary.mask, (0, extra)),
+        ),
+        nystrom=Nystrom(
+            points=jnp.pad(state.nystrom.points, ((0, extra), (0, 0)), mode="edge"),
+            root=jnp.pad(state.nystrom.root, square),
+        ),
+        whitened_root=jnp.pad(state.whitened_root, square),
+        weights=jnp.pad(state.weights, (0, extra)),
+    )
