@@ -86,7 +86,7 @@ def gram_inverse(z: Array, directions: Array, active: Array) -> Array:
 def _active_inverse(matrix: Array, active: Array) -> Array:
     """`cholesky_inverse` with `active` out of the library's factorizations, for an accelerator."""
     identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
-    among = lax.linalg.cholesky(jnp.where(active[:, None] & active, matrix, identity))
+    among = lax.linalg.cholesky(jnp.where(active[:, None] & active[None, :], matrix, identity))
     explained = jnp.where(active[:, None], matrix, 0)
     explained = lax.linalg.triangular_solve(among, explained, left_side=True, lower=True)
     # a row that is not active: what the active ones before it explain, and what is left
@@ -257,15 +257,15 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     slots = jnp.arange(size, dtype=jnp.int32)
     used = slots < end.rank
     # column k of the triangular factor, its rows in pivot order
-    lower = jnp.where(used & used[:, None], end.lower[:size].T[end.order], 0)
-    lower = jnp.where(~used & (slots[:, None] == slots), 1, lower)
-    lower = jnp.where(slots[:, None] >= slots, lower, 0)
+    lower = jnp.where(used[None, :] & used[:, None], end.lower[:size].T[end.order], 0)
+    lower = jnp.where(~used[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
+    lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)
     order = end.order
     if devices.on_accelerator():
         pivoted = _Unpivoted(order, lower, used)
         order, lower, used = jax.tree.map(lambda a, b: jnp.where(well, a, b), plain, pivoted)
     inverse = triangular_inverse(lower)
-    return order, jnp.where(used[:, None] & used, inverse.T, 0)
+    return order, jnp.where(used[:, None] & used[None, :], inverse.T, 0)
 
 
 class _Unpivoted(NamedTuple):
@@ -279,5 +279,5 @@ class _Unpivoted(NamedTuple):
 def _unpivoted(gram: Array, mask: Array) -> _Unpivoted:
     order, used = compact(running_count(mask), 0, mask.shape[0])
     identity = jnp.eye(mask.shape[0], dtype=gram.dtype)
-    ordered = jnp.where(used[:, None] & used, gram[order][:, order], identity)
+    ordered = jnp.where(used[:, None] & used[None, :], gram[order][:, order], identity)
     return _Unpivoted(order, lax.linalg.cholesky(ordered), used)

@@ -140,14 +140,14 @@ def _added_together(
         arms, weights, rewards = (
             lax.dynamic_slice_in_dim(a, chunk * size, size) for a in (index, weight, reward)
         )
-        same = arms[:, None] == arms
-        first = ~(same & (slots < slots[:, None])).any(1)
+        same = arms[:, None] == arms[None, :]
+        first = ~(same & (slots[None, :] < slots[:, None])).any(1)
         # the others write to a position outside, which drops them
         place = jnp.where(first, arms, variance.shape[0])
         each = variance[arms]
         return (
-            sums[0].at[place].add(jnp.where(same, weights, 0).sum(1), mode="drop"),
-            sums[1].at[place].add(jnp.where(same, rewards, 0).sum(1), mode="drop"),
+            sums[0].at[place].add(jnp.where(same, weights[None, :], 0).sum(1), mode="drop"),
+            sums[1].at[place].add(jnp.where(same, rewards[None, :], 0).sum(1), mode="drop"),
             sums[2] + jnp.where(weights > 0, jnp.log1p(each), 0).sum(),
             sums[3] + jnp.where(weights > 0, jnp.log1p(3 * each), 0).sum(),
         )

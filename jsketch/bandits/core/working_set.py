@@ -96,8 +96,8 @@ def extend(
         a = chosen - matmul(picks.update, covariance[best])
         slot = jnp.minimum(picks.picked, PICKS - 1)
         return _Picks(
-            covariance=picks.covariance - row[:, None] * (gain * row),
-            update=picks.update + a[:, None] * (gain * a),
+            covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
+            update=picks.update + a[:, None] * (gain * a)[None, :],
             position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
             picked=picks.picked + going.astype(jnp.int32),
             bound=picks.bound + jnp.where(going, spent[best], 0),
