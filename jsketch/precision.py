@@ -22,13 +22,20 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def dtype_of(value: Any) -> Any:
-    """The floating dtype of the first leaf that has one, as JAX would hold it; JAX's own when there
-    is none."""
-    for leaf in jax.tree.leaves(value):
+    """The floating dtype of the first leaf that has one of its own, as JAX would hold it; without
+    any that of the first number of Python, which jit holds as an array of no shape; JAX's own when
+    there is none."""
+    for leaf in sorted(jax.tree.leaves(value), key=_is_python_number):
         dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
         if jnp.issubdtype(dtype, jnp.floating):
             return jax.dtypes.canonicalize_dtype(dtype)
     return jnp.result_type(float)
+
+
+def _is_python_number(leaf: Any) -> bool:
+    if not hasattr(leaf, "dtype"):
+        return True
+    return getattr(leaf, "weak_type", False) and not leaf.shape
 
 
 def in_dtype(tree: Any, dtype: DTypeLike) -> Any:

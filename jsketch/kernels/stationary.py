@@ -59,8 +59,12 @@ def _matern_jvp(nu: float, primals: tuple[Array], tangents: tuple[Array]) -> tup
 
 
 def _root(squared: Array) -> Array:
-    """The square root; an exact zero has no derivative: step around it."""
-    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)
+    """The square root, with derivative 0 at an exact zero.
+
+    No choice by `squared > 0`: a compiled program may work out the square once for the choice and
+    once for the root, and round it to 0 in the one and to 1e-33 in the other.
+    """
+    return jnp.sqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
 
 
 @struct.dataclass

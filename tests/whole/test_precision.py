@@ -11,6 +11,7 @@ from jsketch import Arms, Box, kernels, online
 from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
 from jsketch.box.gp.fit import Bounds
+from jsketch.box.gp.gp_bandit import ACQUISITIONS
 from jsketch.online.step import takes
 from jsketch.sketch.taylor import Taylor
 
@@ -107,16 +108,27 @@ def test_forecasters(name):
     all_single(jax.eval_shape(round_, stubborn(FORECASTERS[name]), x, np.ones((3, 2)), np.ones(3)))
 
 
+@pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_optimisers_of_a_box(name):
+def test_optimisers_of_a_box(name, numbers):
+    """Also with numbers of Python: a posterior, whose kernel holds them, has the dtype of its
+    arrays."""
+
     def round_(optimizer, box, y):
         state = optimizer.init(box, KEY, 6)
         query = optimizer.ask(state, KEY)
-        return state, query, optimizer.tell(state, query, y[: len(query.mask)], KEY)
+        reads = []
+        if isinstance(optimizer, GPBandit):
+            posterior = optimizer.posterior(state)
+            scores = [optimizer.replace(acquisition=name).score(posterior) for name in ACQUISITIONS]
+            reads = [score(query.x) for score in scores]
+        return state, query, optimizer.tell(state, query, y[: len(query.mask)], KEY), reads
 
-    optimizer = stubborn(OPTIMISERS[name])
-    if hasattr(optimizer, "bounds"):
-        optimizer = optimizer.replace(bounds=stubborn(Bounds()))
+    optimizer = OPTIMISERS[name]
+    if numbers == "of_numpy":
+        optimizer = stubborn(optimizer)
+        if hasattr(optimizer, "bounds"):
+            optimizer = optimizer.replace(bounds=stubborn(Bounds()))
     box = Box(jnp.zeros(2, jnp.float32), jnp.ones(2, jnp.float32))
     all_single(jax.eval_shape(round_, optimizer, box, np.zeros(8)))
 
