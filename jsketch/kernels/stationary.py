@@ -58,8 +58,12 @@ def _matern_jvp(nu: float, primals: tuple[Array], tangents: tuple[Array]) -> tup
 
 
 def _root(squared: Array) -> Array:
-    """The square root; an exact zero has no derivative: step around it."""
-    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)
+    """The square root; an exact zero has no derivative: step around it.
+
+    Not by a stand-in behind a mask: compiled, the square of equal points may be zero in one place and a rounding in
+    another, and the stand-in then passes for the distance.
+    """
+    return jnp.sqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
 
 
 @struct.dataclass
