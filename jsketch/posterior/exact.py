@@ -68,12 +68,13 @@ class Exact:
     """Incremental exact posterior with room for N distinct arms, u of them pulled.
 
     With D the noise variances of the arms' average rewards, (K_u + D)^-1 = L^-T inner L^-1; basis =
-    L^-1 K_uA, root = L. The posterior covariance is then K - basis^T inner basis. While no arm is
-    pulled twice, inner is the identity and L the Cholesky factor of K_u + D.
+    L^-1 K_uA, root = L. The posterior covariance is then K - basis^T inner basis, and that with a
+    pulled arm a is D_aa L^-T inner basis at a, no difference. While no arm is pulled twice, inner
+    is the identity and L the Cholesky factor of K_u + D.
     """
 
-    basis: Array  # [N, A], zero beyond u
-    root: Array  # [N, N], lower triangular; the identity beyond u
+    basis: Array  # [N, A], zero past u
+    inverse_root: Array  # [N, N], L^-1, lower triangular; the identity past u
     inner: Array  # [N, N], symmetric, at least the identity
     mean: Array  # [A]
     variance: Array  # [A]
@@ -89,7 +90,7 @@ def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) ->
     diag = kernel.diag(arms)
     return Exact(
         basis=jnp.zeros((capacity, arms.shape[0]), arms.dtype),
-        root=identity,
+        inverse_root=identity,
         inner=identity,
         mean=jnp.zeros_like(diag),
         variance=diag / regularization,
@@ -124,24 +125,37 @@ def observe(
     observed = observed & ~overflow
     is_new, again = observed & ~known, observed & known
 
-    explained = matmul(exact.inner, exact.basis[:, arm])
-    # with the arm, [A]
-    covariance = kernel.gram(arms, arms[arm][None])[:, 0] - matmul(explained, exact.basis)
-    pivot = jnp.asarray(regularization, arms.dtype) / repeats + jnp.maximum(covariance[arm], 0)
+    slot = jnp.where(known, jnp.argmax(own).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
+    lam = jnp.asarray(regularization, arms.dtype)
+
+    # covariance with the arm [A]. Of a pulled arm lam / count is left, and k(x,x) - explained would
+    # have lost it: its error eps k(x,x) grows with every pull, in float32 to all of the variance
+    # after a thousand
+    noise = lam / jnp.maximum(exact.repeats[slot], 1)
+    whitened = jnp.where(known, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
+    left = matmul(exact.inner, whitened)
+    column = jnp.where(known, 0, kernel.gram(arms, arms[arm][None])[:, 0])
+    covariance = column + matmul(left, exact.basis)
+    own_covariance = jnp.maximum(covariance[arm], 0)
+    pivot = lam / repeats + own_covariance
     gain = jnp.where(observed, 1 / pivot, 0)
 
-    # a new arm is a new row; one pulled again changes `inner`, in whose coordinates it is `rest`
-    slot = jnp.where(known, jnp.argmax(own).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
-    row = jnp.where(is_new, covariance / jnp.sqrt(pivot), exact.basis[slot])
-    root_row = put(explained, slot, jnp.sqrt(pivot))
-    rest = jnp.where(again, exact.root[slot] - explained, 0)
+    # a new arm is a new row; one pulled again changes `inner`, in whose coordinates it is `left`
+    root = jnp.sqrt(pivot)
+    row = jnp.where(is_new, covariance / root, exact.basis[slot])
+    inverse_row = put(matmul(left, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
+    rest = jnp.where(again, left, 0)
+    variance = jnp.maximum(exact.variance - jnp.square(covariance) * (gain / lam), 0)
+    after = jnp.where(observed, own_covariance * gain / repeats, exact.variance[arm])
     return Exact(
         basis=put(exact.basis, slot, row),
-        root=put(exact.root, slot, jnp.where(is_new, root_row, exact.root[slot])),
+        inverse_root=put(
+            exact.inverse_root, slot, jnp.where(is_new, inverse_row, exact.inverse_root[slot])
+        ),
         inner=exact.inner + rest[:, None] * (rest / pivot)[None, :],
         mean=exact.mean + covariance * (gain * jnp.where(observed, y - exact.mean[arm], 0)),
-        variance=jnp.maximum(exact.variance - jnp.square(covariance) * (gain / regularization), 0),
-        logdet=exact.logdet + jnp.where(observed, jnp.log(pivot * repeats / regularization), 0),
+        variance=put(variance, arm, after),
+        logdet=exact.logdet + jnp.where(observed, jnp.log(pivot * repeats / lam), 0),
         used=exact.used + is_new.astype(jnp.int32),
         pulled=put(exact.pulled, slot, jnp.where(is_new, arm, exact.pulled[slot])),
         repeats=put(exact.repeats, slot, exact.repeats[slot] + jnp.where(observed, repeats, 0)),
@@ -159,9 +173,7 @@ def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLi
     in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
     noise = jnp.sqrt(regularization / jnp.maximum(exact.repeats, 1))[None, :] * normal
     values = jnp.where(in_use[None, :], prior[:, exact.pulled] + noise, 0)
-    solved = lax.linalg.triangular_solve(
-        exact.root, values, left_side=False, lower=True, transpose_a=True
-    )
+    solved = matmul(values, exact.inverse_root.T)
     return (prior - matmul(matmul(solved, exact.inner), exact.basis)) / jnp.sqrt(regularization)
 
 
@@ -181,7 +193,7 @@ def grow(exact: Exact, capacity: int) -> Exact:
     return replace(
         exact,
         basis=jnp.pad(exact.basis, ((0, extra), (0, 0))),
-        root=pad_identity(exact.root, capacity),
+        inverse_root=pad_identity(exact.inverse_root, capacity),
         inner=pad_identity(exact.inner, capacity),
         pulled=jnp.pad(exact.pulled, (0, extra)),
         repeats=jnp.pad(exact.repeats, (0, extra)),

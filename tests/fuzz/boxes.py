@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from compiled import as_users
 from scipy.special import log_ndtr, ndtr
-from truth import LD, cholesky, disturbed, gram, solve
+from truth import EPS, LD, cholesky, disturbed, gram, solve
 
 from jsketch import Box, kernels
 from jsketch.box import Category, Integer, Real, Space, acquisition, gp, history
@@ -129,6 +129,10 @@ def gaussian_process(random, report, name, hard):
     )
     values = [likelihood(logs), *(likelihood(logs, np.random.default_rng(seed)) for seed in (1, 2))]
     report.near("marginal likelihood", value, values, 1e-9)
+
+    def weights_of(inverse):
+        return inverse.T @ (inverse @ centred)
+
     steps = LD(1e-5) * np.eye(len(logs), dtype=LD)
 
     def slopes(seed):
@@ -141,7 +145,17 @@ def gaussian_process(random, report, name, hard):
 
     found = np.append(np.asarray(slope.lengthscale), [slope.outputscale, slope.noise])
     truths = [slopes(seed) for seed in (None, 1, 2)]
-    report.near("its slope, over logarithms", found * np.exp(logs), truths, 1e-6 * used)
+    # derivatives of |x_i - x_j|^2 are twice a sum of four products (`kernels.distances`), rounded
+    # and added: at most 4 eps (x_i^2 + x_j^2) an input, even between equal points, times |w w^T -
+    # C^-1| / 2 times the kernel's slope, at most 5/6 or 1/2; the roundings of pairs are independent
+    inverse = solve(factored(logs), np.eye(used, dtype=LD))
+    entries = np.abs(np.outer(weights_of(inverse), weights_of(inverse)) - inverse.T @ inverse) / 2
+    squares = np.square(u[mask] / numbers.lengthscale)
+    entries = entries * (numbers.outputscale * (5 / 6 if word == "matern" else 1 / 2))
+    products = entries[:, :, None] * (squares[:, None] + squares)
+    lost = 4 * EPS * np.sqrt(np.square(products).sum((0, 1)))
+    floor = 1e-6 * used + np.append(lost, np.zeros(2)).astype(float)
+    report.near("its slope, over logarithms", found * np.exp(logs), truths, floor)
 
 
 def improvement(random, report):

@@ -53,6 +53,18 @@ def on_a_dictionary(features, ys, joined, lam, awv):
     return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
 
 
+def leverages(features, ys, joined, lam):
+    """z^T A^-1 z [n] of every example, A of the labelled ones before it, in the span of the points
+    that have joined."""
+    out = []
+    for t, m in enumerate(have_joined(joined, len(ys))):
+        z, past = features[m], labelled(ys, t)
+        lower = cholesky(z[past] @ z[past].T + LD(lam) * np.eye(len(past), dtype=LD))
+        half = solve(lower, z[past] @ z[t])
+        out.append(float((z[t] @ z[t] - half @ half) / LD(lam)))
+    return np.array(out)
+
+
 def forgetting(features, ys, joined, lam, awv):
     """Ridge regression on examples that are each projected on the span of their own time: the inner
     product of two of them is the kernel's in the smaller span."""

@@ -20,15 +20,19 @@ class Report:
 
     def near(self, name, actual, truths, floor=0.0):
         """|actual - truth| is at most 16 times what the disturbed truths [1:] differ from the
-        first, and 1e-9 of its size; `floor` is added."""
+        first, and 1e-9 of its size; `floor`, [] or as the numbers, is added."""
         truth = np.asarray(truths[0], float)
         allowed = tolerance(truths) + floor
-        error = np.max(np.abs(np.asarray(actual, float) - truth), initial=0.0)
-        finite = np.isfinite(np.asarray(actual, float)).all()
+        error = np.abs(np.asarray(actual, float) - truth)
+        error, allowed = np.atleast_1d(*np.broadcast_arrays(error, allowed))
+        worst = np.unravel_index(np.argmax(error - allowed), error.shape) if error.size else None
+        holds = np.isfinite(error).all() and (worst is None or error[worst] <= allowed[worst])
         self.true(
             name,
-            finite and error <= allowed,
-            f"is off by {error:.2e}, {allowed:.2e} would be rounding",
+            holds,
+            ""
+            if holds
+            else f"is off by {error[worst]:.2e}, {allowed[worst]:.2e} would be rounding",
         )
 
     def same(self, name, actual, expected):

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import features
+from compiled import as_users
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB
@@ -117,3 +118,32 @@ def test_gradients_are_finite_at_equal_points(name):
     kernel, _ = FORMULAS[name]
     slope = jax.grad(lambda x: kernel.gram(x, jnp.asarray(X)).sum())(jnp.asarray(X))
     assert np.isfinite(slope).all()
+
+
+def test_lengthscales_of_inputs_far_from_zero():
+    """Compiled, x / lengthscale of the two arguments rounded apart by eps |x|: columns of a table
+    contradicted each other by 200 eps here, and posteriors multiplied that by k / lam."""
+    x = np.round(np.random.default_rng(0).uniform(-1, 1, (9, 2)) * 2**20) / 2**20
+    kernel = kernels.Gaussian(jnp.array([1.358, 0.7]))
+    column = as_users(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])
+    far = np.stack([column(kernel, x + 1024, i) for i in range(9)])
+    np.testing.assert_allclose(far, kernel.gram(x, x), rtol=0, atol=4 * np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("name", ["matern_32", "matern_52"])
+def test_compiled_gradients_at_equal_points(name):
+    """The square of a distance that is zero in one place of a program and a rounding in another
+    once passed for 1."""
+    x = np.random.default_rng(0).uniform(size=(8, 3))[np.random.default_rng(1).integers(0, 4, 12)]
+    lengthscale = jnp.array([0.05, 0.04, 0.03])
+    weights = np.random.default_rng(2).standard_normal((12, 12))
+    kernel = SLOPES[name][0]
+    slope = as_users(jax.grad(lambda s, x: (weights * kernel.gram(x / s, x / s)).sum()))(
+        lengthscale, x
+    )
+    near = jax.grad(
+        lambda s: (
+            weights * jnp.where(x[:, None, 0] == x[:, 0], 0, kernel.gram(x / s, x / s))
+        ).sum()
+    )
+    np.testing.assert_allclose(slope, near(lengthscale), rtol=1e-6, atol=1e-8)
