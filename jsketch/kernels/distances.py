@@ -77,7 +77,7 @@ def scaled_squared_distances(
     # far from zero x / lengthscale rounds by eps |x|, and once compiled not alike for x and y: a
     # division may become a product for one of them. k(x,y) and k(y,x) then differ by eps |x|, which
     # small regularizations magnify
-    centre = lax.stop_gradient(y[:1])
+    centre = lax.stop_gradient(y[:1]) if len(y) else jnp.zeros_like(x[:1])
     x, y = divided(x - centre, lengthscale), divided(y - centre, lengthscale)
     return squared_distances(x, y, direct=direct)
 
