@@ -57,7 +57,7 @@ def test_a_run(name):
     run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
     points = np.asarray(run.x)
-    assert (points >= BOX.lower).all() and (points <= BOX.upper).all()
+    assert (points >= np.asarray(BOX.lower)).all() and (points <= np.asarray(BOX.upper)).all()
     assert len(np.unique(run.x, axis=0)) == HORIZON
     expected = np.array([float(FAILING(x, KEY)) for x in run.x])
     np.testing.assert_allclose(run.y, expected, rtol=1e-9)

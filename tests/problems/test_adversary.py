@@ -59,7 +59,8 @@ def test_the_game(name, comparator):
     forecaster, foe = FORECASTERS[name], adversary(comparator=comparator, regularization=0.3)
     games = adversaries.play(foe, forecaster, N, KEYS)
     game = jax.tree.map(lambda leaf: np.asarray(leaf[1]), games)
-    assert (game.x >= foe.box.lower).all() and (game.x <= foe.box.upper).all()
+    points, box = np.asarray(game.x), foe.box
+    assert (points >= np.asarray(box.lower)).all() and (points <= np.asarray(box.upper)).all()
     np.testing.assert_allclose(np.abs(game.y), 0.8)
     state, predict = (
         forecaster.init(foe.box.lower, jax.random.split(KEYS[1])[0]),

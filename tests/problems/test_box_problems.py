@@ -24,7 +24,8 @@ each = pytest.mark.parametrize("name", PROBLEMS)
 
 def points(problem, n, seed=0):
     unit = np.random.default_rng(seed).uniform(size=(n, problem.box.lower.size))
-    return jnp.asarray(problem.box.lower + unit * (problem.box.upper - problem.box.lower))
+    lower, upper = np.asarray(problem.box.lower), np.asarray(problem.box.upper)
+    return jnp.asarray(lower + unit * (upper - lower))
 
 
 @each
@@ -45,7 +46,8 @@ def test_nothing_is_above_the_maximum(name):
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
     around = np.random.default_rng(1).standard_normal((2000, problem.box.lower.size)) * 1e-2
-    near = jnp.clip(problem.maximiser + around, problem.box.lower, problem.box.upper)
+    lower, upper = np.asarray(problem.box.lower), np.asarray(problem.box.upper)
+    near = jnp.asarray(np.clip(np.asarray(problem.maximiser) + around, lower, upper))
     everywhere = points(problem, 2000)
     found = jnp.concatenate([value(near), value(everywhere)])
     assert found.max() <= problem.maximum + 1e-10

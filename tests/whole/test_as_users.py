@@ -73,8 +73,8 @@ def test_a_box_is_searched(name):
     )(KEY)
     points = np.asarray(run.x)
     assert (
-        (points >= box.lower).all()
-        and (points <= box.upper).all()
+        (points >= np.asarray(box.lower)).all()
+        and (points <= np.asarray(box.upper)).all()
         and len(np.unique(run.x, axis=0)) == 7
     )
     np.testing.assert_allclose(run.y, [objective.value(x) for x in run.x], rtol=1e-9)
