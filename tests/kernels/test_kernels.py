@@ -138,12 +138,15 @@ def test_compiled_gradients_at_equal_points(name):
     lengthscale = jnp.array([0.05, 0.04, 0.03])
     weights = np.random.default_rng(2).standard_normal((12, 12))
     kernel = SLOPES[name][0]
-    slope = as_users(jax.grad(lambda s, x: (weights * kernel.gram(x / s, x / s)).sum()))(
-        lengthscale, x
-    )
+    slope = as_users(
+        jax.grad(lambda s, x: (weights * kernel.gram(x / s[None, :], x / s[None, :])).sum())
+    )(lengthscale, x)
     near = jax.grad(
         lambda s: (
-            weights * jnp.where(x[:, None, 0] == x[:, 0], 0, kernel.gram(x / s, x / s))
+            weights
+            * jnp.where(
+                x[:, None, 0] == x[None, :, 0], 0, kernel.gram(x / s[None, :], x / s[None, :])
+            )
         ).sum()
     )
     np.testing.assert_allclose(slope, near(lengthscale), rtol=1e-6, atol=1e-8)
