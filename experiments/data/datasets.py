@@ -119,7 +119,7 @@ def verified(path: Path, sha256: str) -> bytes:
 
 
 def find_folder(data_dir: str | Path | None = None) -> Path:
-    """The folder that holds the files: `data_dir`, else $JSKETCH_DATA, else ../shared/data beside
+    """The folder that holds the files: `data_dir`, else $JSKETCH_DATA, else shared/data beside
     the repository when it exists, else a per-user cache.
 
     Raises FileNotFoundError when a folder that was asked for does not exist.

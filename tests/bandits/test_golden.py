@@ -2,8 +2,8 @@
 public API.
 
 Tolerances are those of the vectors' README: 1e-5 of the range of an array, 1e-6 for means and
-scores. Two small vectors are in tests/golden; all of them run where the folder `../shared/golden`
-(or JSKETCH_GOLDEN) exists.
+scores. Two small vectors are in tests/golden; all of them run where the folder that the
+README names (or JSKETCH_GOLDEN) exists.
 """
 
 import json
