@@ -65,7 +65,7 @@ def generate(spectrum: str) -> problems.GaussianArms:
     x_key, basis_key, theta_key = jax.random.split(jax.random.key(1), 3)
     eigenvalues = jnp.asarray(SPECTRA[spectrum](np.arange(1.0, INPUTS + 1)))
     basis = jnp.linalg.qr(jax.random.normal(basis_key, (INPUTS, INPUTS)))[0]
-    x = jax.random.normal(x_key, (ARMS, INPUTS)) * jnp.sqrt(eigenvalues) @ basis
+    x = jax.random.normal(x_key, (ARMS, INPUTS)) * jnp.sqrt(eigenvalues)[None, :] @ basis
     x = x / jnp.sqrt(jnp.square(x).sum(1).max())
     theta = jax.random.normal(theta_key, (INPUTS,))
     return problems.finite_arms(x, x @ (theta / jnp.sqrt(jnp.square(theta).sum())), NOISE_STD)

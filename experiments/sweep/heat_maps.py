@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.figures import plots
+from experiments.figures import hyperparameters
 from experiments.figures.styles import label
 from experiments.results import summaries, tidy
 
@@ -28,7 +28,9 @@ def draw(folder: Path) -> list[str]:
         if values.empty:  # no seed was finite at every value
             return []
         drawn = f"regret_ratio_{grid[0]}.png"
-        plots.along_number(folder / drawn, values.to_numpy(), list(values.columns), grid[0], title)
+        hyperparameters.along_number(
+            folder / drawn, values.to_numpy(), list(values.columns), grid[0], title
+        )
         return [drawn]
     names = []
     for rows, columns in combinations(grid, 2):
@@ -41,7 +43,7 @@ def draw(folder: Path) -> list[str]:
             continue
         note = title if len(grid) == 2 else f"{title}\n(the best of the other numbers)"
         names.append(f"heat_map_{rows}_{columns}.png")
-        plots.heat_map(
+        hyperparameters.heat_map(
             folder / names[-1],
             mean.to_numpy(),
             mean.index,

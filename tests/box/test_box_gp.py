@@ -254,7 +254,9 @@ def test_a_point_has_one_distance_to_itself(nu):
     def value(logs, data):
         return gp.log_marginal_likelihood(kernel, jax.tree.map(jnp.exp, logs), data)
 
-    matrix = 1.7 * SklearnMatern(1.0, nu=nu)(np.asarray(u / NUMBERS.lengthscale)) + 0.02 * np.eye(7)
+    matrix = 1.7 * SklearnMatern(1.0, nu=nu)(
+        np.asarray(u) / np.asarray(NUMBERS.lengthscale)
+    ) + 0.02 * np.eye(7)
     oracle = multivariate_normal(np.zeros(7), matrix).logpdf(np.asarray(data.y))
     assert float(as_users(value)(logs, data)) == pytest.approx(oracle, rel=1e-10)
 
