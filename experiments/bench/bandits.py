@@ -14,17 +14,16 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jsketch
 from experiments import cli
 from experiments.bbkb_2020 import authors_code
+from experiments.bench import floor
 from experiments.bench.accelerator import main as accelerator
 from experiments.bench.scale import fixed_batch, million
 from experiments.data import datasets
@@ -99,45 +98,6 @@ def make_bandit(task: Task, **options: Any) -> Any:
     return BBKB(**common, ratio=2.0, rule=rule, **options)
 
 
-def gemm_flops_per_second() -> float:
-    """Float64 peak of matrix products as XLA reaches it here, from the best of several 1024 x 1024
-    products."""
-    matrix = jnp.ones((1024, 1024))
-    product = jax.jit(lambda a: a @ a)
-    product(matrix).block_until_ready()
-    times = []
-    for _ in range(10):
-        began = time.perf_counter()
-        product(matrix).block_until_ready()
-        times.append(time.perf_counter() - began)
-    return 2 * 1024**3 / min(times)
-
-
-def needed_flops(trace: loops.Trace, arms: int) -> float:
-    """Flops that the refreshes of the runs cannot avoid, for the triangular factors that they
-    multiply with.
-
-    A round at sketch size m with n distinct pulled arms: embedding and whitening of A arms (A m^2
-    each), embedding of n arms (n m^2), their Gram matrix (n m^2), two factorizations with inverse
-    (2 m^3 / 3 each).
-    """
-    total = 0.0
-    traces = zip(
-        np.asarray(trace.arm),
-        np.asarray(trace.round),
-        np.asarray(trace.dictionary_size),
-        strict=True,
-    )
-    for arm, rounds, size in traces:
-        last = np.append(np.flatnonzero(np.diff(rounds)), len(rounds) - 1)
-        first_pull = np.zeros(len(arm))
-        first_pull[np.unique(arm, return_index=True)[1]] = 1
-        pulled = np.cumsum(first_pull)[last]
-        m = size[last].astype(float)
-        total += float(np.sum(2 * (arms + pulled) * m**2 + 4 / 3 * m**3))
-    return total
-
-
 def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) -> dict[str, Any]:
     """Times one task; compilation is that of the first run in this process."""
     problem = load_problem(task.dataset, task.noise_std, options.data_dir)
@@ -147,7 +107,11 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
     first = loops.run_seeds(bandit, problem, keys, task.horizon)
     again = [loops.run_seeds(bandit, problem, keys, task.horizon) for _ in range(options.repeats)]
     run_seconds = statistics.median(r.run_seconds + r.compile_seconds for r in again)
-    floor = 0.0 if task.algorithm in EXACT else needed_flops(first.trace, problem.arms.count) / peak
+    least = (
+        0.0
+        if task.algorithm in EXACT
+        else floor.needed_flops(first.trace, problem.arms.count) / peak
+    )
     planned = jsketch.plan(bandit, problem, task.horizon, seeds=task.seeds).seconds
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, problem.mean_reward)[:, -1])
     row: dict[str, Any] = dict(
@@ -156,8 +120,8 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
         planned_seconds=planned,
         compile_seconds=first.compile_seconds,
         with_compilation=first.run_seconds + first.compile_seconds,
-        gemm_floor_seconds=floor,
-        fraction_of_floor=floor / run_seconds,
+        gemm_floor_seconds=least,
+        fraction_of_floor=least / run_seconds,
         dictionary_size=float(first.trace.dictionary_size[:, -1].mean()),
         batches=float(first.trace.round[:, -1].mean()) + 1,
         regret_ratio=float(ratio.mean()),
@@ -165,7 +129,7 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
     print(
         f"{name:14s} run {run_seconds:7.2f} s (plan {planned / run_seconds:.2f} of that)  compile"
         f" {first.compile_seconds:6.2f} s  first run with compilation"
-        f" {row['with_compilation']:7.2f} s  GEMM floor {floor:6.2f} s"
+        f" {row['with_compilation']:7.2f} s  GEMM floor {least:6.2f} s"
         f" ({row['fraction_of_floor']:.0%})  m {row['dictionary_size']:.0f}  batches"
         f" {row['batches']:.0f}  regret ratio {ratio.mean():.3f}   [{task.target}]",
         flush=True,
@@ -286,7 +250,7 @@ def main() -> None:
         accelerator.run(options)
         return
     cli.set_up_jax(cached=False)
-    peak = gemm_flops_per_second()
+    peak = floor.gemm_flops_per_second()
     print(
         f"{os.cpu_count()} cores, {jax.default_backend()}, float64 GEMM peak {peak / 1e9:.0f}"
         " GFLOP/s"
