@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.bench.bandits import gemm_flops_per_second
+from experiments.bench.floor import gemm_flops_per_second
 from experiments.data import streams
 from experiments.pkawv_2019 import authors_code
 from experiments.results import environment, files, store
