@@ -84,7 +84,7 @@ class Info:
     overflow: Array
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
     # [] bool, a reward was infinite or of an arm that is not there (and ignored), or the posterior
-    # is not finite
+    # or the width is not finite
     nonfinite: Array
     # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in
     # the dictionary, float32); only BKB and its kin know

@@ -20,8 +20,8 @@ from jsketch.bandits import (
     Uniform,
     widths,
 )
-from jsketch.bandits.fourier import FourierTS, FourierUCB
-from jsketch.bandits.linear_sketches import CBRAP, SOFUL
+from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
+from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 
 HORIZON = 40

@@ -28,7 +28,7 @@ from experiments.runs import bandit_runs
 from experiments.runs.bandit_runs import Config, Runs
 from jsketch import kernels, problems
 from jsketch.bandits import BKB, GPUCB, Uniform, widths
-from jsketch.bandits.linear_sketches import CBRAP, SOFUL
+from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 
 ARMS, INPUTS = 500, 40
 NOISE_STD = 0.03

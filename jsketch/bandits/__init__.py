@@ -11,10 +11,10 @@ from jsketch.bandits.core import counts, initial, widths
 from jsketch.bandits.core import counts as history  # its name before; README and user code know it
 from jsketch.bandits.evolution import RegularizedEvolution
 from jsketch.bandits.fixed_bkb import FixedBKB
-from jsketch.bandits.fourier import FourierTS, FourierUCB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
-from jsketch.bandits.linear_sketches import CBRAP, SOFUL
+from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
+from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.bandits.mini_gp import MiniGP
 from jsketch.bandits.points import partition
 from jsketch.bandits.points.point_bbkb import PointBBKB

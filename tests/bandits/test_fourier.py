@@ -8,7 +8,7 @@ from cases import problem
 
 from jsketch import Query, kernels, loops
 from jsketch.bandits import GPUCB
-from jsketch.bandits.fourier import FourierTS, FourierUCB
+from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.linalg import matmul
 from jsketch.loops.arms.rollout import start
 from jsketch.posterior import exact, ridge

@@ -11,7 +11,7 @@ from cases import problem
 from jsketch import Arms, Query, kernels, loops, problems
 from jsketch.bandits import GPUCB, widths
 from jsketch.bandits.core import features
-from jsketch.bandits.linear_sketches import CBRAP, SOFUL
+from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.linalg import matmul
 from jsketch.loops.arms.rollout import start
 from jsketch.posterior import features as posteriors

@@ -53,6 +53,13 @@ def test_drive_loses_nothing(error):
     np.testing.assert_array_equal(done.arm, whole.arm)
     np.testing.assert_array_equal(done.reward, whole.reward)
     assert [len(batch) for batch in calls] == [4, 4, 4, 4, 2]
+    for bandit, arms, words in (
+        (FIXED, Arms(ARMS.features[:-1]), f"other arms: it has {ARMS.count} of them"),
+        (FIXED, Arms(ARMS.features + 1), "or their features differ"),
+        (Uniform(), ARMS, "holds a FixedBatchState, and a Uniform has a UniformState"),
+    ):
+        with pytest.raises(ValueError, match=f"state is of .*{words}"):
+            loops.drive(bandit, objective, arms, KEY, 20, state=done)
 
 
 def test_drive_resumes_from_its_file(tmp_path):

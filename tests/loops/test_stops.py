@@ -10,8 +10,8 @@ import pytest
 from flax import struct
 
 from jsketch import Query, kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, MiniGP, Uniform
-from jsketch.bandits.linear_sketches import SOFUL
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, MiniGP, Uniform, widths
+from jsketch.bandits.linear.linear_sketches import SOFUL
 from jsketch.box import UniformBox
 from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.arms.rollout import start
@@ -120,6 +120,14 @@ def test_imprecise_variances_are_warned_of_once(loop):
             keys = jax.random.split(KEY, 2)
             assert loops.run_seeds(Blurred(), PROBLEM, keys, 4, strategy=loop).imprecise.all()
     assert [warning.filename for warning in warned] == [__file__]
+
+
+@pytest.mark.parametrize("kind", [BKB, GPUCB])
+def test_a_width_that_is_no_number_ends_a_run(kind):
+    """All scores are NaN then, and every pick would be arm 0."""
+    bandit = kind(kernels.Gaussian(1.0), width=widths.Formula(lambda e, c: e.count * jnp.nan))
+    with pytest.raises(FloatingPointError, match="or the width is no longer finite"):
+        loops.run(bandit, PROBLEM, KEY, 4)
 
 
 @struct.dataclass

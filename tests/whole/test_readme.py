@@ -53,7 +53,9 @@ def test_its_commands_suggest_two_batches(tmp_path, monkeypatch):
         shutil.copy(file, tmp_path)
     monkeypatch.chdir(tmp_path)
     commands = [
-        shlex.split(line) for line in blocks("bash")[0].splitlines() if "scripts/suggest" in line
+        shlex.split(line.replace("$E", str(tmp_path)))
+        for line in blocks("bash")[0].splitlines()
+        if "scripts/suggest" in line
     ]
     for _, *options in commands:
         suggest.run(suggest.parse(options))

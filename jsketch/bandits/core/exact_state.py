@@ -136,7 +136,9 @@ def describe(
         width=width,
         overflow=overflow,
         truncated=jnp.zeros((), bool),
-        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(posterior.mean).all(),
+        nonfinite=(query.mask & jnp.isinf(y)).any()
+        | ~jnp.isfinite(posterior.mean).all()
+        | ~jnp.isfinite(width),
         imprecise=jnp.zeros((), bool),
     )
 

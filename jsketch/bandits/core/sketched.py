@@ -251,7 +251,7 @@ def apply_feedback(
         evidence=evidence,
     )
     new = refresh(told, bandit.kernel, bandit.regularization)
-    finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all()
+    finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     new = jax.tree.map(
         lambda before, after: jnp.where(overflow, before, after),
         detach(state),

@@ -72,14 +72,18 @@ def drive(
 
     Raises ValueError on a wrong number of rewards or an infinite one, and for a checkpoint that is
     damaged, of another run or version of jsketch (it says what differs), being written by another
-    process, or given beside a `state`. Whatever ends the run, an error of the objective or Ctrl-C,
-    has the finished evaluations in its attribute `driven`: with state=error.driven the run resumes
-    from them.
+    process, or given beside a `state`; and for a state of another algorithm or of other arms.
+    Whatever ends the run, an error of the objective or Ctrl-C, has the finished evaluations in its
+    attribute `driven`: with state=error.driven the run resumes from them.
     """
     check_horizon(horizon)
     key = check_keys(key, 0, "drive takes one key, such as jax.random.key(0)")
     roots = split_roots(key)
-    driven = state or Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
+    if state is None:
+        driven = Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
+    else:
+        _check_state(bandit, domain, state)
+        driven = state
     room.check_whole(driven.state)
     file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
     with locked([] if file is None else [file.path]):
@@ -94,6 +98,21 @@ def drive(
     if driven.imprecise:
         warn_of_imprecision()
     return driven
+
+
+def _check_state(bandit: Bandit[Any], domain: Arms, driven: Driven) -> None:
+    """Raises ValueError for a run of an algorithm with other states, or of other arms."""
+    found, wanted = driven.state, jax.eval_shape(bandit.init, domain, jax.random.key(0))
+    if type(found) is not type(wanted):
+        raise ValueError(
+            f"state is of another algorithm: it holds a {type(found).__name__}, and a"
+            f" {type(bandit).__name__} has a {type(wanted).__name__}."
+        )
+    if not np.array_equal(np.asarray(found.domain.features), np.asarray(domain.features)):
+        raise ValueError(
+            f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
+            " given, or their features differ."
+        )
 
 
 def _rounds(

@@ -49,9 +49,9 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
         )
     if bool(np.any(progress.nonfinite)):
         raise FloatingPointError(
-            "the run stopped: a reward was infinite, or the posterior is no longer finite. An"
-            " infinite reward is refused"
-            " (tell NaN for a failed evaluation); otherwise try float64 or a larger regularization."
+            "the run stopped: a reward was infinite, or the posterior or the width is no longer"
+            " finite. An infinite reward is refused (tell NaN for a failed evaluation); otherwise"
+            " try float64 or a larger regularization."
         )
     if bool(np.any(progress.truncated)):
         warn(
