@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from jax import Array
 
 from experiments.bench import bandits as bench
 from experiments.bench.accelerator.precision import Precision, refreshed
+from experiments.results import environment
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
@@ -155,7 +155,7 @@ def peak_gigabytes() -> float:
     """Of the accelerator since the process began; of a CPU, resident memory."""
     stats = jax.local_devices()[0].memory_stats() or {}
     if jax.default_backend() == "cpu" or "peak_bytes_in_use" not in stats:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        return environment.peak_memory() / 2**30
     return stats["peak_bytes_in_use"] / 1e9
 
 
