@@ -2,6 +2,7 @@
 promotion of dtypes or ranks."""
 
 import os
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -19,17 +20,19 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # the time
 jax.config.update("jax_traceback_in_locations_limit", 0)
 # the next run of the tests finds its programs compiled; a folder for each worker, so that none
-# reads what another writes
+# reads what another writes. With JSKETCH_KEEP=0 nothing is written, which saves a twentieth of all
+# the time where no next run follows
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", os.environ.get("JSKETCH_SESSION", "alone"))
 FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "compiled" / WORKER
-jax.config.update("jax_compilation_cache_dir", str(FOLDER))
+if os.environ.get("JSKETCH_KEEP") != "0":
+    jax.config.update("jax_compilation_cache_dir", str(FOLDER))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Every compiled program holds memory maps, of which Linux allows a process 65,530 and aborts it
-# beyond
+# beyond; a test adds a thousand or two. To drop them takes a quarter of a millisecond each
 MAPS = Path("/proc/self/maps")
-MOST_MAPS = 40_000
+MOST_MAPS = 58_000
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +40,13 @@ def compiled_programs_are_dropped_in_time():
     yield
     if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()
+
+
+def pytest_unconfigure(config):
+    # a worker has reported by now; to take its programs down one by one would take it 10 seconds
+    if hasattr(config, "workerinput"):
+        sys.stdout.flush(), sys.stderr.flush()
+        os._exit(0)
 
 
 def pytest_addoption(parser):

@@ -6,6 +6,7 @@ scores. Two small vectors are in tests/golden; all of them run where the folder 
 README names (or JSKETCH_GOLDEN) exists.
 """
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -90,15 +91,19 @@ class Vector:
             qbar=spec["qbar"],
             capacity=self.capacity,
         )
-
-        history = dict(pull_counts=self.data["pull_counts"], reward_sums=self.data["reward_sums"])
-        # BKB and BBKB share the state, so one serves all tests
-        self.state = BKB(**self.common).init(
-            Arms(jnp.asarray(self.data["arms"])),
-            KEY,
-            **history,
+        self.history = dict(
+            pull_counts=self.data["pull_counts"],
+            reward_sums=self.data["reward_sums"],
             dictionary=self.data["dictionary_index"],
         )
+
+    @functools.cached_property
+    def state(self):
+        """BKB and BBKB share it, so one serves all tests."""
+        return jax.jit(self.start)(self.data["arms"], self.history)
+
+    def start(self, x, history):
+        return BKB(**self.common).init(Arms(x), KEY, **history)
 
     def bbkb(self, rule, beta, **options):
         return BBKB(

@@ -9,6 +9,7 @@ import pytest
 from jsketch import Arms, Query, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPUCB, TS, SketchedTS, widths
 from jsketch.bandits.core import sketched
+from jsketch.loops.arms.rollout import start
 from jsketch.posterior import exact
 from jsketch.sketch.dictionary import qbar_theory
 
@@ -38,8 +39,9 @@ def states(bandit):
             progress = loops.rollout(bandit, problem, key, HORIZON, progress, stop)
             return progress, progress.state
 
-        begun = loops.rollout(bandit, problem, key, HORIZON, until=0)
-        end, found = jax.lax.scan(until, begun, jnp.array(STOPS, jnp.int32))
+        # not a rollout of no rounds, which would be compiled beside the other
+        first = start(bandit, problem, key, HORIZON)
+        end, found = jax.lax.scan(until, first, jnp.array(STOPS, jnp.int32))
         return problem.mean_reward, problem.arms.features, found, end.overflow
 
     f, x, found, overflow = jax.vmap(one)(jax.random.split(jax.random.key(11), SEEDS))

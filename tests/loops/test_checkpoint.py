@@ -110,7 +110,11 @@ def test_killed_at_any_moment(tmp_path):
     """Real kills, at moments that depend on the machine: the file is always a whole one."""
     path = tmp_path / "run"
     tests = Path(__file__).parents[1]
-    cache = dict(JAX_COMPILATION_CACHE_DIR=str(jax.config.jax_compilation_cache_dir))
+    folder = jax.config.jax_compilation_cache_dir or tmp_path / "compiled"
+    # what the first process compiles, the second reads
+    cache = dict(
+        JAX_COMPILATION_CACHE_DIR=str(folder), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0.02"
+    )
     environment = (
         os.environ | cache | dict(PYTHONPATH=os.pathsep.join([str(tests), str(tests.parent)]))
     )

@@ -13,7 +13,7 @@ from test_golden import HERE, Vector, close
 from test_online import CASES as FORECASTERS
 from test_online import VARIANTS, examples, one_by_one
 
-from jsketch import Arms, Box, loops
+from jsketch import Box, loops
 from jsketch.bandits import BKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, radius
 from jsketch.loops.streams.stream import stream
@@ -22,7 +22,9 @@ from jsketch.problems import boxes
 KEY = jax.random.key(3)
 # compiled as users have them in tests/fuzz
 FUZZED = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
-VECTORS = [pytest.param(p, id=p.stem) for p in sorted((HERE / "golden").glob("*.npz"))]
+# whose dictionary repeats points: what rounding may change most. The other vector's statements are
+# those of test_golden.py, where this one is slow
+VECTORS = [HERE / "golden" / "rbf_repeats.npz"]
 STREAM = as_users(stream, static_argnames="block")
 BOXES = {
     "uniform": UniformBox(initial=4),
@@ -32,18 +34,13 @@ BOXES = {
 }
 
 
-@pytest.mark.parametrize("path", VECTORS)
+@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
 def test_conformance(path):
     """Posterior, width and batches of both rules."""
     v = Vector(path)
     d = v.data
 
-    def start(x, counts, sums, keep):
-        return BKB(**v.common).init(
-            Arms(x), KEY, pull_counts=counts, reward_sums=sums, dictionary=keep
-        )
-
-    state = as_users(start)(d["arms"], d["pull_counts"], d["reward_sums"], d["dictionary_index"])
+    state = as_users(v.start)(d["arms"], v.history)
     close(state.mean, d["posterior_mean"], 1e-6)
     close(state.variance, d["posterior_variance"], 1e-5)
     close(BKB(**v.common).confidence_width(state), d["beta_bkb"], 1e-6)

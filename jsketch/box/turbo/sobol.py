@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.typing import DTypeLike
-from scipy.stats import qmc
 
 from jsketch.types import PRNGKey
 
@@ -21,6 +20,9 @@ BITS = 30
 def _directions(bits: int, d: int) -> np.ndarray:
     """Direction numbers [bits,d], the k-th that of bit k of an index, in units of 2^-BITS. On the
     host: a constant of the program."""
+    # imported where it is used: a third of a second, which everyone would pay for `import jsketch`
+    from scipy.stats import qmc
+
     points = (qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits) * 2**BITS).astype(
         np.uint32
     )
