@@ -53,12 +53,15 @@ setup_env() {
         echo "Could not make the virtual environment .venv; the reason is printed above." >&2
         return 1
     fi
-    if ! "$PYTHON" -m pip install --quiet --no-input --disable-pip-version-check \
+    # byte code is written on all cores below, not by pip on one
+    if ! "$PYTHON" -m pip install --quiet --no-input --disable-pip-version-check --no-compile \
         --editable "$ROOT[test]" </dev/null; then
         echo "Installing jsketch into .venv failed; pip's reason is printed above." \
             "With no network, make the packages of pyproject.toml available to pip and run this again." >&2
         return 1
     fi
+    # a package may hold files that are no Python of this version: they are left, as pip leaves them
+    "$PYTHON" -m compileall -q -j 0 "$VENV"/lib/python*/site-packages </dev/null >/dev/null 2>&1 || true
     if ! stamp_of "$PYTHON" >"$VENV/jsketch-stamp"; then
         echo "Could not write into .venv; the reason is printed above." >&2
         return 1

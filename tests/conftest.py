@@ -9,6 +9,9 @@ from pathlib import Path
 
 # most of the time goes into compiling: tiny problems need no optimized machine code
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# before NumPy and SciPy are imported, whose LAPACK is JAX's too: where workers share few cores, its
+# threads wait for each other and burn what the others need
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
 import pytest
@@ -30,16 +33,21 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Every compiled program holds memory maps, of which Linux allows a process 65,530 and aborts it
-# beyond; a test adds a thousand or two. To drop them takes a quarter of a millisecond each
+# beyond; a test adds a thousand or two. To drop them takes a quarter of a millisecond each, to count
+# them 50 milliseconds, which is too much for every test
 MAPS = Path("/proc/self/maps")
-MOST_MAPS = 58_000
+MOST_MAPS = 55_000
+SECONDS = 5.0  # between two counts: some thousand maps
+counted = [time.monotonic()]
 
 
 @pytest.fixture(autouse=True)
 def compiled_programs_are_dropped_in_time():
     yield
-    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
-        jax.clear_caches()
+    if time.monotonic() - counted[0] > SECONDS and MAPS.exists():
+        counted[0] = time.monotonic()
+        if MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+            jax.clear_caches()
 
 
 def pytest_unconfigure(config):

@@ -133,10 +133,10 @@ def test_thompson_samples_have_the_right_law(name):
     )
     if name == "exact":
         bandit = TS(**options)
-        state = bandit.init(Arms(x), jax.random.key(0))
+        state = jax.jit(bandit.init)(Arms(x), jax.random.key(0))
         arms = np.repeat(np.arange(24), counts.astype(int))
         query = Query(jnp.asarray(arms, jnp.int32), jnp.ones(len(arms), bool))
-        state, _ = bandit.tell(
+        state, _ = jax.jit(bandit.tell)(
             state, query, jnp.asarray((sums / np.maximum(counts, 1))[arms]), jax.random.key(1)
         )
     else:
@@ -154,7 +154,7 @@ def test_thompson_samples_have_the_right_law(name):
         mean, _, embedded, residual, _ = oracles.sketched(gram, keep, counts, sums, LAM)
         covariance = embedded + np.diag(residual) / LAM
     covariance = covariance * float(bandit.confidence_width(state)) ** 2
-    draws = np.asarray(bandit.samples(state, jax.random.key(5)))
+    draws = np.asarray(jax.jit(bandit.samples)(state, jax.random.key(5)))
     variance = np.diag(covariance)
     assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / len(draws))).all()
     error = np.sqrt((np.outer(variance, variance) + covariance**2) / len(draws))

@@ -80,16 +80,14 @@ def test_unused_slots_are_neutral(name):
     )
     slope = jax.jit(jax.value_and_grad(gp.log_marginal_likelihood, argnums=1))
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(5, 2)))
+    joint = jax.jit(lambda data: gp.joint(gp.condition(kernel, NUMBERS, data), points))
     for a, b in [
         (slope(kernel, NUMBERS, small), slope(kernel, NUMBERS, large)),
         (
             fitted(kernel, small, BOUNDS, NUMBERS, jax.random.key(0), 1, 30),
             fitted(kernel, large, BOUNDS, NUMBERS, jax.random.key(0), 1, 30),
         ),
-        (
-            gp.joint(gp.condition(kernel, NUMBERS, small), points),
-            gp.joint(gp.condition(kernel, NUMBERS, large), points),
-        ),
+        (joint(small), joint(large)),
     ]:
         for left, right in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
             np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-9)
@@ -204,9 +202,8 @@ def test_few_slots_give_the_same_numbers():
     def read(data):
         return gp.predict(gp.condition(kernels.Matern(), NUMBERS, data), points)
 
-    for few, full in zip(
-        jax.jit(lambda d: gp.in_few_slots(d, read))(data), read(data), strict=True
-    ):
+    few_slots = jax.jit(lambda d: gp.in_few_slots(d, read))
+    for few, full in zip(few_slots(data), jax.jit(read)(data), strict=True):
         np.testing.assert_allclose(few, full, rtol=1e-9)
 
 
@@ -216,9 +213,15 @@ def test_squared_distances_differentiate_in_both_modes():
     def plain(x, y):
         return jnp.square(x[:, None] - y[None]).sum(-1)
 
-    for jacobian in (jax.jacfwd, jax.jacrev):
-        found = jacobian(kernels.squared_distances, argnums=(0, 1))(x, y)
-        for a, b in zip(found, jacobian(plain, argnums=(0, 1))(x, y), strict=True):
+    @jax.jit
+    def jacobians(x, y):
+        return [
+            [jacobian(of, argnums=(0, 1))(x, y) for of in (kernels.squared_distances, plain)]
+            for jacobian in (jax.jacfwd, jax.jacrev)
+        ]
+
+    for found, wanted in jacobians(x, y):
+        for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 

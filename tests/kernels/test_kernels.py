@@ -55,17 +55,19 @@ def test_formula_diagonal_and_positivity(name):
 def test_precomputed_table_is_its_kernel():
     x = features()
     table = kernels.Gaussian(0.5).gram(x, x)
-    picks = []
+    counts, picks = jnp.arange(60.0) % 3, []
+
+    @jax.jit
+    def asked(bandit, arms, sums):
+        state = bandit.init(Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=sums)
+        return bandit.ask(state, jax.random.key(0))
+
     for kernel, arms in (
         (kernels.Gaussian(0.5), x),
         (kernels.Precomputed(table), kernels.index_features(table)),
     ):
         bandit = BBKB(kernel=kernel, regularization=0.1, noise_std=0.3, max_batch=16)
-        counts = jnp.arange(60.0) % 3
-        state = bandit.init(
-            Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=counts * x[:, 0]
-        )
-        picks.append(bandit.ask(state, jax.random.key(0)))
+        picks.append(asked(bandit, arms, counts * x[:, 0]))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)
     assert int(picks[0].size) > 1
 

@@ -47,7 +47,8 @@ def test_a_run_ends_where_no_arm_is_left():
 
 def test_past_evaluations_leave_fewer():
     counts = np.arange(12) % 2
-    state = FIXED.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts, failed=[0, 1, 4])
+    past = dict(pull_counts=counts, reward_sums=counts)
+    state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, **past, failed=[0, 1, 4]))(KEY)
     assert int(FIXED.remaining(state)) == 4  # 2, 6, 8, 10
     assert FIXED.replace(repeat=True).remaining(state) is None
     with pytest.raises(ValueError, match="4 are left"):
@@ -55,7 +56,7 @@ def test_past_evaluations_leave_fewer():
     query = ASK(FIXED, state, KEY)
     assert sorted(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == [2, 6, 8, 10]
     with pytest.raises(ValueError, match="failed names arm 12"):
-        FIXED.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts, failed=[12])
+        FIXED.init(PROBLEM.arms, KEY, **past, failed=[12])
 
 
 def test_drive_returns_what_it_has_and_failures_are_not_asked_for_again():

@@ -463,7 +463,7 @@ def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
     sketched, _ = loops.prequential(forecaster, xs, ys, KEY)
     whole, _ = loops.prequential(exact, xs, ys, KEY)
     np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
-    spanning = nystrom.feature_map(kernels.Gaussian(1.0), xs)
+    spanning = jax.jit(nystrom.feature_map)(kernels.Gaussian(1.0), xs)
     sketched, _ = loops.prequential(online.PKAWV(spanning, LAM, penalize_current=awv), xs, ys, KEY)
     np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
 

@@ -1,4 +1,4 @@
-"""What other tests compile quickly, compiled as users have it: the conformance vectors, streams and
+"""What other tests compile quickly, compiled as users have it: a conformance vector, streams and
 boxes.
 
 So are the runs of `test_properties.test_users_compile_the_same_run` and the random problems of
