@@ -33,8 +33,8 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Every compiled program holds memory maps, of which Linux allows a process 65,530 and aborts it
-# beyond; a test adds a thousand or two. To drop them takes a quarter of a millisecond each, to count
-# them 50 milliseconds, which is too much for every test
+# beyond; a test adds a thousand or two. To drop them takes a quarter of a millisecond each, and to
+# count them 50 milliseconds in all, too much for every test
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 55_000
 SECONDS = 5.0  # between two counts: some thousand maps

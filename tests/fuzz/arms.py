@@ -15,8 +15,7 @@ from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, FixedBKB, MiniGP, Sket
 
 BATCH = 8
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
-# as users compile it in test_as_users.test_conformance
-WARM = jax.jit(
+WARM = as_users(
     lambda bandit, x, key, counts, sums, keep: bandit.init(
         Arms(x), key, pull_counts=counts, reward_sums=sums, dictionary=keep
     )
