@@ -9,15 +9,26 @@ queries   what an algorithm over arms observes: queries, rewards, earlier evalua
 """
 
 from jsketch.checks.domains import arm_numbers, arms, box, candidates, example, table
-from jsketch.checks.kernels import a_kernel, features_of, inputs_of, kernel_on, model
+from jsketch.checks.kernels import (
+    a_kernel,
+    features_of,
+    inputs_of,
+    kernel_on,
+    model,
+    roundings,
+    spread,
+)
 from jsketch.checks.scalars import (
     all_nonnegative,
     all_positive,
     at_least_one,
     choice,
     confidence,
+    finite,
     fraction,
     nonnegative,
+    one_key,
+    one_number,
     positive,
     probability,
     real,
@@ -40,6 +51,7 @@ __all__ = [
     "count",
     "example",
     "features_of",
+    "finite",
     "fraction",
     "inputs_of",
     "is_integer",
@@ -47,9 +59,13 @@ __all__ = [
     "larger",
     "model",
     "nonnegative",
+    "one_key",
+    "one_number",
     "positive",
     "probability",
     "real",
     "room",
+    "roundings",
+    "spread",
     "table",
 ]

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
 
 from jsketch.checks.scalars import numbers_of
 from jsketch.types import Arms, is_traced
@@ -16,6 +18,8 @@ from jsketch.warn import warn
 SAMPLED = 32
 # of the largest eigenvalue: a negative one beyond is no rounding
 INDEFINITE = 1e-4
+# of k(x,x), what rounding may decide without a word
+LARGEST_ROUNDING = 1e-3
 
 
 def a_kernel(kernel: Any) -> None:
@@ -64,6 +68,30 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
         kernel_on(kernel, domain.features)
         _check_values(domain, kernel)
         _warn_of_precision(domain, kernel, regularization)
+
+
+def roundings(kernel: Any, points: Array, others: int) -> ArrayLike:
+    """By how many eps k(x,x) the values of a kernel between so many `others` and points [m,d] may
+    be off, [] (its method `rounding`, if it has one)."""
+    return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
+
+
+def spread(domain: Arms, kernel: Any, others: int) -> None:
+    """Warns of arms so many lengthscales apart that values between them and so many `others` among
+    them are rounded by more than LARGEST_ROUNDING."""
+    if is_traced(domain, kernel):
+        return
+    eps = float(jnp.finfo(domain.features.dtype).eps)
+    with jax.ensure_compile_time_eval():
+        error = eps * float(roundings(kernel, domain.features, others))
+    if error > LARGEST_ROUNDING:
+        single = domain.features.dtype == jnp.float32
+        warn(
+            f"arms lie up to {(error / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
+            f" changes k(x, y) of close ones by up to {error:.1g} k(x,x) in"
+            f" {domain.features.dtype}. Use {'arms in float64 (jax_enable_x64) or ' * single}larger"
+            " lengthscales."
+        )
 
 
 def _check_values(domain: Arms, kernel: Any) -> None:

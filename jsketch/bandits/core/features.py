@@ -122,6 +122,8 @@ def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> 
         width=width,
         overflow=jnp.zeros((), bool),
         truncated=jnp.zeros((), bool),
-        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(mean).all(),
+        nonfinite=(query.mask & jnp.isinf(y)).any()
+        | ~jnp.isfinite(mean).all()
+        | ~jnp.isfinite(width),
         imprecise=jnp.zeros((), bool),
     )

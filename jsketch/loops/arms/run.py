@@ -20,7 +20,13 @@ from jsketch.bandits.core import room
 from jsketch.loops.arms.advance import Clock, advance, capacity_of
 from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
 from jsketch.loops.arms.rollout import Progress, Trace
-from jsketch.loops.inputs import check_horizon, check_keys
+from jsketch.loops.inputs import (
+    check_bandit,
+    check_horizon,
+    check_keys,
+    check_problem,
+    check_started,
+)
 from jsketch.loops.saving.resume import locked
 from jsketch.types import ArmProblem, Bandit, PRNGKey, attach, detach, enlarged
 from jsketch.warn import warn
@@ -88,12 +94,10 @@ def _validate(
     the evaluations that an algorithm can still ask for, by its method `remaining(state)` if it has
     one (None: any number), is one."""
     check_horizon(horizon)
-    if isinstance(bandit, type) or not hasattr(bandit, "ask"):
-        raise ValueError(
-            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was"
-            " given."
-        )
+    check_bandit(bandit)
+    check_problem(problem)
     state = bandit.init(problem.arms, jax.random.key(0))
+    check_started(bandit, state)
     for begin in [state] if states is None else states:
         room.check_whole(begin)
         left = bandit.remaining(begin) if hasattr(bandit, "remaining") else None
