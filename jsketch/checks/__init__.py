@@ -25,13 +25,16 @@ from jsketch.checks.scalars import (
     choice,
     confidence,
     finite,
+    floating,
     fraction,
+    function_of,
     nonnegative,
     one_key,
     one_number,
     positive,
     probability,
     real,
+    truth,
 )
 from jsketch.checks.sizes import MOST, capacity, count, is_integer, larger, room
 
@@ -52,7 +55,9 @@ __all__ = [
     "example",
     "features_of",
     "finite",
+    "floating",
     "fraction",
+    "function_of",
     "inputs_of",
     "is_integer",
     "kernel_on",
@@ -68,4 +73,5 @@ __all__ = [
     "roundings",
     "spread",
     "table",
+    "truth",
 ]

@@ -66,7 +66,8 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
     # inside a user's jit even constants are traced, unless evaluated now
     with jax.ensure_compile_time_eval():
         kernel_on(kernel, domain.features)
-        _check_values(domain, kernel)
+        scale = _check_values(domain, kernel)
+        _check_quotient(domain, scale, regularization)
         _warn_of_precision(domain, kernel, regularization)
 
 
@@ -94,7 +95,8 @@ def spread(domain: Arms, kernel: Any, others: int) -> None:
         )
 
 
-def _check_values(domain: Arms, kernel: Any) -> None:
+def _check_values(domain: Arms, kernel: Any) -> float:
+    """The largest k(x,x) among SAMPLED arms."""
     # always as many, so that one shape is compiled
     some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
     x = domain.features[some]
@@ -117,6 +119,19 @@ def _check_values(domain: Arms, kernel: Any) -> None:
             "the kernel is not positive semi-definite on these arms: of the Gram matrix of"
             f" {SAMPLED} of them the least eigenvalue is {eigenvalues[0]:.3g}, the largest"
             f" {eigenvalues[-1]:.3g}. Variances then mean nothing."
+        )
+    return float(gram.diagonal().max())
+
+
+def _check_quotient(domain: Arms, scale: float, regularization: Any) -> None:
+    if is_traced(regularization):
+        return
+    dtype = np.dtype(domain.features.dtype)
+    least = max(scale, 1) / float(jnp.finfo(dtype).max)
+    if float(np.min(numbers_of(regularization))) <= least:
+        raise ValueError(
+            f"regularization must be above {least:.2g}: variances are k(x,x) divided by it, which"
+            f" {dtype.name} ends below; {regularization} was given."
         )
 
 

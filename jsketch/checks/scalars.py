@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -142,11 +143,49 @@ def a_width(width: Any) -> None:
         width.check()
 
 
+def function_of(name: str, function: Any, arguments: str) -> None:
+    """Raises ValueError unless it can be called with the arguments that `arguments` names."""
+    if not callable(function):
+        raise ValueError(
+            f"{name} must be a function of ({arguments}); {type(function).__name__} is none."
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # not everything that can be called says with what
+        return
+    try:
+        signature.bind(*[None] * (arguments.count(",") + 1))
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must be a function of ({arguments}); its arguments are {signature}."
+        ) from error
+
+
+def truth(**values: Any) -> None:
+    """Raises ValueError unless every named value is True or False."""
+    for name, value in values.items():
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False; {value!r} was given.")
+
+
 def choice(choices: tuple[str, ...], **values: Any) -> None:
     """Raises ValueError unless every named value is one of the choices."""
     for name, value in values.items():
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
+
+
+def floating(**values: Any) -> Any:
+    """The one named value as a floating dtype. Raises ValueError for anything else."""
+    ((name, value),) = values.items()
+    try:
+        dtype = jnp.dtype(value)
+    except TypeError as error:
+        raise ValueError(f"{name} must be a floating dtype; {value!r} was given.") from error
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise ValueError(f"{name} must be a floating dtype; {value!r} was given.")
+    return dtype
 
 
 def real(name: str, value: Any) -> Any:

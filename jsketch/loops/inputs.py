@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from jsketch import checks, devices
-from jsketch.types import PRNGKey
+from jsketch.types import Arms, PRNGKey
 
 
 def check_horizon(horizon: Any) -> None:
@@ -80,8 +81,8 @@ def _check_pytree(name: str, value: Any) -> None:
 
 
 def _check_fields(name: str, value: Any) -> None:
-    """Raises ValueError for a pytree with a leaf that is no array of numbers, or with a static
-    field that has no hash."""
+    """Raises ValueError for a pytree with a leaf that is no array of numbers, or with an array in a
+    static field."""
     kind = type(value).__name__
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
         if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
@@ -89,13 +90,13 @@ def _check_fields(name: str, value: Any) -> None:
                 f"{name}: {kind}{jax.tree_util.keystr(path)} is {leaf!r}, which jit does not take:"
                 " a field that is no number is declared struct.field(pytree_node=False)."
             )
-    try:
-        hash(jax.tree.structure(value))
-    except TypeError as error:
-        raise ValueError(
-            f"{name}: a field of {kind} that is declared struct.field(pytree_node=False) cannot be"
-            f" compared ({error}): use a tuple, or make it a leaf."
-        ) from error
+    for field in dataclasses.fields(value):
+        static = field.metadata.get("pytree_node") is False
+        if static and isinstance(getattr(value, field.name), np.ndarray | jax.Array):
+            raise ValueError(
+                f"{name}: {kind}.{field.name} is an array, which jit cannot compare: use a tuple,"
+                " or declare it without struct.field(pytree_node=False)."
+            )
 
 
 def check_started(bandit: Any, state: Any) -> None:
@@ -108,6 +109,23 @@ def check_started(bandit: Any, state: Any) -> None:
             " arms in its field `domain`."
         )
     _check_fields("bandit", bandit)
+
+
+def check_state(bandit: Any, domain: Arms, found: Any) -> None:
+    """Raises ValueError for a state of another algorithm, or of other arms."""
+    wanted = jax.eval_shape(bandit.init, domain, jax.random.key(0))
+    if type(found) is not type(wanted):
+        raise ValueError(
+            f"state is of another algorithm: it holds a {type(found).__name__}, and a"
+            f" {type(bandit).__name__} has a {type(wanted).__name__}."
+        )
+    if found.domain is None:
+        raise ValueError("state has no arms: give it them back with types.attach(state, arms).")
+    if not np.array_equal(np.asarray(found.domain.features), np.asarray(domain.features)):
+        raise ValueError(
+            f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
+            " given, or their features differ."
+        )
 
 
 def check_problem(problem: Any) -> None:

@@ -116,6 +116,8 @@ def plan(
     checks.capacity(**{name: count for name, count in counts.items() if count is not None})
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
+    if memory is not None:
+        checks.positive(memory=memory)
     domain = _checked(bandit, problem)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     workers = min(seeds, workers or os.cpu_count() or 1)

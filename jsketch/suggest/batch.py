@@ -13,7 +13,7 @@ from jax import Array
 from jsketch import checks, kernels
 from jsketch.bandits import FixedBKB, history, widths
 from jsketch.sketch import bless
-from jsketch.suggest.data import Data, checked, lengthened, padded
+from jsketch.suggest.data import LARGEST, Data, checked, lengthened, padded
 from jsketch.suggest.model import Model, check_lengthscale, of_data
 from jsketch.types import Arms, PRNGKey, Query
 
@@ -100,6 +100,8 @@ def _check_options(
         check_lengthscale(data, model.lengthscale)
         checks.positive(ratio=model.ratio, scale=model.scale)
         checks.finite(centre=model.centre)
+        if max(abs(model.centre), model.scale) > LARGEST:
+            raise ValueError(f"a model's centre and scale are at most {LARGEST:g}: {model}.")
     count, evaluated = len(data.features), len(np.unique(data.arms))
     left = count - len(np.union1d(data.arms, data.pending))
     if batch > left:

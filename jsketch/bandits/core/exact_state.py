@@ -60,6 +60,7 @@ SomeExact = TypeVar("SomeExact", bound=HasExact)
 def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
     """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on
     static mistakes."""
+    checks.one_key(key=key)
     checks.positive(regularization=bandit.regularization)
     checks.capacity(capacity=bandit.capacity)
     domain = checks.arms(domain)

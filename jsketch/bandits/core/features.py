@@ -12,6 +12,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.bandits.core import counts, widths
 from jsketch.checks import queries
 from jsketch.posterior import features as posteriors
@@ -51,6 +52,7 @@ Some = TypeVar("Some", bound=HasFirstArm)
 
 def start(bandit: OnFeatures, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     """The state before the first round, for arms with features z [A,M]."""
+    checks.one_key(key=key)
     dtype = domain.features.dtype
     whitened = z / jnp.sqrt(jnp.asarray(bandit.regularization, dtype))
     return FeatureState(

@@ -172,6 +172,7 @@ def start(
     """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool)
     of observed evaluations, whose dictionary is the arms in keep; the widths then start from the
     upper end of THEORY 2.4."""
+    checks.one_key(key=key)
     arms = domain.features
     checks.spread(domain, kernel, capacity)
     diag = kernel.diag(arms)

@@ -136,6 +136,10 @@ class Formula:
 
     function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
 
+    def check(self) -> None:
+        """Raises ValueError for what is no function of two arguments."""
+        checks.function_of("width", self.function, "evidence, confidence")
+
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
         """Raises ValueError for a function that reads what the algorithm does not know, or that
         does not return one number."""

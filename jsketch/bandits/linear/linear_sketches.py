@@ -70,6 +70,7 @@ class SOFUL:
         checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(size=self.size)
+        checks.one_key(key=key)
         checks.choice(FORMS, form=self.form)
         domain = checks.arms(domain)
         checks.model(domain, kernels.Linear(), self.regularization)
@@ -179,6 +180,7 @@ class CBRAP:
         checks.capacity(size=self.size)
         domain = checks.arms(domain)
         checks.model(domain, kernels.Linear(), self.regularization)
+        checks.one_key(key=key)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
         checks.room(
