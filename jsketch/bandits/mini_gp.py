@@ -124,8 +124,8 @@ class MiniGP:
         info = exact_state.describe(
             query, y, posterior, count, overflow, self.confidence_width(state)
         )
-        new = exact_state.after(state, posterior, count, query.mask.any() & ~overflow, key)
-        return new, replace(info, truncated=queries.truncated(query))
+        new = counts.counted(state, count, query.mask.any() & ~overflow, key)
+        return replace(new, posterior=posterior), replace(info, truncated=queries.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""

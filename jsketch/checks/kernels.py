@@ -84,7 +84,7 @@ def spread(domain: Arms, kernel: Any, others: int) -> None:
         return
     eps = float(jnp.finfo(domain.features.dtype).eps)
     with jax.ensure_compile_time_eval():
-        error = eps * float(roundings(kernel, domain.features, others))
+        error = eps * float(np.asarray(roundings(kernel, domain.features, others)))
     if error > LARGEST_ROUNDING:
         single = domain.features.dtype == jnp.float32
         warn(

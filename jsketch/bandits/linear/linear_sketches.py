@@ -151,7 +151,7 @@ class SOFUL:
         sketch, moment = counts.over_slots(one, (state.sketch, state.moment), query)
         size = (sketch.energies > 0).sum(dtype=jnp.int32)
         info = features.describe(query, y, self.confidence_width(state), size, moment)
-        new = features.after(state, query, info.observed, key)
+        new = counts.counted(state, info.observed, query.mask.any(), key)
         return replace(new, sketch=sketch, moment=moment), info
 
 
