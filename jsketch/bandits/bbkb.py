@@ -81,6 +81,7 @@ class BBKB:
                 )
         checks.choice(RULES, rule=self.rule)
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
+        checks.truth(strict=self.strict, lazy=self.lazy)
         checks.model(domain, self.kernel, self.regularization)
         room.check_room(domain, self.capacity)
         checks.room(4 * self.max_batch, domain.features.dtype, max_batch=self.max_batch)

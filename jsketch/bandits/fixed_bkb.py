@@ -128,6 +128,7 @@ class FixedBKB:
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(batch=self.batch, capacity=self.capacity)
         checks.count(max_pending=self.max_pending)
+        checks.truth(repeat=self.repeat)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
         room.check_room(domain, self.capacity)

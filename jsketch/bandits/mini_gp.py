@@ -82,7 +82,7 @@ class MiniGP:
         limit = jnp.clip(limited, 1, self.max_batch)
         nothing = state.count == 0
         arm = jnp.where(nothing, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32))
-        variance = state.posterior.variance[arm]
+        variance = self._resolved(state, arm)
         wanted = (jnp.square(self.ratio) - 1) / jnp.where(variance > 0, variance, 1)
         times = jnp.where(variance > 0, jnp.clip(wanted, 1, self.max_batch), 1).astype(jnp.int32)
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
@@ -92,6 +92,14 @@ class MiniGP:
             mask=slots < jnp.minimum(times, limit),
             truncated=cut if self.max_batch > 1 else None,
         )
+
+    def _resolved(self, state: ExactState, arm: Array) -> Array:
+        """The variance [] of an arm: at least half of what is left where all t observations are its
+        own, s / (1 + t s) of the prior's s. Rounding may leave 0 or 1e-17 of one close to a pulled
+        arm, which would ask for one evaluation or for `max_batch`."""
+        x = state.domain.features[arm][None]
+        prior = self.kernel.diag(x)[0] / jnp.asarray(self.regularization, x.dtype)
+        return jnp.maximum(state.posterior.variance[arm], prior / (1 + state.count * prior) / 2)
 
     def tell(
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
@@ -116,8 +124,8 @@ class MiniGP:
         info = exact_state.describe(
             query, y, posterior, count, overflow, self.confidence_width(state)
         )
-        new = exact_state.after(state, posterior, count, query.mask.any() & ~overflow, key)
-        return new, replace(info, truncated=queries.truncated(query))
+        new = counts.counted(state, count, query.mask.any() & ~overflow, key)
+        return replace(new, posterior=posterior), replace(info, truncated=queries.truncated(query))
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
         """The same state with room for `capacity` distinct arms."""

@@ -110,6 +110,7 @@ class TS:
         checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(batch=self.batch)
+        domain = checks.arms(domain)
         if domain.count > EXACT_ARMS:
             raise ValueError(
                 f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many"

@@ -9,18 +9,32 @@ queries   what an algorithm over arms observes: queries, rewards, earlier evalua
 """
 
 from jsketch.checks.domains import arm_numbers, arms, box, candidates, example, table
-from jsketch.checks.kernels import a_kernel, features_of, inputs_of, kernel_on, model
+from jsketch.checks.kernels import (
+    a_kernel,
+    features_of,
+    inputs_of,
+    kernel_on,
+    model,
+    roundings,
+    spread,
+)
 from jsketch.checks.scalars import (
     all_nonnegative,
     all_positive,
     at_least_one,
     choice,
     confidence,
+    finite,
+    floating,
     fraction,
+    function_of,
     nonnegative,
+    one_key,
+    one_number,
     positive,
     probability,
     real,
+    truth,
 )
 from jsketch.checks.sizes import MOST, capacity, count, is_integer, larger, room
 
@@ -40,16 +54,24 @@ __all__ = [
     "count",
     "example",
     "features_of",
+    "finite",
+    "floating",
     "fraction",
+    "function_of",
     "inputs_of",
     "is_integer",
     "kernel_on",
     "larger",
     "model",
     "nonnegative",
+    "one_key",
+    "one_number",
     "positive",
     "probability",
     "real",
     "room",
+    "roundings",
+    "spread",
     "table",
+    "truth",
 ]

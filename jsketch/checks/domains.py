@@ -15,8 +15,13 @@ from jsketch.warn import warn
 
 
 def arms(domain: Arms) -> Arms:
-    """The arms as JAX arrays. Raises ValueError for arms of a wrong rank, an empty set or
-    non-finite features; warns of what is likely a mistake."""
+    """The arms as JAX arrays. Raises ValueError for what is no `Arms`, for arms of a wrong rank, an
+    empty set or non-finite features; warns of what is likely a mistake."""
+    if not isinstance(domain, Arms):
+        raise ValueError(
+            "arms are given as Arms(features), features [A, d], one candidate a row; what was given"
+            f" is a {type(domain).__name__}."
+        )
     features = table(domain.features)
     if jnp.ndim(features) != 2:
         raise ValueError(

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
 
 from jsketch.checks.scalars import numbers_of
 from jsketch.types import Arms, is_traced
@@ -16,6 +18,8 @@ from jsketch.warn import warn
 SAMPLED = 32
 # of the largest eigenvalue: a negative one beyond is no rounding
 INDEFINITE = 1e-4
+# of k(x,x), what rounding may decide without a word
+LARGEST_ROUNDING = 1e-3
 
 
 def a_kernel(kernel: Any) -> None:
@@ -62,11 +66,37 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
     # inside a user's jit even constants are traced, unless evaluated now
     with jax.ensure_compile_time_eval():
         kernel_on(kernel, domain.features)
-        _check_values(domain, kernel)
+        scale = _check_values(domain, kernel)
+        _check_quotient(domain, scale, regularization)
         _warn_of_precision(domain, kernel, regularization)
 
 
-def _check_values(domain: Arms, kernel: Any) -> None:
+def roundings(kernel: Any, points: Array, others: int) -> ArrayLike:
+    """By how many eps k(x,x) the values of a kernel between so many `others` and points [m,d] may
+    be off, [] (its method `rounding`, if it has one)."""
+    return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
+
+
+def spread(domain: Arms, kernel: Any, others: int) -> None:
+    """Warns of arms so many lengthscales apart that values between them and so many `others` among
+    them are rounded by more than LARGEST_ROUNDING."""
+    if is_traced(domain, kernel):
+        return
+    eps = float(jnp.finfo(domain.features.dtype).eps)
+    with jax.ensure_compile_time_eval():
+        error = eps * float(np.asarray(roundings(kernel, domain.features, others)))
+    if error > LARGEST_ROUNDING:
+        single = domain.features.dtype == jnp.float32
+        warn(
+            f"arms lie up to {(error / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
+            f" changes k(x, y) of close ones by up to {error:.1g} k(x,x) in"
+            f" {domain.features.dtype}. Use {'arms in float64 (jax_enable_x64) or ' * single}larger"
+            " lengthscales."
+        )
+
+
+def _check_values(domain: Arms, kernel: Any) -> float:
+    """The largest k(x,x) among SAMPLED arms."""
     # always as many, so that one shape is compiled
     some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
     x = domain.features[some]
@@ -89,6 +119,19 @@ def _check_values(domain: Arms, kernel: Any) -> None:
             "the kernel is not positive semi-definite on these arms: of the Gram matrix of"
             f" {SAMPLED} of them the least eigenvalue is {eigenvalues[0]:.3g}, the largest"
             f" {eigenvalues[-1]:.3g}. Variances then mean nothing."
+        )
+    return float(gram.diagonal().max())
+
+
+def _check_quotient(domain: Arms, scale: float, regularization: Any) -> None:
+    if is_traced(regularization):
+        return
+    dtype = np.dtype(domain.features.dtype)
+    least = max(scale, 1) / float(jnp.finfo(dtype).max)
+    if float(np.min(numbers_of(regularization))) <= least:
+        raise ValueError(
+            f"regularization must be above {least:.2g}: variances are k(x,x) divided by it, which"
+            f" {dtype.name} ends below; {regularization} was given."
         )
 
 

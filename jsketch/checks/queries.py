@@ -50,7 +50,8 @@ def limited(limit: ArrayLike | None) -> Array:
     holds. Raises ValueError unless it is a whole number of at least 1."""
     if limit is None:
         return jnp.asarray(checks.MOST, jnp.int32)
-    if np.shape(limit) != () or not jnp.issubdtype(jnp.result_type(limit), jnp.integer):
+    dtype = limit.dtype if hasattr(limit, "dtype") else np.asarray(limit).dtype
+    if np.shape(limit) != () or not jnp.issubdtype(dtype, jnp.integer):
         raise ValueError(f"limit must be a whole number of evaluations; {limit!r} was given.")
     if not is_traced(limit):
         checks.at_least_one(limit=limit)
@@ -106,6 +107,11 @@ def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
 def as_query(query: Query) -> Query:
     """The query as JAX arrays. Raises ValueError unless it is a vector of arm numbers with a bool
     for each."""
+    if not (hasattr(query, "index") and hasattr(query, "mask")):
+        raise ValueError(
+            "a query is what `ask` gave, or Query(index, mask) of arm numbers; what was given is a"
+            f" {type(query).__name__}."
+        )
     index, mask = jnp.asarray(query.index), jnp.asarray(query.mask)
     if index.ndim != 1 or not jnp.issubdtype(index.dtype, jnp.integer):
         raise ValueError(
@@ -132,7 +138,8 @@ def past(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
     if is_traced(pull_counts, reward_sums):
         return
     checks.all_nonnegative(pull_counts=pull_counts)
-    counts, sums = np.asarray(pull_counts, float), np.asarray(reward_sums, float)
+    counts = np.asarray(pull_counts, float)
+    sums = np.asarray(checks.real("reward_sums", reward_sums), float)
     if not np.isfinite(sums).all():
         raise ValueError("reward_sums must be finite.")
     fractions = np.flatnonzero(counts != np.round(counts))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jsketch.types import is_traced
 
@@ -37,7 +39,13 @@ def _hold(
                 f"{name} must be one number; an array of shape {shape_of(value)} was given. To try"
                 " several, use jax.vmap."
             )
-        if not is_traced(value) and not np.all(holds(numbers_of(value))):
+        if is_traced(value):
+            continue
+        try:
+            numbers = numbers_of(value)
+        except ValueError as error:
+            raise ValueError(f"{name} {words}: {error}") from error
+        if not np.all(holds(numbers)):
             raise ValueError(f"{name} {words}; {value} was given.")
 
 
@@ -47,6 +55,15 @@ def _is_positive(numbers: np.ndarray) -> np.ndarray:
 
 def _is_nonnegative(numbers: np.ndarray) -> np.ndarray:
     return np.isfinite(numbers) & (numbers >= 0)
+
+
+def one_number(**values: Any) -> None:
+    """Raises ValueError unless every named value, traced or not, is one real number."""
+    for name, value in values.items():
+        dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+        real = jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)
+        if not real or shape_of(value) != ():
+            raise ValueError(f"{name} must be one real number, shape (); it is {value!r}.")
 
 
 def positive(**values: Any) -> None:
@@ -67,6 +84,23 @@ def all_positive(**values: Any) -> None:
 def all_nonnegative(**values: Any) -> None:
     """Raises ValueError unless every number of every named array is finite and >= 0."""
     _hold(values, _is_nonnegative, "must be a finite number, at least 0", scalar=False)
+
+
+def finite(**values: Any) -> None:
+    """Raises ValueError unless every named value is one finite number."""
+    _hold(values, np.isfinite, "must be a finite number")
+
+
+def one_key(**values: Any) -> Array:
+    """The one named value as a typed key (an old-style uint32 pair is taken too). Raises ValueError
+    for anything else."""
+    ((name, value),) = values.items()
+    if isinstance(value, jax.Array) and value.dtype == jnp.uint32 and value.ndim == 1:
+        value = jax.random.wrap_key_data(value)
+    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if not typed or value.ndim:
+        raise ValueError(f"{name} must be one key, such as jax.random.key(0); {value!r} was given.")
+    return value
 
 
 def probability(**values: Any) -> None:
@@ -109,11 +143,49 @@ def a_width(width: Any) -> None:
         width.check()
 
 
+def function_of(name: str, function: Any, arguments: str) -> None:
+    """Raises ValueError unless it can be called with the arguments that `arguments` names."""
+    if not callable(function):
+        raise ValueError(
+            f"{name} must be a function of ({arguments}); {type(function).__name__} is none."
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # not everything that can be called says with what
+        return
+    try:
+        signature.bind(*[None] * (arguments.count(",") + 1))
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must be a function of ({arguments}); its arguments are {signature}."
+        ) from error
+
+
+def truth(**values: Any) -> None:
+    """Raises ValueError unless every named value is True or False."""
+    for name, value in values.items():
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False; {value!r} was given.")
+
+
 def choice(choices: tuple[str, ...], **values: Any) -> None:
     """Raises ValueError unless every named value is one of the choices."""
     for name, value in values.items():
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
+
+
+def floating(**values: Any) -> Any:
+    """The one named value as a floating dtype. Raises ValueError for anything else."""
+    ((name, value),) = values.items()
+    try:
+        dtype = jnp.dtype(value)
+    except TypeError as error:
+        raise ValueError(f"{name} must be a floating dtype; {value!r} was given.") from error
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise ValueError(f"{name} must be a floating dtype; {value!r} was given.")
+    return dtype
 
 
 def real(name: str, value: Any) -> Any:

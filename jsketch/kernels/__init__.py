@@ -5,7 +5,8 @@ Two methods make a kernel: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) 
 combine by `Scaled`, `Sum` and `Product`. Lengthscales are one number or one per input (ARD, [d]),
 in the units of the inputs. Two more are optional, and called on the host, where values are
 concrete: `check(x)` raises ValueError for numbers that make no kernel of inputs x [n,d], and
-`check_inputs(x)` for inputs that it is not defined for.
+`check_inputs(x)` for inputs that it is not defined for. A third one, `rounding(points [m,d], n)`,
+says by how many eps k(x,x) values of n points and these may be off; without it that is 1.
 
     distances    squared distances, and the checks of a lengthscale
     stationary   Gaussian, Matern, rational quadratic

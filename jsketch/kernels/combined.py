@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
@@ -29,6 +30,9 @@ class Scaled:
     def check(self, x: Any) -> None:
         checks.nonnegative(variance=self.variance)
 
+    def rounding(self, points: Array, others: int) -> ArrayLike:
+        return checks.roundings(self.kernel, points, others)
+
     def check_inputs(self, x: Any) -> None:
         checks.kernel_on(self.kernel, x)
 
@@ -46,6 +50,12 @@ class Sum:
 
     def diag(self, x: Array) -> Array:
         return self.left.diag(x) + self.right.diag(x)
+
+    def rounding(self, points: Array, others: int) -> ArrayLike:
+        return jnp.maximum(
+            checks.roundings(self.left, points, others),
+            checks.roundings(self.right, points, others),
+        )
 
     def check_inputs(self, x: Any) -> None:
         checks.kernel_on(self.left, x)
@@ -65,6 +75,11 @@ class Product:
 
     def diag(self, x: Array) -> Array:
         return self.left.diag(x) * self.right.diag(x)
+
+    def rounding(self, points: Array, others: int) -> ArrayLike:
+        return checks.roundings(self.left, points, others) + checks.roundings(
+            self.right, points, others
+        )
 
     def check_inputs(self, x: Any) -> None:
         checks.kernel_on(self.left, x)

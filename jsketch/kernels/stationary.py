@@ -12,7 +12,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.kernels.distances import check_lengthscale, scaled_squared_distances
+from jsketch.kernels.distances import check_lengthscale, rounding, scaled_squared_distances
 from jsketch.precision import one_dtype
 
 
@@ -32,6 +32,9 @@ class Gaussian:
 
     def diag(self, x: Array) -> Array:
         return _ones(x)
+
+    def rounding(self, points: Array, others: int) -> ArrayLike:
+        return rounding(points, others, self.lengthscale)
 
     def check(self, x: Any) -> None:
         check_lengthscale(self.lengthscale, x)
@@ -87,6 +90,9 @@ class Matern:
     def diag(self, x: Array) -> Array:
         return _ones(x)
 
+    def rounding(self, points: Array, others: int) -> ArrayLike:
+        return rounding(points, others, self.lengthscale, direct=self.nu == 0.5)
+
     def check(self, x: Any) -> None:
         self._check_nu()
         check_lengthscale(self.lengthscale, x)
@@ -113,6 +119,9 @@ class RationalQuadratic:
 
     def diag(self, x: Array) -> Array:
         return _ones(x)
+
+    def rounding(self, points: Array, others: int) -> ArrayLike:
+        return rounding(points, others, self.lengthscale)
 
     def check(self, x: Any) -> None:
         check_lengthscale(self.lengthscale, x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from jsketch import checks, devices
-from jsketch.types import PRNGKey
+from jsketch.types import Arms, PRNGKey
 
 
 def check_horizon(horizon: Any) -> None:
@@ -40,6 +41,107 @@ def check_keys(keys: Any, rank: int, wanted: str) -> PRNGKey:
     ):
         raise ValueError(f"{wanted}; {keys!r} was given.")
     return keys
+
+
+def check_bandit(bandit: Any) -> None:
+    """Raises ValueError unless it is an algorithm over arms that jit takes, with the methods of
+    `jsketch.types.Bandit`."""
+    if isinstance(bandit, type) or not all(
+        callable(getattr(bandit, name, None)) for name in ("init", "ask", "tell")
+    ):
+        raise ValueError(
+            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was"
+            " given."
+        )
+    _check_pytree("bandit", bandit)
+    for name, wanted, named in (
+        ("init", "domain, key", {}),
+        ("ask", "state, key, limit=None", {"limit": None}),
+        ("tell", "state, query, y, key", {}),
+    ):
+        signature = inspect.signature(getattr(bandit, name))
+        try:
+            signature.bind(*[None] * (wanted.count(",") + 1 - len(named)), **named)
+        except TypeError as error:
+            raise ValueError(
+                f"the method of an algorithm is {name}({wanted}); that of"
+                f" {type(bandit).__name__} is {name}{signature}."
+            ) from error
+
+
+def _check_pytree(name: str, value: Any) -> None:
+    """Raises ValueError for an object of a class that jit does not know."""
+    kind = type(value).__name__
+    if jax.tree_util.all_leaves([value]):
+        raise ValueError(
+            f"{name} is a {kind}, which jit does not take: make it a pytree with"
+            " @flax.struct.dataclass above its class (a class that inherits from one needs its"
+            " own)."
+        )
+
+
+def _check_fields(name: str, value: Any) -> None:
+    """Raises ValueError for a pytree with a leaf that is no array of numbers, or with an array in a
+    static field."""
+    kind = type(value).__name__
+    for path, leaf in jax.tree_util.tree_leaves_with_path(value):
+        if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
+            raise ValueError(
+                f"{name}: {kind}{jax.tree_util.keystr(path)} is {leaf!r}, which jit does not take:"
+                " a field that is no number is declared struct.field(pytree_node=False)."
+            )
+    for field in dataclasses.fields(value):
+        static = field.metadata.get("pytree_node") is False
+        if static and isinstance(getattr(value, field.name), np.ndarray | jax.Array):
+            raise ValueError(
+                f"{name}: {kind}.{field.name} is an array, which jit cannot compare: use a tuple,"
+                " or declare it without struct.field(pytree_node=False)."
+            )
+
+
+def check_started(bandit: Any, state: Any) -> None:
+    """Raises ValueError for an algorithm, whose numbers its `init` checked, or a state that loops
+    over arms cannot carry."""
+    _check_pytree("the state of the bandit", state)
+    if "domain" not in getattr(state, "__dataclass_fields__", {}):
+        raise ValueError(
+            f"the state of the bandit is a {type(state).__name__}: it must be a dataclass with the"
+            " arms in its field `domain`."
+        )
+    _check_fields("bandit", bandit)
+
+
+def check_state(bandit: Any, domain: Arms, found: Any) -> None:
+    """Raises ValueError for a state of another algorithm, or of other arms."""
+    wanted = jax.eval_shape(bandit.init, domain, jax.random.key(0))
+    if type(found) is not type(wanted):
+        raise ValueError(
+            f"state is of another algorithm: it holds a {type(found).__name__}, and a"
+            f" {type(bandit).__name__} has a {type(wanted).__name__}."
+        )
+    if found.domain is None:
+        raise ValueError("state has no arms: give it them back with types.attach(state, arms).")
+    if not np.array_equal(np.asarray(found.domain.features), np.asarray(domain.features)):
+        raise ValueError(
+            f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
+            " given, or their features differ."
+        )
+
+
+def check_problem(problem: Any) -> None:
+    """Raises ValueError unless it is a problem over arms that jit takes, with the attributes of
+    `jsketch.types.ArmProblem`."""
+    if isinstance(problem, type) or not all(
+        hasattr(problem, name) for name in ("arms", "mean_reward", "sample")
+    ):
+        raise ValueError(
+            "problem must have arms, their mean rewards and a method sample, such as"
+            " problems.finite_arms(features, mean_reward, noise_std); what was given is a"
+            f" {type(problem).__name__}. For a function of your own there is drive(bandit,"
+            " function, Arms(features), key, horizon)."
+        )
+    _check_pytree("problem", problem)
+    _check_fields("problem", problem)
 
 
 def check_objective(objective: Callable[..., Any], *arguments: Any) -> None:

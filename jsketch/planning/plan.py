@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks
-from jsketch.loops.inputs import check_horizon
+from jsketch.loops.inputs import check_bandit, check_horizon
 from jsketch.memory import available
 from jsketch.planning import pilot, space, timing
 from jsketch.planning.pilot import Path
@@ -110,18 +110,14 @@ def plan(
     Raises ValueError for static mistakes (as `init` does), and for a run that does not fit the
     memory, with what would fit.
     """
-    if isinstance(bandit, type) or not all(
-        hasattr(bandit, name) for name in ("init", "ask", "tell")
-    ):
-        raise ValueError(
-            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was"
-            " given."
-        )
+    check_bandit(bandit)
     check_horizon(horizon)
     counts = dict(seeds=seeds, dictionary_size=dictionary_size, workers=workers)
     checks.capacity(**{name: count for name, count in counts.items() if count is not None})
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
+    if memory is not None:
+        checks.positive(memory=memory)
     domain = _checked(bandit, problem)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     workers = min(seeds, workers or os.cpu_count() or 1)

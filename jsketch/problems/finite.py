@@ -59,6 +59,7 @@ def _check(features: Any, rewards: Any, name: str) -> None:
             f"{name} must have one row for each of the {np.shape(features)[0]} arms; its shape is"
             f" {np.shape(rewards)}."
         )
+    rewards = checks.real(name, rewards)
     if not is_traced(rewards) and not np.isfinite(np.asarray(rewards)).all():
         raise ValueError(
             f"{name} must be finite: {int((~np.isfinite(np.asarray(rewards))).sum())} values are"

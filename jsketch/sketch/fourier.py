@@ -33,6 +33,7 @@ from jsketch.sketch.sincos import cos_sin
 from jsketch.types import PRNGKey
 
 LARGEST_GRID = 100_000  # frequencies
+FAR = 16  # times the spread of an input; its mean is then taken out
 
 
 @struct.dataclass
@@ -50,6 +51,14 @@ def features(fourier: Fourier, x: Array) -> Array:
     root = jnp.sqrt(fourier.weights)[None, :]
     cos, sin = cos_sin(phase)
     return jnp.concatenate([root * cos, root * sin], axis=1)
+
+
+def near_zero(x: Array) -> Array:
+    """Points [n,d] with the mean taken out of the inputs that lie far from zero, the others as they
+    are: of a phase only differences count, and eps |x| of it is rounding."""
+    mean = x.mean(0, keepdims=True)
+    spread = jnp.abs(x - mean).max(0, keepdims=True)
+    return x - jnp.where(jnp.abs(mean) > FAR * spread, mean, 0)
 
 
 @struct.dataclass

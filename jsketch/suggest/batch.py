@@ -13,8 +13,8 @@ from jax import Array
 from jsketch import checks, kernels
 from jsketch.bandits import FixedBKB, history, widths
 from jsketch.sketch import bless
-from jsketch.suggest.data import Data, checked, lengthened, padded
-from jsketch.suggest.model import Model, of_data
+from jsketch.suggest.data import LARGEST, Data, checked, lengthened, padded
+from jsketch.suggest.model import Model, check_lengthscale, of_data
 from jsketch.types import Arms, PRNGKey, Query
 
 BATCH = 1  # folded into the key of a suggestion, as `model.FIT` is
@@ -80,10 +80,11 @@ def suggest(
     scaling), arms or pending rows that are not there, values of another length, infinite or too
     large, a batch larger than what is left, and options outside their range.
     """
+    key = checks.one_key(key=jax.random.key(0) if key is None else key)
     data = checked(candidates, arms, values, pending, scaling)
     _check_options(data, batch, width, lengthscale, model)
     model = of_data(data, lengthscale, key) if model is None else model
-    return _chosen(data, model, batch, width, jax.random.key(0) if key is None else key)
+    return _chosen(data, model, batch, width, key)
 
 
 def _check_options(
@@ -96,7 +97,11 @@ def _check_options(
     if model is not None and not isinstance(model, Model):
         raise ValueError(f"model must be a Model, such as `fit` gives; {model!r} was given.")
     if model is not None:
-        checks.positive(lengthscale=model.lengthscale, ratio=model.ratio, scale=model.scale)
+        check_lengthscale(data, model.lengthscale)
+        checks.positive(ratio=model.ratio, scale=model.scale)
+        checks.finite(centre=model.centre)
+        if max(abs(model.centre), model.scale) > LARGEST:
+            raise ValueError(f"a model's centre and scale are at most {LARGEST:g}: {model}.")
     count, evaluated = len(data.features), len(np.unique(data.arms))
     left = count - len(np.union1d(data.arms, data.pending))
     if batch > left:

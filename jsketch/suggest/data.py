@@ -29,6 +29,7 @@ class Data(NamedTuple):
 
 def checked(candidates: Any, arms: Any, values: Any, pending: Any, scaling: bool) -> Data:
     """The arrays as `Data`. Raises ValueError for what `suggest` says it does."""
+    checks.truth(scaling=scaling)
     features: Any = _features(candidates)
     checks.arm_numbers(Arms(features), arms=arms, pending=pending)
     # an empty list has no integer dtype of its own

@@ -65,13 +65,14 @@ def fit(
     Fewer than FEW values, or values that are all the same, teach nothing: the defaults are taken,
     and `fitted` is False. Raises ValueError for what `suggest` says it does.
     """
+    key = None if key is None else checks.one_key(key=key)
     return of_data(checked(candidates, arms, values, (), scaling), lengthscale, key)
 
 
 def of_data(data: Data, lengthscale: float | None, key: PRNGKey | None) -> Model:
     """`fit` of checked arrays."""
     if lengthscale is not None:
-        checks.positive(lengthscale=lengthscale)
+        check_lengthscale(data, lengthscale)
     features, values = data.features[data.arms[data.observed]], data.values[data.observed]
     unit = float(power_of_two(values))
     values = values / unit
@@ -89,6 +90,12 @@ def of_data(data: Data, lengthscale: float | None, key: PRNGKey | None) -> Model
     best, at = np.unravel_index(np.nanargmax(table), table.shape)
     ratio, scale = float(_ratios()[at]), float(found[best].scale[at])
     return Model(float(grid[best]), ratio, unit * scale, unit * centre, True)
+
+
+def check_lengthscale(data: Data, lengthscale: Any) -> None:
+    """Raises ValueError for what is no lengthscale in the dtype that a suggestion computes in."""
+    checks.positive(lengthscale=lengthscale)
+    kernels.Gaussian(lengthscale).check(jnp.asarray(data.features[:1]))
 
 
 def _ratios() -> np.ndarray:

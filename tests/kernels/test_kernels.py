@@ -102,6 +102,40 @@ def test_both_routes_to_distances_agree(name, spread, offset):
     np.testing.assert_allclose(whole, rows, rtol=0, atol=slope * error + 4 * eps)
 
 
+def clusters(gap, count=600, inputs=4):
+    """Points [count, inputs] of spread 0.1 in two clusters that far apart."""
+    random = np.random.default_rng(0)
+    side = random.integers(0, 2, (count, 1)) * gap / np.sqrt(inputs)
+    return side + 0.1 * random.standard_normal((count, inputs))
+
+
+@pytest.mark.parametrize(("count", "inputs"), [(distances.DIRECT_ENTRIES, 2), (50, 40)])
+def test_distances_to_one_point_lose_nothing(count, inputs):
+    """About the mean of all, within a cluster 100 lengthscales from the other, they were off by
+    half of themselves."""
+    x = clusters(100.0, count, inputs).astype(np.float32)
+    found = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
+    np.testing.assert_allclose(found, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
+
+
+def test_kernels_say_how_far_clusters_apart_are_rounded():
+    x = jnp.asarray(clusters(1e6))
+    near = kernels.squared_distances(x[:50], x[:50])
+    off = jnp.abs(kernels.squared_distances(x, x)[:50, :50] - near)[near < 50]
+    kernel, eps = kernels.Gaussian(1.0), np.finfo(float).eps
+    said = float(kernel.rounding(x, 600)) * eps
+    # said is a root of the mean square, and of the kernel
+    assert said < float(off.max()) < 16 * said
+    # what sums directly loses nothing; what is made of kernels has their loss
+    assert kernels.Matern(1.0, nu=0.5).rounding(x, 600) == kernel.rounding(x[:50], 50) == 1
+    for made, times in (
+        (kernels.Scaled(kernel, 2.0), 1),
+        (kernels.Sum(kernel, kernels.Linear()), 1),
+        (kernels.Product(kernel, kernel), 2),
+    ):
+        assert float(made.rounding(x, 600)) == pytest.approx(times * said / eps)
+
+
 def test_distances_of_many_inputs_sum_directly():
     x = np.random.default_rng(0).standard_normal((9, distances.DIRECT_DIMENSIONS + 3))
     direct = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x), direct=True)

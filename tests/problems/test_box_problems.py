@@ -126,3 +126,13 @@ def test_bad_input():
     ]:
         with pytest.raises(ValueError, match=words):
             make()
+
+
+def test_gradients_of_ackley_near_its_kink():
+    """1e-17 in place of 0, as a compiled program may have it, changes nothing; further out it is
+    the cone's."""
+    slopes = jax.vmap(jax.grad(boxes.ackley(3).value))(
+        jnp.array([0.0, 1e-17, 1e-200, 1e-6])[:, None] * jnp.ones((1, 3))
+    )
+    np.testing.assert_allclose(slopes[:3], 0, atol=1e-3)
+    np.testing.assert_allclose(slopes[3], -4 / 3**0.5 / 3**0.5, rtol=1e-4)

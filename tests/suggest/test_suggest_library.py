@@ -123,6 +123,13 @@ NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
         (dict(lengthscale=1.0, model=MODEL), "a lengthscale or a model"),
         (dict(model="fitted"), "model must be a Model"),
         (dict(model=MODEL._replace(ratio=0.0)), "ratio must be a finite number above 0"),
+        (dict(model=MODEL._replace(ratio=1e-320)), "regularization must be above"),
+        (dict(model=MODEL._replace(centre=np.nan)), "centre must be a finite number; nan"),
+        (dict(model=MODEL._replace(scale=1e301)), "centre and scale are at most"),
+        (dict(lengthscale=1e-200), "lengthscale must be at least"),
+        (dict(key=0), "key must be one key"),
+        (dict(scaling="no"), "scaling must be True or False"),
+        (dict(width="wide"), "width must be a finite number, at least 0: a number was expected"),
     ],
 )
 def test_what_is_wrong_with_arrays(change, words):

@@ -133,6 +133,22 @@ def test_optimisers_of_a_box(name, numbers):
     all_single(jax.eval_shape(round_, optimizer, box, np.zeros(8)))
 
 
+def test_sketches_know_that_far_clusters_are_rounded():
+    """100 lengthscales apart, float32 rounds values within a cluster by 3e-4, more than 0.1% of
+    what is left of the variances."""
+    random = np.random.default_rng(0)
+    near, sides = 0.1 * random.standard_normal((1100, 2)), random.integers(0, 2, (1100, 1))
+    counts = np.zeros(1100)
+    counts[::50] = 20
+    bandit = BKB(kernels.Gaussian(1.0), 1.0, capacity=64)
+    past = dict(pull_counts=counts, reward_sums=counts)
+    imprecise = jax.jit(lambda x: bandit.init(Arms(x), KEY, **past).imprecise)
+    for gap, said in ((0.0, False), (100.0, True)):
+        assert bool(imprecise((near + gap * sides).astype(np.float32))) == said, gap
+    with pytest.warns(UserWarning, match="lengthscales from their mean, and rounding changes"):
+        bandit.init(Arms((near + 1000 * sides).astype(np.float32)), KEY)
+
+
 def test_they_mean_the_same():
     """And so without a trace, in numbers of NumPy, for arms of either dtype."""
     for x in (features(jnp.float32)[:5], features()[:5]):

@@ -13,6 +13,8 @@ from jsketch.bandits import (
     BBKB,
     BKB,
     GPBUCB,
+    GPUCB,
+    SOFUL,
     TS,
     FixedBKB,
     FourierUCB,
@@ -21,6 +23,7 @@ from jsketch.bandits import (
     Uniform,
     history,
     partition,
+    widths,
 )
 from jsketch.box import GPBandit, UniformBox
 from jsketch.box import history as box_history
@@ -221,6 +224,107 @@ def test_nothing_at_all_is_a_history_and_a_dictionary():
     past = dict(pull_counts=counts, reward_sums=sums, dictionary=[])
     state = jax.jit(lambda x: BKB(KERNEL, capacity=4).init(Arms(x), KEY, **past))(X)
     assert int(state.dictionary.size) == 0 and float(state.evidence.count) == 0
+
+
+class Inherits(Uniform):
+    """Anybody's own algorithm, its class without @struct.dataclass."""
+
+
+@struct.dataclass
+class WithoutLimit(Uniform):
+    def ask(self, state, key):
+        return Uniform.ask(self, state, key)
+
+
+@struct.dataclass
+class WithName(Uniform):
+    name: str = "mine"
+
+
+@struct.dataclass
+class WithTable(Uniform):
+    table: object = struct.field(pytree_node=False, default_factory=lambda: np.ones(2))
+
+
+@struct.dataclass
+class WithoutArms(Uniform):
+    def init(self, domain, key):
+        return domain
+
+
+def test_what_is_no_bandit_no_problem_and_no_state():
+    problem, arms = problems.finite_arms(X, X[:, 0], 0.1), Arms(X)
+    other = BKB(KERNEL).init(arms, KEY)
+    for action, words in [
+        (lambda: loops.drive(Uniform(), len, X, KEY, 2), r"arms are given as Arms\(features\)"),
+        (lambda: TS(KERNEL).init(X, KEY), r"arms are given as Arms\(features\)"),
+        (lambda: loops.drive(Uniform, len, arms, KEY, 2), "bandit must be an algorithm with its"),
+        (lambda: loops.drive(Uniform(), problem, arms, KEY, 2), "objective must be a function of"),
+        (lambda: loops.drive(Uniform(), len, arms, KEY, 2, state=other), "state is what an"),
+        (lambda: loops.drive(Uniform(), len, arms, KEY, 2, checkpoint=3), "the path of a file"),
+        (lambda: loops.run(Uniform(), arms, KEY, 2), "problem must have arms, their mean rewards"),
+        (lambda: loops.run(Inherits(), problem, KEY, 2), "make it a pytree with @flax.struct"),
+        (lambda: loops.drive(Inherits(), len, arms, KEY, 2), "make it a pytree"),
+        (lambda: loops.run(WithoutLimit(), problem, KEY, 2), r"ask\(state, key, limit=None\)"),
+        (lambda: loops.run(WithName(), problem, KEY, 2), "WithName.name is 'mine', which jit"),
+        (lambda: loops.run(WithTable(), problem, KEY, 2), "WithTable.table is an array"),
+        (lambda: loops.run(WithoutArms(), problem, KEY, 2), "a dataclass with the arms in its"),
+        (lambda: loops.run(Uniform(), problem, KEY, 2, states=[other]), "of another algorithm"),
+        (lambda: loops.run(Uniform(), problem, KEY, 2, states=3), "states is a list of states"),
+        (lambda: loops.run(Uniform(), problem, KEY, 2, on_progress=3), "on_progress must be a"),
+        (lambda: BKB(KERNEL).init(arms, 0), "key must be one key"),
+        (lambda: GPUCB(KERNEL).init(arms, jax.random.split(KEY)), "key must be one key"),
+        (lambda: PointBBKB(KERNEL).init(2, KEY, "int32"), "dtype must be a floating dtype"),
+        (lambda: BBKB(KERNEL, lazy="no").init(arms, KEY), "lazy must be True or False"),
+        (lambda: BKB(KERNEL, 1e-320).init(arms, KEY), "regularization must be above"),
+        (lambda: begin(kernels.Gaussian(1e-200)), "lengthscale must be at least"),
+        (lambda: begin(kernels.Gaussian([1.0, 2.0])), "lengthscale must be a number or an array"),
+        (lambda: Uniform().tell(Uniform().init(arms, KEY), 3, [1.0], KEY), "a query is what"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            action()
+
+
+def test_widths_are_one_number_of_what_the_bandit_knows():
+    state = begin(KERNEL)
+    for width, words in [
+        (widths.soful_paper, "reads 'shrunk', which this algorithm does not know"),
+        (widths.Formula(lambda evidence, confidence: "wide"), "width must be one real number"),
+        (widths.Formula(lambda evidence, confidence: evidence.count * X[0]), "one real number"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            jax.eval_shape(BKB(KERNEL, width=width).ask, state, KEY)
+    for width, words in [
+        (widths.Formula(lambda evidence: 1.0), r"function of \(evidence, confidence\)"),
+        (widths.Bayesian(-1.0), "deviations must be a finite number, at least 0"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            BKB(KERNEL, width=width).init(Arms(X), KEY)
+
+
+def test_a_traced_width_below_zero_is_flagged():
+    bandit = SOFUL(size=1)
+    state = bandit.init(Arms(X), KEY)
+    query = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
+    told = jax.jit(lambda width: bandit.replace(width=width).tell(state, query, [1.0], KEY)[1])
+    for deviations, flagged in ((1.0, False), (0.0, False), (-1.0, True)):
+        assert bool(told(widths.Bayesian(deviations)).nonfinite) == flagged
+
+
+def test_variances_that_rounding_took_ask_for_as_much():
+    """Of a neighbour of a pulled arm rounding leaves 0, once evaluated once, or 1e-17, once
+    evaluated 10,000 times."""
+    bandit = MiniGP(KERNEL, 1.0, capacity=4)
+    state = bandit.init(Arms(ONE), KEY)
+    known = state.replace(count=jnp.array(4.0))
+
+    @jax.jit
+    def size(left):
+        posterior = known.posterior.replace(variance=jnp.full(1, left))
+        return bandit.ask(known.replace(posterior=posterior), KEY).size
+
+    # half of what 4 evaluations leave is 1 / 10
+    assert int(size(0.0)) == int(size(1e-17)) == 30
 
 
 def test_one_number_is_one_number():

@@ -4,7 +4,8 @@ T."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +14,20 @@ from jax import Array, lax
 
 from jsketch import checks, devices
 from jsketch.linalg import put
-from jsketch.types import Arms, PRNGKey, Query
+from jsketch.types import Arms, PRNGKey, Query, State
 
 Carry = TypeVar("Carry")
+
+
+class HasFirstArm(State, Protocol):
+    """A state that counts observations, and has an arm to begin with."""
+
+    # [] int32, uniform; pulled while nothing is known, another one after it failed
+    first_arm: Array
+    count: Array  # [], observations so far
+
+
+Counting = TypeVar("Counting", bound=HasFirstArm)
 
 TOGETHER = 256  # slots that an accelerator adds at a time
 
@@ -68,6 +80,15 @@ def next_first_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> 
     # by 1 to A - 1, so that it is another one; the key itself may be drawn with elsewhere
     step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
     return jnp.where(failed, (first_arm + step) % arms, first_arm)
+
+
+def counted(state: Counting, observed: Array, asked: Array, key: PRNGKey) -> Counting:
+    """The state with `observed` [] more rewards counted, and another first arm where something was
+    `asked` [] and nothing ever observed."""
+    count = state.count + observed.astype(state.count.dtype)
+    failed = asked & (count == 0)
+    first_arm = next_first_arm(state.first_arm, failed, state.domain.count, key)
+    return replace(state, count=count, first_arm=first_arm)
 
 
 def usable(query: Query, y: Array) -> Array:

@@ -60,6 +60,7 @@ SomeExact = TypeVar("SomeExact", bound=HasExact)
 def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
     """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on
     static mistakes."""
+    checks.one_key(key=key)
     checks.positive(regularization=bandit.regularization)
     checks.capacity(capacity=bandit.capacity)
     domain = checks.arms(domain)
@@ -110,19 +111,7 @@ def learn(
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
     info = describe(query, y, posterior, count, overflow, width)
     applied = query.mask.any() & ~overflow
-    return after(state, posterior, count, applied, key), info
-
-
-def after(
-    state: SomeExact, posterior: Exact, observed: Array, applied: Array, key: PRNGKey
-) -> SomeExact:
-    """The state with a posterior that `observed` [] more rewards entered; `applied` []: there was a
-    query, and it fit."""
-    count = state.count + observed.astype(state.count.dtype)
-    first_arm = counts.next_first_arm(
-        state.first_arm, applied & (count == 0), state.domain.count, key
-    )
-    return replace(state, posterior=posterior, count=count, first_arm=first_arm)
+    return replace(counts.counted(state, count, applied, key), posterior=posterior), info
 
 
 def describe(

@@ -4,7 +4,7 @@ features."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,12 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import checks
 from jsketch.bandits.core import counts, widths
 from jsketch.checks import queries
 from jsketch.posterior import features as posteriors
 from jsketch.posterior.features import FeaturePosterior
-from jsketch.types import Arms, Info, PRNGKey, Query, State
+from jsketch.types import Arms, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -39,18 +40,9 @@ class OnFeatures(widths.Assuming, Protocol):
     width: widths.Width
 
 
-class HasFirstArm(State, Protocol):
-    """A state before or after the first observation."""
-
-    first_arm: Array
-    count: Array
-
-
-Some = TypeVar("Some", bound=HasFirstArm)
-
-
 def start(bandit: OnFeatures, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     """The state before the first round, for arms with features z [A,M]."""
+    checks.one_key(key=key)
     dtype = domain.features.dtype
     whitened = z / jnp.sqrt(jnp.asarray(bandit.regularization, dtype))
     return FeatureState(
@@ -100,16 +92,8 @@ def learn(
     info = describe(
         query, y, width, jnp.asarray(state.whitened.shape[1], jnp.int32), posterior.mean
     )
-    return replace(after(state, query, info.observed, key), posterior=posterior), info
-
-
-def after(state: Some, query: Query, observed: Array, key: PRNGKey) -> Some:
-    """The state with `observed` [] more rewards counted, and another first arm where none ever
-    was."""
-    count = state.count + observed.astype(state.count.dtype)
-    failed = query.mask.any() & (count == 0)
-    first_arm = counts.next_first_arm(state.first_arm, failed, state.domain.count, key)
-    return replace(state, count=count, first_arm=first_arm)
+    new = counts.counted(state, info.observed, query.mask.any(), key)
+    return replace(new, posterior=posterior), info
 
 
 def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> Info:
@@ -122,6 +106,8 @@ def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> 
         width=width,
         overflow=jnp.zeros((), bool),
         truncated=jnp.zeros((), bool),
-        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.isfinite(mean).all(),
+        nonfinite=(query.mask & jnp.isinf(y)).any()
+        | ~jnp.isfinite(mean).all()
+        | ~jnp.isfinite(width),
         imprecise=jnp.zeros((), bool),
     )

@@ -18,7 +18,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import devices
+from jsketch import checks, devices
 from jsketch.bandits.core.counts import Feedback, next_first_arm
 from jsketch.bandits.core.widths import Evidence, nothing_observed
 from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
@@ -146,6 +146,8 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
         logdet=posterior.logdet,
         residual_sum=matmul(state.pull_counts, residual),
     )
+    # 1 unless the table of the sweep is large and the points are far apart
+    eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, nystrom.points, arms.shape[0])
     return replace(
         state,
         nystrom=nystrom,
@@ -155,7 +157,7 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
         mean=mean,
         variance=variance,
         evidence=evidence,
-        rounding=jnp.finfo(arms.dtype).eps * evidence.prior_variance * sensitivity / regularization,
+        rounding=eps * evidence.prior_variance * sensitivity / regularization,
     )
 
 
@@ -170,7 +172,9 @@ def start(
     """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool)
     of observed evaluations, whose dictionary is the arms in keep; the widths then start from the
     upper end of THEORY 2.4."""
+    checks.one_key(key=key)
     arms = domain.features
+    checks.spread(domain, kernel, capacity)
     diag = kernel.diag(arms)
     zeros = jnp.zeros_like(diag)
     zero = jnp.zeros((), arms.dtype)

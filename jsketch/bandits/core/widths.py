@@ -136,15 +136,32 @@ class Formula:
 
     function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
 
+    def check(self) -> None:
+        """Raises ValueError for what is no function of two arguments."""
+        checks.function_of("width", self.function, "evidence, confidence")
+
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
-        return self.function(evidence, confidence)
+        """Raises ValueError for a function that reads what the algorithm does not know, or that
+        does not return one number."""
+        try:
+            width = self.function(evidence, confidence)
+        except AttributeError as error:
+            if error.obj is not evidence and error.obj is not confidence:
+                raise
+            known = ", ".join(type(error.obj).__dataclass_fields__)
+            raise ValueError(
+                f"the width {self.function.__name__} reads {error.name!r}, which this algorithm"
+                f" does not know: it knows {known}. Give it another width."
+            ) from error
+        checks.one_number(width=width)
+        return width
 
 
 @struct.dataclass
 class Bayesian:
     """sqrt(lam) `deviations`: so many standard deviations of the Bayesian posterior, as
     practitioners choose; no theorem covers it. With 1, a Thompson sample is a draw from that
-    posterior."""
+    posterior. A traced number below 0 makes the width NaN, which infos flag."""
 
     deviations: ArrayLike = 2.0
 
@@ -153,9 +170,9 @@ class Bayesian:
         checks.nonnegative(deviations=self.deviations)
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
-        return (
-            jnp.sqrt(jnp.asarray(confidence.regularization, evidence.count.dtype)) * self.deviations
-        )
+        lam = jnp.asarray(confidence.regularization, evidence.count.dtype)
+        width = jnp.sqrt(lam) * self.deviations
+        return jnp.where(jnp.asarray(self.deviations) >= 0, width, jnp.nan)
 
 
 def _bias(c: Confidence) -> Array:

@@ -33,10 +33,11 @@ def _start(bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey) -> Featur
     checks.features_of(
         bandit.features, "draw", "RandomFourier or QuadratureFourier, from sketch.fourier"
     )
+    checks.one_key(key=key)
     arm_key, feature_key = jax.random.split(key)
     arms = domain.features
     drawn = bandit.features.draw(bandit.kernel, arms.shape[1], feature_key, arms.dtype)
-    return features.start(bandit, domain, arm_key, fourier.features(drawn, arms))
+    return features.start(bandit, domain, arm_key, fourier.features(drawn, fourier.near_zero(arms)))
 
 
 @struct.dataclass

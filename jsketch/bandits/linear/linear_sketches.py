@@ -70,6 +70,7 @@ class SOFUL:
         checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(size=self.size)
+        checks.one_key(key=key)
         checks.choice(FORMS, form=self.form)
         domain = checks.arms(domain)
         checks.model(domain, kernels.Linear(), self.regularization)
@@ -150,7 +151,7 @@ class SOFUL:
         sketch, moment = counts.over_slots(one, (state.sketch, state.moment), query)
         size = (sketch.energies > 0).sum(dtype=jnp.int32)
         info = features.describe(query, y, self.confidence_width(state), size, moment)
-        new = features.after(state, query, info.observed, key)
+        new = counts.counted(state, info.observed, query.mask.any(), key)
         return replace(new, sketch=sketch, moment=moment), info
 
 
@@ -179,6 +180,7 @@ class CBRAP:
         checks.capacity(size=self.size)
         domain = checks.arms(domain)
         checks.model(domain, kernels.Linear(), self.regularization)
+        checks.one_key(key=key)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
         checks.room(

@@ -81,7 +81,7 @@ class PointBBKB:
             max_batch=self.max_batch,
             max_history=self.max_history,
         )
-        dtype = jnp.dtype(dtype or jnp.zeros(()).dtype)
+        dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
         floats = self.max_history * (dimension + 5) + 3 * self.capacity**2
         checks.room(floats, dtype, max_history=self.max_history, capacity=self.capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)

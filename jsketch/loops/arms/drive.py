@@ -19,7 +19,13 @@ from jsketch.checks import queries
 from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.arms.drive_file import File, open_file
 from jsketch.loops.arms.run import warn_of_imprecision
-from jsketch.loops.inputs import check_horizon, check_keys
+from jsketch.loops.inputs import (
+    check_bandit,
+    check_horizon,
+    check_keys,
+    check_started,
+    check_state,
+)
 from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.saving.resume import locked
 from jsketch.loops.unfinished import keep_with
@@ -78,12 +84,15 @@ def drive(
     """
     check_horizon(horizon)
     key = check_keys(key, 0, "drive takes one key, such as jax.random.key(0)")
+    check_bandit(bandit)
+    checks.function_of("objective", objective, "arms")
     roots = split_roots(key)
     if state is None:
         driven = Driven(bandit.init(domain, roots.init), np.zeros(0, np.int32), np.zeros(0))
     else:
         _check_state(bandit, domain, state)
         driven = state
+    check_started(bandit, driven.state)
     room.check_whole(driven.state)
     file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
     with locked([] if file is None else [file.path]):
@@ -101,18 +110,14 @@ def drive(
 
 
 def _check_state(bandit: Bandit[Any], domain: Arms, driven: Driven) -> None:
-    """Raises ValueError for a run of an algorithm with other states, or of other arms."""
-    found, wanted = driven.state, jax.eval_shape(bandit.init, domain, jax.random.key(0))
-    if type(found) is not type(wanted):
+    """Raises ValueError for what is no run, a run of an algorithm with other states, or of other
+    arms."""
+    if not isinstance(driven, Driven):
         raise ValueError(
-            f"state is of another algorithm: it holds a {type(found).__name__}, and a"
-            f" {type(bandit).__name__} has a {type(wanted).__name__}."
+            "state is what an earlier call of drive gave, or the attribute `driven` of its error;"
+            f" what was given is a {type(driven).__name__}."
         )
-    if not np.array_equal(np.asarray(found.domain.features), np.asarray(domain.features)):
-        raise ValueError(
-            f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
-            " given, or their features differ."
-        )
+    check_state(bandit, domain, driven.state)
 
 
 def _rounds(

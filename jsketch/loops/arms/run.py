@@ -20,7 +20,14 @@ from jsketch.bandits.core import room
 from jsketch.loops.arms.advance import Clock, advance, capacity_of
 from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
 from jsketch.loops.arms.rollout import Progress, Trace
-from jsketch.loops.inputs import check_horizon, check_keys
+from jsketch.loops.inputs import (
+    check_bandit,
+    check_horizon,
+    check_keys,
+    check_problem,
+    check_started,
+    check_state,
+)
 from jsketch.loops.saving.resume import locked
 from jsketch.types import ArmProblem, Bandit, PRNGKey, attach, detach, enlarged
 from jsketch.warn import warn
@@ -88,13 +95,13 @@ def _validate(
     the evaluations that an algorithm can still ask for, by its method `remaining(state)` if it has
     one (None: any number), is one."""
     check_horizon(horizon)
-    if isinstance(bandit, type) or not hasattr(bandit, "ask"):
-        raise ValueError(
-            f"bandit must be an algorithm with its numbers, such as BBKB(kernel); {bandit!r} was"
-            " given."
-        )
+    check_bandit(bandit)
+    check_problem(problem)
     state = bandit.init(problem.arms, jax.random.key(0))
+    check_started(bandit, state)
     for begin in [state] if states is None else states:
+        if states is not None:
+            check_state(bandit, problem.arms, begin)
         room.check_whole(begin)
         left = bandit.remaining(begin) if hasattr(bandit, "remaining") else None
         if left is not None and int(left) < horizon:
@@ -147,10 +154,14 @@ def run_seeds(
     )
     if keys.shape[0] < 1:
         raise ValueError("run_seeds needs at least one key; an empty array was given.")
+    if states is not None and not isinstance(states, Sequence):
+        raise ValueError(f"states is a list of states; a {type(states).__name__} was given.")
     if states is not None and len(states) != keys.shape[0]:
         raise ValueError(
             f"there are {keys.shape[0]} keys and {len(states)} states: one state a key."
         )
+    if on_progress is not None:
+        checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _validate(bandit, problem, horizon, states)
     clock = Clock(on_progress)
     one = partial(advance, bandit, problem, horizon=horizon, clock=clock, steps=reports)

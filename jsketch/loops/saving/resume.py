@@ -51,6 +51,8 @@ def check_belongs(path: Path, before: dict[str, Any], now: dict[str, Any]) -> No
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
     """Raises ValueError unless a file can be written there."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
     path = Path(path)
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"checkpoint names a file in a folder that exists; {path} was given.")
