@@ -127,6 +127,8 @@ def plan(
     workers = min(seeds, workers or os.cpu_count() or 1)
     path = _path(bandit, problem, domain, horizon, dictionary_size)
     sizes = None if path is None else path.dictionary if hasattr(bandit, "qbar") else path.distinct
+    if sizes is not None:
+        sizes = np.minimum(sizes, timing.largest_dictionary(bandit))
     capacities = timing.capacities(bandit, 0 if sizes is None else sizes.max(), domain.count)
     capacity = capacities[-1] if capacities else 0
     problem = _with_rewards(problem, domain, path)
