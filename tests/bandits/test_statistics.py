@@ -55,6 +55,8 @@ def states(bandit):
     ("bandit", "name"),
     [
         (BBKB(**COMMON, max_batch=32, width=widths.certified), "certified"),
+        # of four arms: far from accurate
+        (BBKB(**COMMON, max_batch=32, width=widths.certified, max_dictionary=4), "budget"),
         pytest.param(
             BBKB(**COMMON, max_batch=32, width=widths.bbkb_sqrt), "sqrt", marks=pytest.mark.slow
         ),

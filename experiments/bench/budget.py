@@ -1,0 +1,145 @@
+"""A budget for the dictionary (THEORY 3.6): regret and CPU seconds with all the inducing points
+that a run asks for, with half of them and with a quarter.
+
+python -m experiments.bench.budget --out results/budget.json
+python -m experiments.bench.budget --only abalone --seeds 4
+
+CPU seconds are those of the process, compilation left out: other work beside it matters less.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from experiments import cli
+from experiments.bench.bandits import Task, load_problem, make_bandit
+from experiments.results import environment, files, store, summaries
+from jsketch import kernels, loops, problems
+from jsketch.bandits import widths
+from jsketch.loops.arms.advance import advance
+
+# generated: 20,000 standard normal arms, d = 8, a function of RKHS norm 1 (ten kernel functions);
+# abalone, and whitened: as in `bench.bandits`
+TASKS = {
+    "abalone": Task("bbkb_global", "abalone", 5.0, 0.01, 1e-4, 2_000, 10, ""),
+    "random": Task("bbkb_global", "random", 5.0, 0.025, 0.01, 2_000, 1, ""),
+    "whitened": Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, 2_000, 3, ""),
+}
+ARMS, INPUTS = 20_000, 8
+PARTS = {"full": 1, "half": 2, "quarter": 4}
+
+
+class Clock:
+    """What `advance` asks of a clock: CPU seconds, with compilation apart."""
+
+    def __init__(self) -> None:
+        self.began, self.compiling = time.process_time(), 0.0
+
+    @property
+    def seconds(self) -> float:
+        return time.process_time() - self.began - self.compiling
+
+    def compile(self, function: Callable[..., Any], *args: Any) -> Any:
+        began = time.process_time()
+        result = jax.block_until_ready(function(*args))
+        self.compiling += time.process_time() - began
+        return result
+
+    def report(self, evaluations: int) -> None:
+        pass
+
+
+class Found(NamedTuple):
+    """What one run says."""
+
+    regret_ratio: float  # R_T / R_T^unif
+    cpu_seconds: float
+    rounds: int
+    dictionary_size: float  # largest
+    certified_width: float  # `widths.certified` at the end
+    budgeted: bool
+
+
+def problem_of(task: Task, data_dir: str | None) -> Any:
+    """The problem of a task."""
+    if task.dataset != "random":
+        return load_problem(task.dataset, task.noise_std, data_dir)
+    features = jax.random.normal(jax.random.key(0), (ARMS, INPUTS))
+    kernel = kernels.Gaussian(task.lengthscale)
+    return problems.rkhs_draw(jax.random.key(1), kernel, features, task.noise_std)
+
+
+def found(task: Task, problem: Any, seed: int, budget: int | None) -> Found:
+    """One run under a budget; None for no limit."""
+    bandit = make_bandit(task, max_dictionary=budget)
+    clock: Any = Clock()
+    progress = advance(
+        bandit, problem, jax.random.key(seed), None, task.horizon, over="run", clock=clock, steps=1
+    )
+    seconds = clock.seconds
+    evidence = progress.state.evidence
+    ratio = loops.regret_ratio(progress.trace.regret, problem.mean_reward)[-1]
+    return Found(
+        regret_ratio=float(ratio),
+        cpu_seconds=seconds,
+        rounds=int(progress.round),
+        dictionary_size=float(progress.trace.dictionary_size.max()),
+        certified_width=float(widths.certified(evidence, widths.assumptions(bandit, bandit.ratio))),
+        budgeted=bool(progress.budgeted),
+    )
+
+
+def measured(name: str, task: Task, seeds: int, data_dir: str | None) -> dict[str, Any]:
+    """A task under every budget; half and quarter are of the mean size without one."""
+    problem = problem_of(task, data_dir)
+    row: dict[str, Any] = dict(task=task._replace(seeds=seeds)._asdict())
+    size = 0.0
+    for part, divisor in PARTS.items():
+        budget = None if part == "full" else max(round(size / divisor), 1)
+        runs = [found(task, problem, seed, budget) for seed in range(seeds)]
+        columns = {
+            field: np.array([float(getattr(run, field)) for run in runs]) for field in Found._fields
+        }
+        size = size or float(columns["dictionary_size"].mean())
+        row[part] = dict(max_dictionary=budget) | {
+            field: summaries.describe(values, ci=True) for field, values in columns.items()
+        }
+        ratio = columns["regret_ratio"]
+        print(
+            f"{name:9s} {part:8s} budget {budget or '-':>5}  m"
+            f" {columns['dictionary_size'].mean():6.1f}"
+            f"  regret ratio {ratio.mean():.4f} +- {summaries.ci95(ratio):.4f}  CPU"
+            f" {columns['cpu_seconds'].mean():7.1f} s  rounds {columns['rounds'].mean():7.1f} "
+            f" certified width {columns['certified_width'].mean():.3g}",
+            flush=True,
+        )
+    return row
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--seeds", type=cli.count, help="of every problem, 10, 1 and 3 by default")
+    parser.add_argument("--horizon", type=cli.count, help="of every problem")
+    parser.add_argument("--data-dir", help="folder of the data sets")
+    cli.add_out_file(parser)
+    options = parser.parse_args()
+    files.check_new(options.out, options.overwrite)
+    cli.set_up_jax()
+    rows: dict[str, Any] = {"environment": environment.describe()}
+    for name in options.only:
+        task = TASKS[name]
+        task = task._replace(horizon=options.horizon or task.horizon)
+        rows[name] = measured(name, task, options.seeds or task.seeds, options.data_dir)
+        if options.out is not None:
+            store.write_json(options.out, rows)
+
+
+if __name__ == "__main__":
+    main()
