@@ -1,8 +1,9 @@
 """A budget for the dictionary (THEORY 3.6): regret and CPU seconds with all the inducing points
-that a run asks for, with half of them and with a quarter.
+that a run asks for, with half of them and with a quarter, and with a larger regularization in the
+place of a budget.
 
 python -m experiments.bench.budget --out results/budget.json
-python -m experiments.bench.budget --only abalone --seeds 4
+python -m experiments.bench.budget --only abalone --seeds 4 --parts full half
 
 CPU seconds are those of the process, compilation left out: other work beside it matters less.
 """
@@ -23,15 +24,29 @@ from jsketch import kernels, loops, problems
 from jsketch.bandits import widths
 from jsketch.loops.arms.advance import advance
 
-# generated: 20,000 standard normal arms, d = 8, a function of RKHS norm 1 (ten kernel functions);
-# abalone, and whitened: as in `bench.bandits`
+# abalone as in `bench.bandits`; random, which is generated: 20,000 standard normal arms, d = 8, a
+# function of RKHS norm 1 (ten kernel functions)
 TASKS = {
     "abalone": Task("bbkb_global", "abalone", 5.0, 0.01, 1e-4, 2_000, 10, ""),
-    "random": Task("bbkb_global", "random", 5.0, 0.025, 0.01, 2_000, 1, ""),
-    "whitened": Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, 2_000, 3, ""),
+    "random": Task("bbkb_global", "random", 5.0, 0.025, 0.01, 1_000, 1, ""),
 }
 ARMS, INPUTS = 20_000, 8
-PARTS = {"full": 1, "half": 2, "quarter": 4}
+
+
+class Part(NamedTuple):
+    """What is changed."""
+
+    share: float | None = None  # of the dictionary without a budget
+    regularization: float = 1.0  # factor
+
+
+PARTS = {
+    "full": Part(),
+    "half": Part(share=0.5),
+    "quarter": Part(share=0.25),
+    "regularization_x10": Part(regularization=10.0),
+    "regularization_x100": Part(regularization=100.0),
+}
 
 
 class Clock:
@@ -94,14 +109,19 @@ def found(task: Task, problem: Any, seed: int, budget: int | None) -> Found:
     )
 
 
-def measured(name: str, task: Task, seeds: int, data_dir: str | None) -> dict[str, Any]:
-    """A task under every budget; half and quarter are of the mean size without one."""
+def measured(
+    name: str, task: Task, seeds: int, data_dir: str | None, parts: list[str]
+) -> dict[str, Any]:
+    """A task with every change; shares are of the mean size without one, which is measured first
+    and always."""
     problem = problem_of(task, data_dir)
     row: dict[str, Any] = dict(task=task._replace(seeds=seeds)._asdict())
     size = 0.0
-    for part, divisor in PARTS.items():
-        budget = None if part == "full" else max(round(size / divisor), 1)
-        runs = [found(task, problem, seed, budget) for seed in range(seeds)]
+    for part in ["full", *(part for part in parts if part != "full")]:
+        share, factor = PARTS[part]
+        budget = None if share is None else max(round(size * share), 1)
+        changed = task._replace(regularization=task.regularization * factor)
+        runs = [found(changed, problem, seed, budget) for seed in range(seeds)]
         columns = {
             field: np.array([float(getattr(run, field)) for run in runs]) for field in Found._fields
         }
@@ -111,7 +131,7 @@ def measured(name: str, task: Task, seeds: int, data_dir: str | None) -> dict[st
         }
         ratio = columns["regret_ratio"]
         print(
-            f"{name:9s} {part:8s} budget {budget or '-':>5}  m"
+            f"{name:8s} {part:20s} budget {budget or '-':>5}  m"
             f" {columns['dictionary_size'].mean():6.1f}"
             f"  regret ratio {ratio.mean():.4f} +- {summaries.ci95(ratio):.4f}  CPU"
             f" {columns['cpu_seconds'].mean():7.1f} s  rounds {columns['rounds'].mean():7.1f} "
@@ -125,7 +145,8 @@ def measured(name: str, task: Task, seeds: int, data_dir: str | None) -> dict[st
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--seeds", type=cli.count, help="of every problem, 10, 1 and 3 by default")
+    parser.add_argument("--seeds", type=cli.count, help="of every problem, 10 and 1 by default")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--horizon", type=cli.count, help="of every problem")
     parser.add_argument("--data-dir", help="folder of the data sets")
     cli.add_out_file(parser)
@@ -136,7 +157,8 @@ def main() -> None:
     for name in options.only:
         task = TASKS[name]
         task = task._replace(horizon=options.horizon or task.horizon)
-        rows[name] = measured(name, task, options.seeds or task.seeds, options.data_dir)
+        seeds = options.seeds or task.seeds
+        rows[name] = measured(name, task, seeds, options.data_dir, options.parts)
         if options.out is not None:
             store.write_json(options.out, rows)
 

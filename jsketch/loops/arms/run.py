@@ -79,9 +79,10 @@ def warn_of_budget() -> None:
     """What `Info.budgeted` means, once for a whole run."""
     warn(
         "the dictionary was held to `max_dictionary` (`info.budgeted`): a draw asked for more"
-        " inducing points than that, variances may be less accurate, and the regret larger. The"
-        " width `widths.certified` holds all the same; a larger `max_dictionary` costs time and"
-        " memory."
+        " inducing points. Arms that it does not represent keep their variance and are pulled"
+        " again, in shorter batches: the regret can be as large as that of uniform arms. A larger"
+        " regularization or lengthscale asks for fewer points; `widths.certified` holds in any"
+        " case."
     )
 
 
