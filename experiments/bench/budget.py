@@ -24,10 +24,11 @@ from jsketch import kernels, loops, problems
 from jsketch.bandits import widths
 from jsketch.loops.arms.advance import advance
 
-# abalone as in `bench.bandits`; random, which is generated: 20,000 standard normal arms, d = 8, a
-# function of RKHS norm 1 (ten kernel functions)
+# abalone as in `bench.bandits`, smooth with twice its lengthscale; random, which is generated:
+# 20,000 standard normal arms, d = 8, a function of RKHS norm 1 (ten kernel functions)
 TASKS = {
     "abalone": Task("bbkb_global", "abalone", 5.0, 0.01, 1e-4, 2_000, 10, ""),
+    "smooth": Task("bbkb_global", "abalone", 10.0, 0.01, 1e-4, 2_000, 10, ""),
     "random": Task("bbkb_global", "random", 5.0, 0.025, 0.01, 1_000, 1, ""),
 }
 ARMS, INPUTS = 20_000, 8
@@ -145,7 +146,7 @@ def measured(
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--seeds", type=cli.count, help="of every problem, 10 and 1 by default")
+    parser.add_argument("--seeds", type=cli.count, help="of every problem; 10, 10 and 1 by default")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--horizon", type=cli.count, help="of every problem")
     parser.add_argument("--data-dir", help="folder of the data sets")

@@ -76,6 +76,8 @@ def test_confidence_intervals_cover(bandit, name):
     """
     f, _, found, overflow = states(bandit)
     assert not np.asarray(overflow).any()
+    if name == "budget":
+        assert (np.asarray(found[-1].dictionary.mask).sum(1) == 4).mean() > 0.9  # it binds
     failed = np.zeros(SEEDS, bool)
     for state in found:
         posterior = getattr(state, "posterior", state)
