@@ -56,7 +56,7 @@ def check_whole(state: Any) -> None:
 
 
 def grow(state: SketchState, capacity: int, most: int | None = None) -> SketchState:
-    """The same state with `capacity` >= M slots, or as many as the budget `most`; the added ones are
+    """The same state with `capacity` >= M slots, at most the budget `most`; the added ones are
     exactly neutral. Raises ValueError for fewer, and for a state whose warm start did not fit."""
     check_whole(state)
     checks.larger(state.capacity, capacity=capacity)
