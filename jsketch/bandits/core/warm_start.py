@@ -90,8 +90,11 @@ def _sampled_dictionary(
     lam = float(np.asarray(bandit.regularization))
     if method == "bless":
         rows = bless.bless(bandit.kernel, points, n, lam, key).rows
-        order = np.asarray(jax.random.permutation(jax.random.fold_in(key, THINNED), len(rows)))
-        return pulled[_within_budget(bandit, rows, order)]
+        # of scores that were clipped, any part of the draw is as likely as any other
+        words = np.asarray(jax.random.key_data(jax.random.fold_in(key, THINNED))).ravel().tolist()
+        return pulled[
+            _within_budget(bandit, rows, np.random.default_rng(words).uniform(size=len(rows)))
+        ]
     scores = bless.exact_leverage_scores(bandit.kernel, points, n, lam)
     uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
     expected = float(np.asarray(bandit.qbar)) * scores
