@@ -103,7 +103,8 @@ def plan(
     kept the cores busy): BBKB 0.83 and GPUCB 0.75 (1,000 evaluations of 4,000 arms in the plane),
     BBKB 1.28 (10,000 on Abalone), GPBUCB 1.28 (2,000 on Abalone), Uniform 0.93 (20,000 of 4,000
     arms); rounds and dictionaries within 8%. Seconds on a busy machine are those of a busy machine.
-    Extrapolation in arms and capacity was not checked, nor were accelerators. Bytes are the
+    Extrapolation in arms and capacity was not checked, nor were accelerators. The pilot knows no
+    `max_dictionary`: one that binds makes for more rounds than are planned. Bytes are the
     compiler's for the program of a run; for seeds they are multiplied, and within a factor 2 of
     those of three seeds in one program.
 
@@ -123,6 +124,8 @@ def plan(
     workers = min(seeds, workers or os.cpu_count() or 1)
     path = _path(bandit, problem, domain, horizon, dictionary_size)
     sizes = None if path is None else path.dictionary if hasattr(bandit, "qbar") else path.distinct
+    if sizes is not None:
+        sizes = np.minimum(sizes, timing.largest_dictionary(bandit))
     capacities = timing.capacities(bandit, 0 if sizes is None else sizes.max(), domain.count)
     capacity = capacities[-1] if capacities else 0
     problem = _with_rewards(problem, domain, path)

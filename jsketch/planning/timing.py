@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsketch import checks
 from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import Progress
 from jsketch.types import Arms, PRNGKey, Query, attach, detach
@@ -81,14 +82,21 @@ def _tell(bandit: Any, state: Any, query: Query, y: Any, key: PRNGKey) -> tuple[
     return bandit.tell(state, query, y, key)
 
 
+def largest_dictionary(bandit: Any) -> int:
+    """The budget of an algorithm that has one, else as many as can be counted."""
+    most = getattr(bandit, "max_dictionary", None)
+    return checks.MOST if most is None else int(most)
+
+
 def capacities(bandit: Any, size: float, arms: int) -> tuple[int, ...]:
     """The capacities that a run goes through to hold that many inducing points or distinct arms; ()
     without any."""
     if not hasattr(bandit, "capacity"):
         return ()
-    found = [int(bandit.capacity)]
-    while found[-1] < min(size, arms):
-        found.append(advance.next_capacity(found[-1], arms))
+    most = largest_dictionary(bandit)
+    found = [min(int(bandit.capacity), most)]
+    while found[-1] < min(size, arms, most):
+        found.append(min(advance.next_capacity(found[-1], arms), most))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.linalg import compact, running_count
+from jsketch.linalg import compact, only_if, running_count
 from jsketch.types import PRNGKey
 
 
@@ -59,12 +59,48 @@ def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) 
 
 
 def resample(
-    key: PRNGKey, pull_counts: Array, variance: Array, qbar: ArrayLike, capacity: int
-) -> tuple[Dictionary, Array]:
-    """A fresh dictionary by posterior-variance sampling: (dictionary, overflow []). An empty one is
-    legal."""
+    key: PRNGKey,
+    pull_counts: Array,
+    variance: Array,
+    qbar: ArrayLike,
+    capacity: int,
+    most: int | None = None,
+) -> tuple[Dictionary, Array, Array]:
+    """A fresh dictionary by posterior-variance sampling: (dictionary, overflow [], budgeted []). An
+    empty one is legal.
+
+    most is the budget `max_dictionary`, None for no limit; `budgeted` says that the draw exceeded
+    it and was scaled to it.
+    """
     uniform = jax.random.uniform(key, pull_counts.shape, variance.dtype)
-    return of_arms(uniform < inclusion_probability(pull_counts, variance, qbar), capacity)
+    keep = uniform < inclusion_probability(pull_counts, variance, qbar)
+    expected = jnp.asarray(qbar * pull_counts * variance)
+    keep, budgeted = within_budget(keep, uniform, expected, most)
+    dictionary, overflow = of_arms(keep, capacity)
+    return dictionary, overflow, budgeted
+
+
+def within_budget(
+    keep: Array, uniform: Array, expected: Array, most: int | None
+) -> tuple[Array, Array]:
+    """The draw keep [A], scaled to at most `most` arms where it has more: (keep [A], whether it
+    was, []).
+
+    uniform [A] and expected = qbar n_i sigma~^2_i [A] are those of the draw. An arm stays where
+    uniform < c expected, c <= 1 the largest factor at which the draw fits: the draw of the same
+    numbers with qbar c in the place of qbar (THEORY 3.6). It is a priority sample of the draw,
+    the `most` smallest uniform / expected (Duffield, Lund, Thorup, JACM 2007; Ohlsson 1998); arms
+    that tie for the last place stay out.
+    """
+    if most is None or most >= keep.shape[0]:
+        return keep, jnp.zeros((), bool)
+    budgeted = keep.sum(dtype=jnp.int32) > most
+
+    def scaled(keep: Array) -> Array:
+        ratio = jnp.where(keep, uniform / expected, jnp.inf)
+        return ratio < jnp.sort(ratio)[most]
+
+    return only_if(budgeted, scaled, keep), budgeted
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:

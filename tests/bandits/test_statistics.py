@@ -57,6 +57,8 @@ def states(bandit):
     ("bandit", "name"),
     [
         (BBKB(**COMMON, max_batch=32, width=widths.certified), "certified"),
+        # of four arms: far from accurate
+        (BBKB(**COMMON, max_batch=32, width=widths.certified, max_dictionary=4), "budget"),
         pytest.param(
             BBKB(**COMMON, max_batch=32, width=widths.bbkb_sqrt), "sqrt", marks=pytest.mark.slow
         ),
@@ -76,6 +78,8 @@ def test_confidence_intervals_cover(bandit, name):
     """
     f, _, found, overflow = states(bandit)
     assert not np.asarray(overflow).any()
+    if name == "budget":
+        assert (np.asarray(found[-1].dictionary.mask).sum(1) == 4).mean() > 0.9  # it binds
     failed = np.zeros(SEEDS, bool)
     for state in found:
         posterior = getattr(state, "posterior", state)

@@ -97,8 +97,10 @@ def test_a_failure_that_is_pending_elsewhere_is_tried():
 
 
 @struct.dataclass
-class Blurred:
-    """Uniform arms whose variances are said to be decided by rounding."""
+class Flagged:
+    """Uniform arms that raise a flag of `Info` which says nothing of them."""
+
+    flag: str = struct.field(pytree_node=False)
 
     def init(self, domain, key):
         return Uniform().init(domain, key)
@@ -108,18 +110,26 @@ class Blurred:
 
     def tell(self, state, query, y, key):
         state, info = Uniform().tell(state, query, y, key)
-        return state, info.replace(imprecise=state.count > 1)
+        return state, info.replace(**{self.flag: state.count > 1})
 
 
 @pytest.mark.parametrize("loop", ["threads", "vmap", "drive"])
-def test_imprecise_variances_are_warned_of_once(loop):
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("imprecise", "rounding may have changed variances"),
+        ("budgeted", "the dictionary was held to `max_dictionary`"),
+    ],
+)
+def test_flags_are_warned_of_once(loop, flag, words):
     """At the user's line."""
-    with pytest.warns(UserWarning, match="rounding may have changed variances") as warned:
+    with pytest.warns(UserWarning, match=words) as warned:
         if loop == "drive":
-            assert loops.drive(Blurred(), np.sin, PROBLEM.arms, KEY, 4).imprecise
+            found = loops.drive(Flagged(flag), np.sin, PROBLEM.arms, KEY, 4)
         else:
             keys = jax.random.split(KEY, 2)
-            assert loops.run_seeds(Blurred(), PROBLEM, keys, 4, strategy=loop).imprecise.all()
+            found = loops.run_seeds(Flagged(flag), PROBLEM, keys, 4, strategy=loop)
+    assert np.all(getattr(found, flag))
     assert [warning.filename for warning in warned] == [__file__]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jsketch import checks
-from jsketch.bandits.core.sketched import SketchState
+from jsketch.bandits.core.sketched import Sketching, SketchState
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, is_traced
@@ -19,6 +19,21 @@ def check_room(domain: Arms, capacity: int) -> None:
     count, inputs = domain.features.shape
     floats = 3 * capacity**2 + capacity * inputs + count * (inputs + 8)
     checks.room(floats, domain.features.dtype, capacity=capacity, arms=count)
+
+
+def slots(bandit: Sketching) -> int:
+    """The capacity that a bandit starts with: its own, or `max_dictionary` where that is less.
+    Raises ValueError unless both are integers of at least 1."""
+    checks.capacity(capacity=bandit.capacity)
+    most = bandit.max_dictionary
+    if most is None:
+        return bandit.capacity
+    if not checks.is_integer(most, 1):
+        raise ValueError(
+            "max_dictionary must be None or an integer of at least 1, and the same in every run of"
+            f" a vmap; {most!r} was given."
+        )
+    return min(bandit.capacity, int(most))
 
 
 def check_whole(state: Any) -> None:
@@ -40,11 +55,13 @@ def check_whole(state: Any) -> None:
     )
 
 
-def grow(state: SketchState, capacity: int) -> SketchState:
-    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises
-    ValueError for fewer, and for a state whose warm start did not fit."""
+def grow(state: SketchState, capacity: int, most: int | None = None) -> SketchState:
+    """The same state with `capacity` >= M slots, at most the budget `most`; the added ones are
+    exactly neutral. Raises ValueError for fewer, and for a state whose warm start did not fit."""
     check_whole(state)
     checks.larger(state.capacity, capacity=capacity)
+    if most is not None:
+        capacity = max(min(capacity, most), state.capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
     return replace(

@@ -77,6 +77,7 @@ class Sketching(Protocol):
     regularization: ArrayLike
     qbar: ArrayLike
     capacity: int
+    max_dictionary: int | None
 
 
 def _pulled_moments(kernel: Kernel, nystrom: Nystrom, state: SketchState) -> tuple[Array, Array]:
@@ -236,8 +237,13 @@ def apply_feedback(
     When the new dictionary does not fit, or that of the state's own warm start did not, the round
     is not applied: the old state comes back, and info.overflow is true.
     """
-    dictionary, overflow = dictionaries.resample(
-        key, feedback.pull_counts, state.variance, bandit.qbar, state.capacity
+    dictionary, overflow, budgeted = dictionaries.resample(
+        key,
+        feedback.pull_counts,
+        state.variance,
+        bandit.qbar,
+        state.capacity,
+        bandit.max_dictionary,
     )
     overflow = overflow | (state.missing > 0)
     evidence = replace(
@@ -270,5 +276,6 @@ def apply_feedback(
         truncated=jnp.zeros((), bool),
         nonfinite=feedback.infinite | ~finite,
         imprecise=new.imprecise,
+        budgeted=budgeted,
     )
     return attach(new, state.domain), info

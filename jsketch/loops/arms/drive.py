@@ -18,7 +18,7 @@ from jsketch.bandits.core import room
 from jsketch.checks import queries
 from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.arms.drive_file import File, open_file
-from jsketch.loops.arms.run import warn_of_imprecision
+from jsketch.loops.arms.run import warn_of_budget, warn_of_imprecision
 from jsketch.loops.inputs import (
     check_bandit,
     check_horizon,
@@ -29,7 +29,7 @@ from jsketch.loops.inputs import (
 from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.saving.resume import locked
 from jsketch.loops.unfinished import keep_with
-from jsketch.types import Arms, Bandit, PRNGKey, Query, enlarged
+from jsketch.types import Arms, Bandit, Info, PRNGKey, Query, enlarged
 from jsketch.warn import warn
 
 
@@ -46,6 +46,8 @@ class Driven:
     exhausted: bool = struct.field(pytree_node=False, default=False)
     # rounding may have decided on variances, as `Info.imprecise` says of a round
     imprecise: bool = struct.field(pytree_node=False, default=False)
+    # some dictionary was scaled to its budget, as `Info.budgeted` says of a round
+    budgeted: bool = struct.field(pytree_node=False, default=False)
 
     @property
     def t(self) -> int:
@@ -106,6 +108,8 @@ def drive(
         )
     if driven.imprecise:
         warn_of_imprecision()
+    if driven.budgeted:
+        warn_of_budget()
     return driven
 
 
@@ -162,8 +166,14 @@ def _rounds(
             y[np.asarray(query.mask)] = driven.reward[known:]
             rewards = jnp.asarray(y, dtype)
             tell_key = jax.random.fold_in(roots.tell, known)
-            after, imprecise = _tell_growing(bandit, driven.state, query, rewards, tell_key)
-            driven = replace(driven, state=after, untold=0, imprecise=driven.imprecise or imprecise)
+            after, info = _tell_growing(bandit, driven.state, query, rewards, tell_key)
+            driven = replace(
+                driven,
+                state=after,
+                untold=0,
+                imprecise=driven.imprecise or bool(info.imprecise),
+                budgeted=driven.budgeted or bool(info.budgeted),
+            )
         if file is not None:
             file.save(driven)
     except BaseException as error:
@@ -204,8 +214,8 @@ def _infinite(rewards: np.ndarray, dtype: Any) -> np.ndarray:
 
 def _tell_growing(
     bandit: Bandit[Any], state: Any, query: Query, y: Array, key: PRNGKey
-) -> tuple[Any, bool]:
-    """(the state after `tell`, at a capacity that holds it; whether it is imprecise)."""
+) -> tuple[Any, Info]:
+    """(the state after `tell`, at a capacity that holds it; its info)."""
     while True:
         new, info = _tell(bandit, state, query, y, key)
         if not bool(info.overflow):
@@ -214,5 +224,5 @@ def _tell_growing(
                     "the posterior is not finite: try float64, smaller rewards or a larger"
                     " regularization."
                 )
-            return new, bool(info.imprecise)
+            return new, info
         state = enlarged(bandit, state, larger_capacity(state.capacity, state.domain.count))

@@ -17,7 +17,8 @@ from jsketch.loops.saving.describe import describe
 from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
 from jsketch.types import Arms, Bandit, PRNGKey, attach, detach, enlarged
 
-FIELDS = ("arm", "reward", "untold", "imprecise")  # of a `Driven`, beside its state
+# of a `Driven`, beside its state
+FIELDS = ("arm", "reward", "untold", "imprecise", "budgeted")
 
 
 class File(NamedTuple):
