@@ -245,13 +245,13 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     """(order [M], R [M,M] upper triangular) with R R^T = the pseudo-inverse of the Gram matrix of
     the points in `order`.
 
-    gram [M,M], mask [M] of the slots in use. Where the smallest eigenvalue, at least 1/|R|^2, may be
-    within MARGIN of the rank cut m eps max(diagonal), the matrix is numerically singular, and its
-    points are taken by diagonal pivoting down to that cut. Without it the factor of such a matrix is
-    garbage (variances off by a factor 10 on clustered points, tests/posterior/test_linalg.py), and
-    a jitter of 1e-10 already costs 10% of a variance, because residuals are divided by the
-    regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and `order`
-    points at slot 0 there.
+    gram [M,M], mask [M] of the slots in use. Where the smallest eigenvalue, at least 1/|R|^2, may
+    be within MARGIN of the rank cut m eps max(diagonal), the matrix is numerically singular, and
+    its points are taken by diagonal pivoting down to that cut. Without it the factor of such a
+    matrix is garbage (variances off by a factor 10 on clustered points,
+    tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because
+    residuals are divided by the regularization (THEORY 9.2). Rows and columns of R past the rank
+    are exactly zero, and `order` points at slot 0 there.
 
     Pivots are found one by one, which takes four times as long as the unpivoted factor: under vmap,
     too, it is only done where some matrix needs it.
