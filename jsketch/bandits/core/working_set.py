@@ -68,9 +68,9 @@ class _Picks(NamedTuple):
 
 def no_set(arms: int, precision: Array) -> LastSet:
     """What a batch over so many arms starts from."""
-    size = min(SIZE, arms)
-    zeros = jnp.zeros((size, size), precision.dtype)
-    return LastSet(jnp.zeros((size, precision.shape[0]), precision.dtype), zeros, zeros[0])
+    size, dtype = min(SIZE, arms), precision.dtype
+    directions = jnp.zeros((size, precision.shape[0]), dtype)
+    return LastSet(directions, jnp.zeros((size, size), dtype), jnp.zeros(size, dtype))
 
 
 def extend(
@@ -154,7 +154,7 @@ def _pick(
         slot = jnp.minimum(picks.picked, PICKS - 1)
         return _Picks(
             covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
-            pulls=picks.pulls + ((slots == best) & going),
+            pulls=picks.pulls + jnp.where((slots == best) & going, 1, 0).astype(row.dtype),
             position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
             picked=picks.picked + going.astype(jnp.int32),
             bound=picks.bound + jnp.where(going, spent[best], 0),
