@@ -120,7 +120,7 @@ class BBKB:
             jnp.clip(limit, 1, self.max_batch),
             self.max_batch,
         )
-        arms, size = batch.arms, batch.size
+        arms, size = batch.arms[: self.max_batch], batch.size
         truncated = (
             (size >= self.max_batch) & (batch.bound <= self.ratio) & (limit > self.max_batch)
         )

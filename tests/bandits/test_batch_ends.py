@@ -10,7 +10,7 @@ import oracles
 import pytest
 from small_problems import ARMS, ASK, Problem, near
 
-from jsketch.bandits.core import adaptive_batch, widths
+from jsketch.bandits.core import adaptive_batch, widths, working_set
 from jsketch.linalg import matmul
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
@@ -26,7 +26,15 @@ def LOCAL(state, kernel, lam, arms, size, guaranteed):
     rule = adaptive_batch.Rule(ratio=2.0, local=True, strict=True, guaranteed=guaranteed, lazy=True)
     unknown = jnp.full_like(state.mean, jnp.inf)
     batch = adaptive_batch.Batch(
-        arms, size, state.mean, state.whitened_root, state.mean, unknown, state.mean[0], size > 0
+        arms=arms,
+        size=size,
+        scores=state.mean,
+        precision=state.whitened_root,
+        last=working_set.no_set(0, state.whitened_root),
+        e=state.mean,
+        local=unknown,
+        bound=state.mean[0],
+        done=size > 0,
     )
     return adaptive_batch._local_bounds(state, kernel, lam, rule, batch)
 

@@ -2,9 +2,9 @@
 A.3).
 
 Within a batch an arm's score only falls, so a stored score is an upper bound of the current one.
-The lazy route refreshes the top arm until it stays on top: exactly the arms of a full sweep, at
-O(m^2) a refresh and about two refreshes a pick. The sweep route keeps every score current by a
-rank-one update, O(A m) a pick. On an accelerator the lazy route goes by working sets.
+The lazy route picks among the k largest stored scores while no other can be larger (`working_set`):
+exactly the arms of a full sweep, at O(k m^2) a set and O(k^2) a pick. The sweep route keeps every
+score current by a rank-one update, O(A m) a pick.
 
 Batches end by the ratio bounds of Lemma 1 (global) or of Lemma 3 once Lemma 1's is exceeded
 (global_local). The local bound of an arm never rises faster than the global one (Cauchy-Schwarz),
@@ -20,7 +20,6 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import devices
 from jsketch.bandits.core import working_set
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.bandits.core.working_set import Batch
@@ -45,52 +44,23 @@ class Rule(NamedTuple):
     lazy: bool
 
 
-class _Top(NamedTuple):
-    """The arm on top, and whether its score is current."""
-
-    arm: Array
-    current: Array
-    scores: Array
-    direction: Array  # [M], P u
-    e: Array
-
-
-def _whitened(state: SketchState, kernel: Kernel, arm: Array) -> Array:
-    return matmul(
-        kernel.gram(state.domain.features[arm][None], state.nystrom.points), state.whitened_root
-    )[0]
-
-
-def _score(
-    state: SketchState, arm: Array, e: Array, width: Array, regularization: ArrayLike
-) -> Array:
-    return state.mean[arm] + width * jnp.sqrt(state.residual[arm] / regularization + e)
-
-
-def _lazy_top(
-    state: SketchState, kernel: Kernel, batch: Batch, width: Array, regularization: ArrayLike
-) -> _Top:
-    """Refreshes the arm with the largest stored score until it stays the largest."""
-
-    def look(top: _Top) -> _Top:
-        u = _whitened(state, kernel, top.arm)
-        direction, e = ridge.pull(batch.precision, u)
-        scores = put(top.scores, top.arm, _score(state, top.arm, e, width, regularization))
-        best = jnp.argmax(scores).astype(jnp.int32)
-        return _Top(best, best == top.arm, scores, direction, e)
-
-    zero = jnp.zeros_like(batch.precision[0])
-    first = _Top(
-        jnp.argmax(batch.scores).astype(jnp.int32), jnp.zeros((), bool), batch.scores, zero, zero[0]
-    )
-    return lax.while_loop(lambda top: ~top.current, look, first)
-
-
-def _swept_top(features: Array, batch: Batch) -> _Top:
-    """The arm with the largest score when all scores are current; features u [A,M]."""
+def _swept_pick(
+    state: SketchState, features: Array, batch: Batch, width: Array, rule: Rule, lam: ArrayLike
+) -> Batch:
+    """One more pick when all scores are current, and all scores after it; features u [A,M]."""
     arm = jnp.argmax(batch.scores).astype(jnp.int32)
-    direction, e = ridge.pull(batch.precision, features[arm])
-    return _Top(arm, jnp.ones((), bool), batch.scores, direction, e)
+    direction, own = ridge.pull(batch.precision, features[arm])
+    e = jnp.maximum(batch.e - jnp.square(matmul(features, direction)) / (1 + own), 0)
+    spent = state.variance[arm]
+    return batch._replace(
+        arms=put(batch.arms, batch.size, arm),
+        size=batch.size + 1,
+        scores=state.mean + width * jnp.sqrt(state.residual / lam + e),
+        precision=ridge.hallucinate(batch.precision, direction, own),
+        e=e,
+        local=batch.local + spent if rule.local else batch.local,
+        bound=batch.bound + spent,
+    )
 
 
 def _local_bounds(
@@ -169,38 +139,22 @@ def fill(
     if not rule.lazy:
         features = matmul(kernel.gram(arms, state.nystrom.points), state.whitened_root)
 
-    def pick(batch: Batch) -> Batch:
-        if features is None:
-            top = _lazy_top(state, kernel, batch, width, regularization)
-            scores, e = top.scores, batch.e
-        else:
-            top = _swept_top(features, batch)
-            e = jnp.maximum(batch.e - jnp.square(matmul(features, top.direction)) / (1 + top.e), 0)
-            scores = state.mean + width * jnp.sqrt(state.residual / regularization + e)
-        spent = state.variance[top.arm]
-        return Batch(
-            arms=put(batch.arms, batch.size, top.arm),
-            size=batch.size + 1,
-            scores=scores,
-            precision=ridge.hallucinate(batch.precision, top.direction, top.e),
-            e=e,
-            local=batch.local + spent if rule.local else batch.local,
-            bound=batch.bound + spent,
-            done=batch.done,
-        )
-
     def full(batch: Batch) -> Array:
         return batch.size >= limit
 
-    def picks(batch: Batch) -> Batch:
-        """One pick, or on an accelerator those of a working set."""
-        if features is not None or not devices.on_accelerator():
-            return pick(batch)
-        return working_set.extend(state, kernel, regularization, width, batch, rule.ratio, limit)
+    def picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
+        """One pick of the sweep, or those of a working set."""
+        if features is not None:
+            return _swept_pick(state, features, batch, width, rule, regularization)
+        return working_set.extend(state, kernel, regularization, width, batch, ratio, limit)
 
     def pick_on(batch: Batch) -> Batch:
         """Picks until the bound asks for a look."""
-        return lax.while_loop(lambda b: ~full(b) & (b.bound <= rule.ratio), picks, batch)
+        return lax.while_loop(
+            lambda b: ~full(b) & (b.bound <= rule.ratio),
+            lambda b: picks(b, rule.ratio, limit),
+            batch,
+        )
 
     def stretch(batch: Batch) -> Batch:
         """Picks until the bound asks for a look, and looks."""
@@ -209,11 +163,13 @@ def fill(
         bound = jnp.max(local)
         return batch._replace(local=local, bound=bound, done=full(batch) | (bound > rule.ratio))
 
+    precision = jnp.eye(state.capacity, dtype=arms.dtype)
     start = Batch(
-        arms=jnp.zeros(capacity, jnp.int32),
+        arms=jnp.zeros(capacity + working_set.PICKS, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         scores=scores,
-        precision=jnp.eye(state.capacity, dtype=arms.dtype),
+        precision=precision,
+        last=working_set.no_set(arms.shape[0] if features is None else 0, precision),
         e=jnp.zeros(0, arms.dtype) if features is None else jnp.square(features).sum(1),
         local=jnp.ones(arms.shape[0] if rule.local else 0, arms.dtype),
         bound=jnp.ones((), arms.dtype),
@@ -223,6 +179,6 @@ def fill(
         return pick_on(start)
     if not rule.strict:
         start = pick_on(start)
-        size = start.size + 1
-        start = lax.while_loop(lambda b: ~full(b) & (b.size < size), pick, start)
+        size = jnp.minimum(start.size + 1, limit)
+        start = lax.while_loop(lambda b: b.size < size, lambda b: picks(b, jnp.inf, size), start)
     return lax.while_loop(lambda batch: ~batch.done, stretch, start)

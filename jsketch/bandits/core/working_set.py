@@ -3,37 +3,49 @@ dimensions.
 
 Within a batch an arm's score only falls, so a stored score is an upper bound: while the best of the
 set is not below the largest stored score outside, it is the best of all. The set's covariance C = U
-P U^T follows pick by pick, [k,k], and P once for all of them. On an accelerator a pick is then a
-few kernels on k numbers, for one run as for a thousand; arm by arm it costs two products with P,
-and as many passes over all arms, for every look.
+P U^T follows pick by pick, [k,k], and P once for all of them, when another set needs it. Arm by arm
+a pick costs two products with P, an update of P, and as many passes over all arms, for every score
+that is refreshed; on an accelerator a launch for each of them, too.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import devices
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.linalg import matmul, put
+from jsketch.factor import cholesky_inverse
+from jsketch.linalg import matmul, only_if, put
 
 SIZE = 16  # k: of 10,000 picks on Abalone 200 are of an arm that is new to its batch
 PICKS = 256  # of one set
-STRIDE = 4  # picks between two looks of the host at whether to continue
+STRIDE = 4  # picks on an accelerator between two looks of the host at whether to continue
 # of a score: a set is not given up for less, which may be rounding between two products
 SLACK = 64.0
+
+
+class LastSet(NamedTuple):
+    """The pulls of the last working set, which are not yet in `Batch.precision`."""
+
+    directions: Array  # [k, M], rows P u
+    covariance: Array  # [k, k], C before the pulls
+    pulls: Array  # [k]
 
 
 class Batch(NamedTuple):
     """A batch under construction."""
 
-    arms: Array  # [B] int32, picks in order
+    arms: Array  # [B + PICKS] int32, picks in order, then zeros
     size: Array  # [] int32
     # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
     scores: Array
     precision: Array  # [M, M] of the hallucinated pulls, in whitened coordinates
+    last: LastSet  # [0] each in the sweep
     e: Array  # [A], embedded variance e(x,x); only the sweep keeps it, [0] otherwise
     # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); only global_local keeps it, [0]
     # otherwise
@@ -44,14 +56,21 @@ class Batch(NamedTuple):
 
 
 class _Picks(NamedTuple):
-    """Picks so far; with U the set's features, the precision is P - (U P)^T W U P."""
+    """Picks so far."""
 
-    covariance: Array  # [k, k], C under the current precision
-    update: Array  # [k, k], W
+    covariance: Array  # [k, k], C after them
+    pulls: Array  # [k]
     position: Array  # [PICKS] int32, which of the set was picked
     picked: Array  # [] int32, how many
     bound: Array  # [], as in `Batch`
     going: Array  # [] bool
+
+
+def no_set(arms: int, precision: Array) -> LastSet:
+    """What a batch over so many arms starts from."""
+    size, dtype = min(SIZE, arms), precision.dtype
+    directions = jnp.zeros((size, precision.shape[0]), dtype)
+    return LastSet(directions, jnp.zeros((size, size), dtype), jnp.zeros(size, dtype))
 
 
 def extend(
@@ -64,83 +83,131 @@ def extend(
     limit: Array,
 ) -> Batch:
     """The batch with the picks of one working set, perhaps none: then the set's scores are current,
-    and the next set is another. Ends where `adaptive_batch.fill` ends: at `limit` picks, or when
-    the bound is above the ratio."""
+    and the next set is another. Ends at `limit` picks, or when the bound is above the ratio."""
     index, outside = _largest(batch.scores, min(SIZE, batch.scores.shape[0]))
     k = kernel.gram(state.domain.features[index], state.nystrom.points)
     u = matmul(k, state.whitened_root)
-    directions = matmul(u, batch.precision)  # [k, M], rows P u
-    covariance = matmul(directions, u.T)
-    mean, residual, spent = (
-        state.mean[index],
-        state.residual[index] / regularization,
-        state.variance[index],
-    )
-    ruled_out = jnp.isneginf(batch.scores[index])
-    least = outside - SLACK * jnp.finfo(mean.dtype).eps * jnp.abs(outside)
 
-    def scores_of(picks: _Picks) -> Array:
-        e = jnp.maximum(jnp.diagonal(picks.covariance), 0)
-        return jnp.where(ruled_out, -jnp.inf, mean + width * jnp.sqrt(residual + e))
+    def follow(_: tuple[Array, Array]) -> tuple[Array, Array]:
+        precision = _with_pulls(batch.precision, batch.last)
+        return precision, matmul(u, precision)
+
+    # the precision of the first set is I
+    precision, directions = only_if(batch.size > 0, follow, (batch.precision, u))
+    covariance = matmul(directions, u.T)
+    picks = _pick(state, regularization, width, batch, ratio, limit, index, outside, covariance)
+    chosen = index[picks.position]
+    slots = jnp.arange(PICKS, dtype=jnp.int32)
+    return batch._replace(
+        arms=lax.dynamic_update_slice(
+            batch.arms, jnp.where(slots < picks.picked, chosen, 0), (batch.size,)
+        ),
+        size=batch.size + picks.picked,
+        scores=batch.scores.at[index].set(
+            _scores(state, regularization, width, batch, index, picks.covariance)
+        ),
+        precision=precision,
+        last=LastSet(directions, covariance, picks.pulls),
+        local=batch.local + (picks.bound - batch.bound),
+        bound=picks.bound,
+    )
+
+
+def _scores(
+    state: SketchState,
+    regularization: ArrayLike,
+    width: Array,
+    batch: Batch,
+    index: Array,
+    covariance: Array,
+) -> Array:
+    """Of the arms of a set with the covariance C, [k]."""
+    e = jnp.maximum(jnp.diagonal(covariance), 0)
+    scores = state.mean[index] + width * jnp.sqrt(state.residual[index] / regularization + e)
+    return jnp.where(jnp.isneginf(batch.scores[index]), -jnp.inf, scores)
+
+
+def _pick(
+    state: SketchState,
+    regularization: ArrayLike,
+    width: Array,
+    batch: Batch,
+    ratio: ArrayLike,
+    limit: Array,
+    index: Array,
+    outside: Array,
+    covariance: Array,
+) -> _Picks:
+    """The picks of a set: of the arms `index` [k], while no score `outside` [] may be larger."""
+    spent = state.variance[index]
+    least = outside - SLACK * jnp.finfo(outside.dtype).eps * jnp.abs(outside)
+    slots = jnp.arange(index.shape[0], dtype=jnp.int32)
 
     def pick(picks: _Picks) -> _Picks:
-        scores = scores_of(picks)
+        scores = _scores(state, regularization, width, batch, index, picks.covariance)
         best = jnp.argmax(scores).astype(jnp.int32)
-        # not >=: a posterior that is not finite continues as it does arm by arm
+        # not >=: a posterior that is not finite ends its batch too
         going = picks.going & ~(scores[best] < least) & (picks.bound <= ratio)
         going = going & (picks.picked < PICKS) & (batch.size + picks.picked < limit)
         row = picks.covariance[best]
         gain = jnp.where(going, 1 / (1 + jnp.maximum(row[best], 0)), 0)
-        chosen = (jnp.arange(row.shape[0], dtype=jnp.int32) == best).astype(row.dtype)
-        # P u of the pick is (U P)^T a
-        a = chosen - matmul(picks.update, covariance[best])
         slot = jnp.minimum(picks.picked, PICKS - 1)
         return _Picks(
             covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
-            update=picks.update + a[:, None] * (gain * a)[None, :],
+            pulls=picks.pulls + jnp.where((slots == best) & going, 1, 0).astype(row.dtype),
             position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
             picked=picks.picked + going.astype(jnp.int32),
             bound=picks.bound + jnp.where(going, spent[best], 0),
             going=going,
         )
 
+    def stride(picks: _Picks) -> _Picks:
+        for _ in range(STRIDE if devices.on_accelerator() else 1):
+            picks = pick(picks)
+        return picks
+
     start = _Picks(
         covariance=covariance,
-        update=jnp.zeros_like(covariance),
+        pulls=jnp.zeros_like(covariance[0]),
         position=jnp.zeros(PICKS, jnp.int32),
         picked=jnp.zeros((), jnp.int32),
         bound=batch.bound,
         going=jnp.ones((), bool),
     )
+    return lax.while_loop(lambda p: p.going, stride, start)
 
-    def stride(picks: _Picks) -> _Picks:
-        for _ in range(STRIDE):
-            picks = pick(picks)
-        return picks
 
-    picks = lax.while_loop(lambda p: p.going, stride, start)
-    slot = jnp.arange(batch.arms.shape[0], dtype=jnp.int32) - batch.size
-    chosen = index[picks.position[jnp.clip(slot, 0, PICKS - 1)]]
-    return batch._replace(
-        arms=jnp.where((slot >= 0) & (slot < picks.picked), chosen, batch.arms),
-        size=batch.size + picks.picked,
-        scores=batch.scores.at[index].set(scores_of(picks)),
-        precision=batch.precision - matmul(directions.T, matmul(picks.update, directions)),
-        local=batch.local + (picks.bound - batch.bound),
-        bound=picks.bound,
-    )
+def _with_pulls(precision: Array, last: LastSet) -> Array:
+    """P [M,M] after the pulls n of a set: P - D^T N^1/2 (I + N^1/2 C N^1/2)^-1 N^1/2 D."""
+    root = jnp.sqrt(last.pulls)
+    scaled = root[:, None] * last.covariance * root[None, :]
+    factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
+    half = matmul(factor, root[:, None] * last.directions)
+    return precision - matmul(half.T, half)
 
 
 def _largest(scores: Array, count: int) -> tuple[Array, Array]:
     """(positions [count] int32, in order of the arms, of the largest scores [A]; the largest of the
-    others [], -inf where there are none). By passes over the scores: sorting millions of them takes
-    longer."""
+    others [], -inf where there are none). By the largest of every block: sorting all, or `count`
+    passes over all, takes longer."""
+    size = scores.shape[0]
+    length = math.isqrt(size - 1) + 1
+    blocks = -(-size // length)
+    padded = jnp.pad(scores, (0, blocks * length - size), constant_values=-jnp.inf)
+    table = padded.reshape(blocks, length)
+    least = jnp.asarray(-jnp.inf, scores.dtype)
 
-    def take(i: Array | int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, index = carry
-        best = jnp.argmax(left).astype(jnp.int32)
-        return put(left, best, jnp.asarray(-jnp.inf, left.dtype)), put(index, jnp.asarray(i), best)
+    def take(i: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        table, tops, index = carry
+        block = jnp.argmax(tops).astype(jnp.int32)
+        best = jnp.argmax(table[block]).astype(jnp.int32)
+        row = put(table[block], best, least)
+        return (
+            put(table, block, row),
+            put(tops, block, row.max()),
+            put(index, jnp.asarray(i), block * length + best),
+        )
 
     nowhere = jnp.zeros(count, jnp.int32)
-    left, index = lax.fori_loop(0, count, take, (scores, nowhere))
-    return jnp.sort(index), jnp.max(left)
+    _, tops, index = lax.fori_loop(0, count, take, (table, table.max(1), nowhere))
+    return jnp.sort(index), jnp.max(tops)

@@ -11,11 +11,14 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, devices
-from jsketch.linalg import aligned, put
+from jsketch.linalg import aligned
 from jsketch.loops.keys import split_roots
 from jsketch.types import ArmProblem, Bandit, PRNGKey, Query, attach, detach
 
 TRACE = 7  # columns
+# evaluations that a CPU samples and records at a time: few batches are larger, and one by one each
+# takes as long as 16 together
+TOGETHER = 32
 
 
 @struct.dataclass
@@ -68,8 +71,8 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
 
 
 def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
-    """Rewards [B] of a query whose first evaluation is the t-th; a CPU loops over the slots in use,
-    not over all B."""
+    """Rewards [B] of a query whose first evaluation is the t-th; a CPU loops over chunks of the
+    slots in use, not over all B."""
     dtype = problem.mean_reward.dtype
     if devices.on_accelerator():
         keys = jax.vmap(lambda i: jax.random.fold_in(key, t + i))(
@@ -78,11 +81,19 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
         rewards = jax.vmap(problem.sample)(keys, query.index).astype(dtype)
         return jnp.where(query.mask, rewards, jnp.nan)
 
-    def one(i: Array, y: Array) -> Array:
-        reward = problem.sample(jax.random.fold_in(key, t + i), query.index[i])
-        return put(y, i, reward.astype(dtype))
+    size = min(TOGETHER, query.index.shape[0])
 
-    return lax.fori_loop(0, query.size, one, jnp.full(query.index.shape, jnp.nan, dtype))
+    def some(chunk: Array, y: Array) -> Array:
+        # the last chunk overlaps the one before it, and samples the same rewards again
+        at = jnp.minimum(chunk * size, query.index.shape[0] - size)
+        slots = at + jnp.arange(size, dtype=jnp.int32)
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, t + i))(slots)
+        rewards = jax.vmap(problem.sample)(keys, query.index[slots]).astype(dtype)
+        rewards = jnp.where(query.mask[slots], rewards, jnp.nan)
+        return lax.dynamic_update_slice_in_dim(y, rewards, at, 0)
+
+    empty = jnp.full(query.index.shape, jnp.nan, dtype)
+    return lax.fori_loop(0, -(-query.size.astype(jnp.int32) // size), some, empty)
 
 
 def _record(
@@ -91,28 +102,48 @@ def _record(
     if devices.on_accelerator():
         return _record_at_once(trace, t, query, y, row, regrets)
 
-    def one(i: Array, trace: Trace) -> Trace:
-        arm = query.index[i]
-        values = dict(row, arm=arm, reward=y[i], regret=regrets[arm])
-        columns = {name: put(getattr(trace, name), t + i, value) for name, value in values.items()}
-        return Trace(**columns)
+    length, size = trace.arm.shape[0], min(TOGETHER, query.index.shape[0], trace.arm.shape[0])
 
-    return lax.fori_loop(0, query.size, one, trace)
+    def some(chunk: Array, trace: Trace) -> Trace:
+        at = jnp.minimum(t + chunk * size, length - size)
+        slots = at - t + jnp.arange(size, dtype=jnp.int32)
+
+        def recorded(name: str, value: Array) -> Array:
+            old = getattr(trace, name)
+            now = lax.dynamic_slice_in_dim(old, at, size, 0)
+            new = jnp.where(_inside(slots, query), jnp.asarray(value, old.dtype), now)
+            return lax.dynamic_update_slice_in_dim(old, new, at, 0)
+
+        values = _of_slots(slots, query, y, row, regrets)
+        return Trace(**{name: recorded(name, value) for name, value in values.items()})
+
+    return lax.fori_loop(0, -(-query.size.astype(jnp.int32) // size), some, trace)
+
+
+def _inside(slots: Array, query: Query) -> Array:
+    return (slots >= 0) & (slots < query.size.astype(jnp.int32))
+
+
+def _of_slots(
+    slots: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
+) -> dict[str, Array]:
+    """What the trace records of some slots of a query; of those outside it, anything."""
+    slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
+    arms = query.index[slots]
+    return dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
 
 
 def _record_at_once(
     trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
 ) -> Trace:
     """`_record` by one pass over every evaluation of the trace."""
-    slot = jnp.arange(trace.arm.shape[0], dtype=jnp.int32) - t
-    inside = (slot >= 0) & (slot < query.size.astype(jnp.int32))
-    slot = jnp.clip(slot, 0, query.index.shape[0] - 1)
-    values = dict(row, arm=query.index[slot], reward=y[slot], regret=regrets[query.index[slot]])
+    slots = jnp.arange(trace.arm.shape[0], dtype=jnp.int32) - t
 
     def recorded(name: str, value: Array) -> Array:
         column = getattr(trace, name)
-        return jnp.where(inside, jnp.asarray(value, column.dtype), column)
+        return jnp.where(_inside(slots, query), jnp.asarray(value, column.dtype), column)
 
+    values = _of_slots(slots, query, y, row, regrets)
     return Trace(**{name: recorded(name, value) for name, value in values.items()})
 
 
