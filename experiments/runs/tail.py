@@ -4,8 +4,8 @@ python -m experiments.runs.tail                       with the prior and by maxi
 python -m experiments.runs.tail --seeds 80 --only prior
 
 Measured, 40 seeds: Hartmann's function of six inputs, 60 evaluations, by maximum likelihood 5 runs
-end more than 0.5 below the maximum (median 0.076), with the prior on lengthscales 1 (median 0.003);
-Branin's, 30 evaluations, none (medians 0.005 and 0.006, means 0.008 and 0.011).
+end more than 0.5 below the maximum (median 0.076), with the prior on lengthscales 1 (median 0.002);
+Branin's, 30 evaluations, none (medians 0.005 and 0.006, means 0.008 and 0.010).
 """
 
 from __future__ import annotations
