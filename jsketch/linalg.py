@@ -36,6 +36,14 @@ def put(array: Array, index: Array, value: Array) -> Array:
     return lax.dynamic_update_index_in_dim(array, jnp.asarray(value, array.dtype), index, 0)
 
 
+def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
+    """`put` if needed [], else the array: a choice between two entries and not between two arrays,
+    which under vmap are copied. The index may be out of range when nothing is put."""
+    return put(
+        array, index, jnp.where(needed, value, lax.dynamic_index_in_dim(array, index, 0, False))
+    )
+
+
 def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
     """change(old) if needed [], else old, of the same shapes. Under vmap the change is paid for
     only when some run needs it, where `lax.cond` pays in every round."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import struct
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, put
+from jsketch.linalg import matmul, put_if
 from jsketch.online.gradient import descend
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
@@ -79,8 +79,7 @@ class NOGD:
         slots = jnp.arange(len(y), dtype=jnp.int32)
         room = state.used < self.count
         done = jnp.where(room, 1, jnp.minimum(len(y), jnp.asarray(limit, jnp.int32)))
-        joins = room & jnp.isfinite(y[0])
-        state = lax.cond(joins, lambda: self._join(state, x[0]), lambda: state)
+        state = self._join(state, x[0], room & jnp.isfinite(y[0]))
         learn = (slots < done) & jnp.isfinite(y)
         weights, prediction = descend(
             state.weights, self._features(state, x), y, learn, self.step_size
@@ -97,16 +96,20 @@ class NOGD:
             state.basis.T,
         )
 
-    def _join(self, state: NOGDState, x: Array) -> NOGDState:
+    def _join(self, state: NOGDState, x: Array, joins: Array) -> NOGDState:
+        """The state with x [d] among the points, if it `joins` []."""
         z = self._features(state, x[None])[0]
-        points = put(state.points, state.used, x)
-        basis, _, weights = newton.join(
+        points = put_if(joins, state.points, state.used, x)
+        joined = newton.join(
             state.basis,
             state.used,
             z,
             self.kernel.diag(x[None])[0],
             lambda: self.kernel.gram(*[kors.filled(points, state.used + 1, x)] * 2),
             state.weights,
-            lambda turn: matmul(state.weights, turn),
+            matmul,
+            joins,
         )
-        return replace(state, points=points, basis=basis, weights=weights, used=state.used + 1)
+        return NOGDState(
+            points, joined.basis, joined.carried, state.used + joins.astype(jnp.int32)
+        )

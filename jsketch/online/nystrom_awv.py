@@ -22,12 +22,12 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, pad_identity
+from jsketch.linalg import matmul, only_if, pad_identity
 from jsketch.online import rounding
 from jsketch.online.ridge import damped, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
-from jsketch.sketch.kors import Kors, Sampling
+from jsketch.sketch.kors import Kors, Received, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 1024  # observed examples read together
@@ -126,8 +126,8 @@ class NystromAWV:
         joins the dictionary and at most `limit` >= 1 of them: (state, y^ [B] valid before `done`,
         done [] int32, info).
 
-        `done` is zero on overflow only. Under vmap the cost of a point that joins is paid in every
-        block.
+        `done` is zero on overflow only. Under vmap a block pays for a new coordinate where any run
+        has one.
         """
         count = len(y)
         slots = jnp.arange(count, dtype=jnp.int32)
@@ -138,14 +138,14 @@ class NystromAWV:
             )
         no_memory = jnp.asarray(self.remember) & (state.received + count > state.inputs.shape[0])
         draws = kors.draws(state.key, state.received, count, x.dtype)
-        state, full = self._receive(state, x[0], draws[0], no_memory)
-
-        k = kors.cross(state.dictionary, self.kernel, x)
-        until = kors.next_join(state.dictionary, self.kernel, self.sampling, x, k, draws)
-        done = jnp.where(full, 0, jnp.minimum(until, jnp.asarray(limit, jnp.int32)))
+        received = kors.receive(
+            state.dictionary, self.kernel, self.sampling, x, draws, room=~no_memory
+        )
+        full = no_memory | received.full
+        done = jnp.where(full, 0, jnp.minimum(received.until, jnp.asarray(limit, jnp.int32)))
 
         learn = (slots < done) & jnp.isfinite(y)
-        z = matmul(k, state.basis.T)
+        state, z = self._border(state, received, x[0])
         inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         if self.remember:
@@ -178,71 +178,76 @@ class NystromAWV:
             labels=jnp.pad(state.labels, (0, extra_rows)),
         )
 
-    def _receive(
-        self, state: NystromState, x: Array, draw: Array, no_memory: Array
+    def _border(
+        self, state: NystromState, received: Received, x: Array
     ) -> tuple[NystromState, Array]:
-        """(state with x [d] in the dictionary if it is drawn, whether there was no room for it
-        [])."""
-        k = kors.cross(state.dictionary, self.kernel, x[None])
-        drawn = kors.scores(state.dictionary, self.kernel, self.sampling, x[None], k)
-        joins = draw < drawn[0][0]
-        full = no_memory | (joins & (state.dictionary.used >= state.basis.shape[0]))
-
-        def joined() -> NystromState:
-            dictionary = kors.join(
-                state.dictionary, self.sampling, x, *(value[0] for value in drawn)
-            )
-            return self._border(state, dictionary, x, matmul(state.basis, k[0]))
-
-        return lax.cond(joins & ~full, joined, lambda: state), full
-
-    def _border(self, state: NystromState, dictionary: Kors, x: Array, z: Array) -> NystromState:
-        """The posterior with x [d] in the dictionary, z [M] its coordinates so far, after one pass
-        over the observed examples.
+        """(The posterior with x [d] in the dictionary, if it joined; z [B,M] of the block), after
+        one pass over the observed examples where x adds a coordinate.
 
         With v the new direction, c_i the coordinate along it of an observed example and p = sum_i
-        c_i z_i without v, the precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
+        c_i z_i without v, the precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T. Without one v
+        is zero, and nothing changes.
         """
+        dictionary, k = received.dictionary, received.k
+        # the basis does not know the column of a point that has just joined: it is zero there
+        z = matmul(k, state.basis.T)
         lam = jnp.asarray(self.regularization, z.dtype)
 
-        def turned(turn: Array) -> tuple[Array, Array]:
-            missing = jnp.eye(len(z), dtype=z.dtype) - matmul(turn.T, turn)
-            return matmul(turn.T, matmul(state.inverse, turn)) + missing / lam, matmul(
-                state.weights, turn
-            )
+        def turned(learned: tuple[Array, Array], turn: Array) -> tuple[Array, Array]:
+            inverse, weights = learned
+            missing = jnp.eye(z.shape[1], dtype=z.dtype) - matmul(turn.T, turn)
+            inverse = matmul(turn.T, matmul(inverse, turn)) + missing / lam
+            return inverse, matmul(weights, turn)
 
-        basis, v, (inverse, weights) = newton.join(
+        joined = newton.join(
             state.basis,
             state.dictionary.used,
-            z,
+            z[0],
             self.kernel.diag(x[None])[0],
             lambda: self.kernel.gram(*[kors.filled(dictionary.points, dictionary.used, x)] * 2),
             (state.inverse, state.weights),
             turned,
+            received.joins,
         )
-        mixed, square, moment = self._read_again(state, dictionary, x, matmul(v, basis))
-        mixed = matmul(basis, mixed)
-        mixed = mixed - v * matmul(v, mixed)
-        solved = matmul(inverse, mixed) - v
-        schur = lam + square - matmul(mixed, matmul(inverse, mixed))
-        new = v.any()
-        bordered = (
-            inverse - v[:, None] * (v / lam)[None, :] + solved[:, None] * (solved / schur)[None, :]
+        inverse, weights = joined.carried
+        v, new = joined.direction, joined.direction.any()
+        basis = joined.basis
+
+        def learned() -> tuple[Array, Array, Array]:
+            mixed, square, moment = self._read_again(state, dictionary, x, joined.dual, new)
+            mixed = matmul(basis, mixed)
+            mixed = mixed - v * matmul(v, mixed)
+            ahead = matmul(inverse, mixed)
+            schur = lam + square - matmul(mixed, ahead)
+            return ahead - v, schur, (moment - matmul(mixed, weights)) / schur
+
+        one = jnp.ones((), z.dtype)
+        solved, schur, along = lax.cond(new, learned, lambda: (jnp.zeros_like(v), one, one))
+        inverse = only_if(
+            new,
+            lambda inverse: (
+                inverse
+                - v[:, None] * (v / lam)[None, :]
+                + solved[:, None] * (solved / schur)[None, :]
+            ),
+            inverse,
         )
-        along = (moment - matmul(mixed, weights)) / schur
-        return replace(
+        state = replace(
             state,
             dictionary=dictionary,
             basis=basis,
-            inverse=jnp.where(new, bordered, inverse),
-            weights=jnp.where(new, weights - solved * along, weights),
+            inverse=inverse,
+            weights=weights - solved * along,
         )
+        z = z + matmul(k, joined.dual)[:, None] * v[None, :]
+        return state, only_if(joined.rebuilt, lambda z: matmul(k, basis.T), z)
 
     def _read_again(
-        self, state: NystromState, dictionary: Kors, x: Array, dual: Array
+        self, state: NystromState, dictionary: Kors, x: Array, dual: Array, new: Array
     ) -> tuple[Array, Array, Array]:
         """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled examples,
-        with the new coordinates c_i = k_I(x_i)^T dual; x [d] is any point."""
+        with the new coordinates c_i = k_I(x_i)^T dual, if there is a `new` one []; x [d] is any
+        point."""
 
         points = kors.filled(dictionary.points, dictionary.used, x)
         size = min(CHUNK, state.inputs.shape[0])
@@ -268,7 +273,9 @@ class NystromAWV:
         nothing = (jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return nothing
-        return lax.fori_loop(0, (state.received + size - 1) // size, read, nothing)
+        # no step where nothing is new: under vmap the loop is run for all that read
+        chunks = jnp.where(new, (state.received + size - 1) // size, 0)
+        return lax.fori_loop(0, chunks, read, nothing)
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] in its memory, zero from `done` on; these rows

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from jsketch.factor import inverse_root
-from jsketch.linalg import matmul, put
+from jsketch.linalg import matmul, only_if, put, put_if
 
 # of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a
 # coordinate
@@ -27,12 +28,14 @@ LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512  # the second in units of the machine's, 
 
 
 class Joined(NamedTuple):
-    """A dictionary after a point has joined."""
+    """A dictionary after a point has joined, or has not."""
 
     basis: Array  # [M, M]; rows of zeros add no coordinate
     # [M], the unit vector of the coordinate that is new; zero where the span is the same
     direction: Array
+    dual: Array  # [M], basis^T direction: the new coordinate of x is dual . k_I(x)
     carried: Any  # what was learned in the old coordinates, in the new ones
+    rebuilt: Array  # [] bool, whether the basis was made anew
 
 
 def join(
@@ -42,43 +45,58 @@ def join(
     own: Array,
     gram: Callable[[], Array],
     carried: Any,
-    turned: Callable[[Array], Any],
+    turned: Callable[[Any, Array], Any],
+    joins: ArrayLike = True,
 ) -> Joined:
-    """The coordinates with a point as number `slot`, for its z [M] so far and own = k(x,x) [].
+    """The coordinates with a point as number `slot`, for its z [M] so far and own = k(x,x) [], if
+    it `joins` [].
 
     gram() is k of all points [M,M], the new one among them; it is called for in the rare case
-    alone. `carried` is what was learned in the old coordinates, and turned(Q) the same in new ones
-    with z_old = Q z_new, Q [M,M] a partial isometry. A point in the span of the others gets a row
-    of zeros.
+    alone. `carried` is what was learned in the old coordinates, and turned(carried, Q) the same in
+    new ones with z_old = Q z_new, Q [M,M] a partial isometry. A point in the span of the others
+    gets a row of zeros.
+
+    Only the rare case writes more than a row, and under vmap it is paid for only where some run
+    meets it.
     """
+    joins = jnp.asarray(joins)
     eps = float(jnp.finfo(z.dtype).eps)
     least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
     residual = own - jnp.square(z).sum()
-    dual = matmul(z, basis)
+    dual = lax.cond(joins, lambda: matmul(z, basis), lambda: jnp.zeros_like(z))
     error = eps * (1 + jnp.square(dual).sum()) * own
     new = residual > least * own
     certain = jnp.where(new, error < math.sqrt(eps) * residual, error < least * own)
 
-    def bordered() -> Joined:
-        row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(new, residual, 1))
-        direction = put(jnp.zeros_like(z), slot, new)
-        return Joined(put(basis, slot, jnp.where(new, row, 0)), direction, carried)
+    adds = joins & certain & new
+    row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(new, residual, 1))
+    bordered = Joined(
+        basis=put_if(adds, basis, slot, row),
+        direction=put_if(adds, jnp.zeros_like(z), slot, jnp.ones((), z.dtype)),
+        dual=jnp.where(adds, row, 0),
+        carried=carried,
+        rebuilt=joins & ~certain,
+    )
 
-    def rebuilt() -> Joined:
+    def rebuilt(old: Joined) -> Joined:
         table = gram()
         again = _pivoted(table, slot)
-        turn = _nearest_isometry(matmul(matmul(basis, table), again.T))
-        return Joined(again, _outside(turn, matmul(again, table[slot])), turned(turn))
+        turn = _nearest_isometry(matmul(matmul(old.basis, table), again.T))
+        direction = _outside(turn, matmul(again, table[slot]))
+        return Joined(
+            again, direction, matmul(direction, again), turned(old.carried, turn), old.rebuilt
+        )
 
-    return lax.cond(certain, bordered, rebuilt)
+    return only_if(bordered.rebuilt, rebuilt, bordered)
 
 
 def _pivoted(gram: Array, last: Array) -> Array:
     """The basis [M,M] of the points up to number `last`, by diagonal pivoting, its columns in the
     order of the points."""
     order, root = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
-    # beyond the rank, rows of the root are zero
-    return jnp.zeros_like(root).at[order].add(root).T
+    # beyond the rank, columns of the root are zero. No transpose of the result: XLA would keep the
+    # basis by columns, and turn it over in every step of a stream
+    return jnp.zeros_like(root).at[:, order].add(root.T)
 
 
 def _nearest_isometry(turn: Array) -> Array:
