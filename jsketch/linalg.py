@@ -6,15 +6,19 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-Pytree = TypeVar("Pytree")
+from jsketch import devices
+
+Pytree, Given = TypeVar("Pytree"), TypeVar("Given")
 
 UPPER_FROM = 256  # M from which the zeros of a triangular matrix are worth skipping
 # column blocks of a product with a triangular matrix: 7/12 of the flops of a full one
 UPPER_BLOCKS = 6
+ROWS = 64  # of a product with few rows, at a time
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -51,6 +55,41 @@ def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> P
     return lax.while_loop(
         lambda both: both[0], lambda both: (jnp.zeros_like(both[0]), change(both[1])), start
     )[1]
+
+
+def only_those(
+    needed: Array, change: Callable[[Pytree, Given], Pytree], old: Pytree, given: Given
+) -> Pytree:
+    """change(old, given) if needed [], else old, as `only_if`; under vmap the runs that need it are
+    changed one after the other, and the others pay nothing.
+
+    For a change that costs much more than reading what it is `given`; it closes over no array. On
+    an accelerator all runs are changed together.
+    """
+    if devices.on_accelerator():
+        return only_if(needed, lambda old: change(old, given), old)
+
+    @jax.custom_batching.sequential_vmap
+    def one_run(needed: Array, old: Pytree, given: Given) -> Pytree:
+        return only_if(needed, lambda old: change(old, given), old)
+
+    # the outer one: where no run needs it none is visited
+    return only_if(needed, lambda old: one_run(needed, old, given), old)
+
+
+def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
+    """a [n,k] @ b [k,m] for a whose rows are zero from number `rows` [] on: in blocks, of those
+    rows alone."""
+    if devices.on_accelerator() or a.shape[0] <= ROWS:
+        return matmul(a, b)
+
+    def block(i: Array, product: Array) -> Array:
+        # the last block may begin earlier, and write some rows again
+        some = matmul(lax.dynamic_slice_in_dim(a, i * ROWS, ROWS), b)
+        return lax.dynamic_update_slice_in_dim(product, some, i * ROWS, 0)
+
+    zeros = jnp.zeros((a.shape[0], b.shape[1]), a.dtype)
+    return lax.fori_loop(0, (rows + ROWS - 1) // ROWS, block, zeros)
 
 
 def matmul_upper(a: Array, upper: Array) -> Array:

@@ -105,11 +105,10 @@ class NOGD:
             state.used,
             z,
             self.kernel.diag(x[None])[0],
-            lambda: self.kernel.gram(*[kors.filled(points, state.used + 1, x)] * 2),
+            self.kernel,
+            kors.filled(points, state.used + 1, x),
             state.weights,
-            matmul,
+            lambda weights, turn: matmul(turn.rows, weights),
             joins,
         )
-        return NOGDState(
-            points, joined.basis, joined.carried, state.used + joins.astype(jnp.int32)
-        )
+        return NOGDState(points, joined.basis, joined.carried, state.used + joins.astype(jnp.int32))

@@ -13,7 +13,7 @@ in blocks of matrix products.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,13 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, only_if, pad_identity
+from jsketch.linalg import matmul, matmul_rows, only_if, only_those, pad_identity
 from jsketch.online import rounding
 from jsketch.online.ridge import damped, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Received, Sampling
+from jsketch.sketch.newton import Turn
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 1024  # observed examples read together
@@ -192,90 +193,53 @@ class NystromAWV:
         # the basis does not know the column of a point that has just joined: it is zero there
         z = matmul(k, state.basis.T)
         lam = jnp.asarray(self.regularization, z.dtype)
-
-        def turned(learned: tuple[Array, Array], turn: Array) -> tuple[Array, Array]:
-            inverse, weights = learned
-            missing = jnp.eye(z.shape[1], dtype=z.dtype) - matmul(turn.T, turn)
-            inverse = matmul(turn.T, matmul(inverse, turn)) + missing / lam
-            return inverse, matmul(weights, turn)
-
+        points = kors.filled(dictionary.points, dictionary.used, x)
         joined = newton.join(
             state.basis,
             state.dictionary.used,
             z[0],
             self.kernel.diag(x[None])[0],
-            lambda: self.kernel.gram(*[kors.filled(dictionary.points, dictionary.used, x)] * 2),
-            (state.inverse, state.weights),
-            turned,
+            self.kernel,
+            points,
+            _Learned(state.inverse, state.weights, lam),
+            _turned,
             received.joins,
         )
-        inverse, weights = joined.carried
-        v, new = joined.direction, joined.direction.any()
-        basis = joined.basis
+        basis, v, new = joined.basis, joined.direction, joined.direction.any()
+        past = _Past(state.inputs, state.labels, state.received)
+        sums = self._read_again(past, points, joined.dual, new)
 
-        def learned() -> tuple[Array, Array, Array]:
-            mixed, square, moment = self._read_again(state, dictionary, x, joined.dual, new)
-            mixed = matmul(basis, mixed)
+        def bordered(learned: tuple[Array, Array]) -> tuple[Array, Array]:
+            inverse, weights = learned
+            mixed = matmul(basis, sums.mixed)
             mixed = mixed - v * matmul(v, mixed)
-            ahead = matmul(inverse, mixed)
-            schur = lam + square - matmul(mixed, ahead)
-            return ahead - v, schur, (moment - matmul(mixed, weights)) / schur
-
-        one = jnp.ones((), z.dtype)
-        solved, schur, along = lax.cond(new, learned, lambda: (jnp.zeros_like(v), one, one))
-        inverse = only_if(
-            new,
-            lambda inverse: (
+            solved = matmul(inverse, mixed)
+            schur = lam + sums.square - matmul(mixed, solved)
+            solved = solved - v
+            along = (sums.moment - matmul(mixed, weights)) / schur
+            inverse = (
                 inverse
                 - v[:, None] * (v / lam)[None, :]
                 + solved[:, None] * (solved / schur)[None, :]
-            ),
-            inverse,
-        )
-        state = replace(
-            state,
-            dictionary=dictionary,
-            basis=basis,
-            inverse=inverse,
-            weights=weights - solved * along,
-        )
+            )
+            return inverse, weights - solved * along
+
+        inverse, weights = only_if(new, bordered, (joined.carried.inverse, joined.carried.weights))
+        state = replace(state, dictionary=dictionary, basis=basis, inverse=inverse, weights=weights)
         z = z + matmul(k, joined.dual)[:, None] * v[None, :]
         return state, only_if(joined.rebuilt, lambda z: matmul(k, basis.T), z)
 
-    def _read_again(
-        self, state: NystromState, dictionary: Kors, x: Array, dual: Array, new: Array
-    ) -> tuple[Array, Array, Array]:
-        """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled examples,
-        with the new coordinates c_i = k_I(x_i)^T dual, if there is a `new` one []; x [d] is any
-        point."""
+    def _read_again(self, past: _Past, points: Array, dual: Array, new: Array) -> _Sums:
+        """The sums of the coordinate k_I(x_i)^T dual, if it is a `new` one []; zero if not.
 
-        points = kors.filled(dictionary.points, dictionary.used, x)
-        size = min(CHUNK, state.inputs.shape[0])
-
-        def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            inputs = lax.dynamic_slice_in_dim(state.inputs, i * size, size)
-            labels = lax.dynamic_slice_in_dim(state.labels, i * size, size)
-            labelled = (
-                i * size + jnp.arange(size, dtype=jnp.int32) < state.received
-            ) & jnp.isfinite(labels)
-            # `dual` and columns of the basis beyond m are zero, so what the unused points hold does
-            # not matter
-            k = self.kernel.gram(inputs, points)
-            coordinate = jnp.where(labelled, matmul(k, dual), 0)
-            mixed, square, moment = sums
-            return (
-                mixed + matmul(coordinate, k),
-                square + matmul(coordinate, coordinate),
-                moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
-            )
-
+        What rows of `points` [M,d] behind m hold does not matter: `dual` [M] and columns of the
+        basis are zero there.
+        """
         zero = jnp.zeros((), dual.dtype)
-        nothing = (jnp.zeros_like(dual), zero, zero)
+        nothing = _Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return nothing
-        # no step where nothing is new: under vmap the loop is run for all that read
-        chunks = jnp.where(new, (state.received + size - 1) // size, 0)
-        return lax.fori_loop(0, chunks, read, nothing)
+        return only_those(new, _read, nothing, (self.kernel, past, points, dual))
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] in its memory, zero from `done` on; these rows
@@ -290,6 +254,61 @@ class NystromAWV:
             inputs=lax.dynamic_update_slice_in_dim(state.inputs, rows[0], start, 0),
             labels=lax.dynamic_update_slice_in_dim(state.labels, rows[1], start, 0),
         )
+
+
+class _Learned(NamedTuple):
+    """What turns with the coordinates."""
+
+    inverse: Array
+    weights: Array
+    regularization: Array
+
+
+def _turned(learned: _Learned, turn: Turn) -> _Learned:
+    """What was learned, in other coordinates: nothing yet along those that are new."""
+    rows, rank = turn
+    inverse = matmul_rows(matmul_rows(rows, learned.inverse, rank), rows.T, rank)
+    missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul_rows(rows, rows.T, rank)
+    lam = learned.regularization
+    return _Learned(inverse + missing / lam, matmul(rows, learned.weights), lam)
+
+
+class _Past(NamedTuple):
+    """The observed examples, as in `NystromState`."""
+
+    inputs: Array
+    labels: Array
+    received: Array
+
+
+class _Sums(NamedTuple):
+    """Over the labelled examples, c_i their coordinates along a direction."""
+
+    mixed: Array  # [M], sum_i c_i k_I(x_i)
+    square: Array  # [], sum_i c_i^2
+    moment: Array  # [], sum_i c_i y_i
+
+
+def _read(nothing: _Sums, given: tuple[Any, _Past, Array, Array]) -> _Sums:
+    """The sums of the coordinate k_I(x_i)^T dual, for (kernel, past, points [M,d], dual [M])."""
+    kernel, past, points, dual = given
+    size = min(CHUNK, past.inputs.shape[0])
+
+    def read(i: Array, sums: _Sums) -> _Sums:
+        inputs = lax.dynamic_slice_in_dim(past.inputs, i * size, size)
+        labels = lax.dynamic_slice_in_dim(past.labels, i * size, size)
+        labelled = (i * size + jnp.arange(size, dtype=jnp.int32) < past.received) & jnp.isfinite(
+            labels
+        )
+        k = kernel.gram(inputs, points)
+        coordinate = jnp.where(labelled, matmul(k, dual), 0)
+        return _Sums(
+            sums.mixed + matmul(coordinate, k),
+            sums.square + matmul(coordinate, coordinate),
+            sums.moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
+        )
+
+    return lax.fori_loop(0, (past.received + size - 1) // size, read, nothing)
 
 
 def ForgettingNystromAWV(
