@@ -57,6 +57,21 @@ def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> P
     )[1]
 
 
+@jax.custom_batching.custom_vmap
+def somewhere(flag: Array) -> Array:
+    """flag []; under vmap whether it is true for any run, the same for all.
+
+    The condition of a loop whose step changes nothing in a run that has ended: where runs have
+    conditions of their own, vmap copies the whole carry of every run in every step.
+    """
+    return flag
+
+
+@somewhere.def_vmap
+def _somewhere(runs: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    return somewhere(flag.any(0) if batched[0] else flag), False
+
+
 def only_those(
     needed: Array, change: Callable[[Pytree, Given], Pytree], old: Pytree, given: Given
 ) -> Pytree:

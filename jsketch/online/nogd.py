@@ -75,11 +75,12 @@ class NOGD:
     ) -> tuple[NOGDState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order: of all of them (at most
         `limit`) once the points are complete, of one before: (state, y^ [B] valid before `done`,
-        done [] int32, info)."""
+        done [] int32, info). A limit of zero changes nothing."""
+        limit = jnp.asarray(limit, jnp.int32)
         slots = jnp.arange(len(y), dtype=jnp.int32)
         room = state.used < self.count
-        done = jnp.where(room, 1, jnp.minimum(len(y), jnp.asarray(limit, jnp.int32)))
-        state = self._join(state, x[0], room & jnp.isfinite(y[0]))
+        done = jnp.minimum(jnp.where(room, 1, len(y)), limit)
+        state = self._join(state, x[0], room & (done > 0) & jnp.isfinite(y[0]))
         learn = (slots < done) & jnp.isfinite(y)
         weights, prediction = descend(
             state.weights, self._features(state, x), y, learn, self.step_size

@@ -124,11 +124,11 @@ class NystromAWV:
         self, state: NystromState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that
-        joins the dictionary and at most `limit` >= 1 of them: (state, y^ [B] valid before `done`,
-        done [] int32, info).
+        joins the dictionary and at most `limit` of them: (state, y^ [B] valid before `done`, done
+        [] int32, info).
 
-        `done` is zero on overflow only. Under vmap a block pays for a new coordinate where any run
-        has one.
+        `done` is zero on overflow, and for a limit of zero, which changes nothing. Under vmap only
+        a run that has a new coordinate reads its past.
         """
         count = len(y)
         slots = jnp.arange(count, dtype=jnp.int32)
@@ -137,13 +137,18 @@ class NystromAWV:
                 f"a block of {count} examples does not fit a memory of {state.inputs.shape[0]}:"
                 " raise `memory`."
             )
-        no_memory = jnp.asarray(self.remember) & (state.received + count > state.inputs.shape[0])
+        limit = jnp.asarray(limit, jnp.int32)
+        no_memory = (
+            jnp.asarray(self.remember)
+            & (state.received + count > state.inputs.shape[0])
+            & (limit > 0)
+        )
         draws = kors.draws(state.key, state.received, count, x.dtype)
         received = kors.receive(
-            state.dictionary, self.kernel, self.sampling, x, draws, room=~no_memory
+            state.dictionary, self.kernel, self.sampling, x, draws, (limit > 0) & ~no_memory
         )
         full = no_memory | received.full
-        done = jnp.where(full, 0, jnp.minimum(received.until, jnp.asarray(limit, jnp.int32)))
+        done = jnp.where(full, 0, jnp.minimum(received.until, limit))
 
         learn = (slots < done) & jnp.isfinite(y)
         state, z = self._border(state, received, x[0])
@@ -209,8 +214,8 @@ class NystromAWV:
         past = _Past(state.inputs, state.labels, state.received)
         sums = self._read_again(past, points, joined.dual, new)
 
-        def bordered(learned: tuple[Array, Array]) -> tuple[Array, Array]:
-            inverse, weights = learned
+        def bordered(learned: tuple[Array, ...]) -> tuple[Array, ...]:
+            inverse, weights, v = learned
             mixed = matmul(basis, sums.mixed)
             mixed = mixed - v * matmul(v, mixed)
             solved = matmul(inverse, mixed)
@@ -222,9 +227,12 @@ class NystromAWV:
                 - v[:, None] * (v / lam)[None, :]
                 + solved[:, None] * (solved / schur)[None, :]
             )
-            return inverse, weights - solved * along
+            # v is spent: XLA would work out v v^T before every step, were it the same after this
+            return inverse, weights - solved * along, jnp.zeros_like(v)
 
-        inverse, weights = only_if(new, bordered, (joined.carried.inverse, joined.carried.weights))
+        inverse, weights, _ = only_if(
+            new, bordered, (joined.carried.inverse, joined.carried.weights, v)
+        )
         state = replace(state, dictionary=dictionary, basis=basis, inverse=inverse, weights=weights)
         z = z + matmul(k, joined.dual)[:, None] * v[None, :]
         return state, only_if(joined.rebuilt, lambda z: matmul(k, basis.T), z)

@@ -99,13 +99,14 @@ class ProsNKONS:
         self, state: NewtonState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NewtonState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that
-        joins the dictionary and at most `limit` >= 1 of them: (state, y^ [B] valid before `done`,
-        done [] int32, info)."""
+        joins the dictionary and at most `limit` of them: (state, y^ [B] valid before `done`, done
+        [] int32, info). A limit of zero changes nothing."""
+        limit = jnp.asarray(limit, jnp.int32)
         slots = jnp.arange(len(y), dtype=jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
-        received = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws)
+        received = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
         full = received.full
-        done = jnp.where(full, 0, jnp.minimum(received.until, jnp.asarray(limit, jnp.int32)))
+        done = jnp.where(full, 0, jnp.minimum(received.until, limit))
 
         learn = (slots < done) & jnp.isfinite(y)
         state, z = self._restarted(state, received, x[0])

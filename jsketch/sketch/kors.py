@@ -134,15 +134,16 @@ class Received(NamedTuple):
 def receive(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, draws: Array, room: ArrayLike = True
 ) -> Received:
-    """x[0] of a block x [B,d] has its draw, of draws [B], and joins if there is `room` [].
+    """x[0] of a block x [B,d] has its draw, of draws [B], and may join if there is `room` [] for it
+    elsewhere.
 
     All of the block in one product with L^-1: a point that joins adds one column to it.
     """
     k = cross(kors, kernel, x)
     probability, row, rest = scores(kors, kernel, sampling, x, k)
-    drawn = draws[0] < probability[0]
+    drawn = (draws[0] < probability[0]) & room
     full = drawn & (kors.used >= kors.points.shape[0])
-    joins = drawn & ~full & room
+    joins = drawn & ~full
     pivot = _pivot(sampling, probability[0], rest[0])
     dictionary = join(kors, sampling, x[0], probability[0], row[0], rest[0], joins)
 
