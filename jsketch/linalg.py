@@ -13,7 +13,8 @@ from jax.typing import ArrayLike
 
 from jsketch import devices
 
-Pytree, Given = TypeVar("Pytree"), TypeVar("Given")
+Pytree = TypeVar("Pytree")
+Given = TypeVar("Given")
 
 UPPER_FROM = 256  # M from which the zeros of a triangular matrix are worth skipping
 # column blocks of a product with a triangular matrix: 7/12 of the flops of a full one

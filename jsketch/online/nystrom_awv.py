@@ -214,7 +214,7 @@ class NystromAWV:
         past = _Past(state.inputs, state.labels, state.received)
         sums = self._read_again(past, points, joined.dual, new)
 
-        def bordered(learned: tuple[Array, ...]) -> tuple[Array, ...]:
+        def bordered(learned: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             inverse, weights, v = learned
             mixed = matmul(basis, sums.mixed)
             mixed = mixed - v * matmul(v, mixed)

@@ -21,11 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, pad_identity, put, put_if
+from jsketch.linalg import matmul, only_if, pad_identity, put, put_if
 from jsketch.types import is_traced
 from jsketch.warn import warn
 
@@ -174,8 +174,8 @@ def join(
     """The dictionary with x [d] if it `joins` [], with what `scores` says of x. Then there must be
     room."""
     joins = jnp.asarray(joins)
-    # the one product is left out when nothing joins; a choice between vectors costs nothing
-    back = lax.cond(joins, lambda: -matmul(row, kors.inverse), lambda: jnp.zeros_like(row))
+    # the one product is left out when nothing joins
+    back = only_if(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
     inverse_row = put(back, kors.used, jnp.ones((), x.dtype)) / _pivot(sampling, probability, rest)
     return Kors(
         points=put_if(joins, kors.points, kors.used, x),

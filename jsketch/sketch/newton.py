@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch.factor import inverse_root
-from jsketch.linalg import matmul, matmul_rows, only_those, put, put_if
+from jsketch.linalg import matmul, matmul_rows, only_if, only_those, put, put_if
 
 # of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a
 # coordinate
@@ -70,7 +70,7 @@ def join(
     eps = float(jnp.finfo(z.dtype).eps)
     least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
     residual = own - jnp.square(z).sum()
-    dual = lax.cond(joins, lambda: matmul(z, basis), lambda: jnp.zeros_like(z))
+    dual = only_if(joins, lambda _: matmul(z, basis), jnp.zeros_like(z))
     error = eps * (1 + jnp.square(dual).sum()) * own
     new = residual > least * own
     certain = jnp.where(new, error < math.sqrt(eps) * residual, error < least * own)
@@ -89,8 +89,8 @@ def join(
         kernel, points, slot = given
         table = kernel.gram(points, points)
         again, rank = _pivoted(table, slot)
-        turn = matmul_rows(matmul_rows(again, table, rank), old.basis.T, rank)
-        turn = Turn(_nearest_isometry(turn, rank), rank)
+        rows = matmul_rows(matmul_rows(again, table, rank), old.basis.T, rank)
+        turn = Turn(_nearest_isometry(rows, rank), rank)
         direction = _outside(turn.rows, matmul(again, table[slot]))
         return Joined(
             again, direction, matmul(direction, again), turned(old.carried, turn), old.rebuilt
