@@ -23,15 +23,15 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul, matmul_rows, only_if, only_those, pad_identity
-from jsketch.online import rounding
-from jsketch.online.ridge import damped, learn_block
+from jsketch.online import ridge, rounding
+from jsketch.online.ridge import Past, Sums, damped, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Received, Sampling
 from jsketch.sketch.newton import Turn
 from jsketch.types import ForecastInfo, PRNGKey
 
-CHUNK = 1024  # observed examples read together
+CHUNK = ridge.PAST_CHUNK
 
 
 LEAST_ROWS = 64  # a block of `prequential`
@@ -152,7 +152,7 @@ class NystromAWV:
 
         learn = (slots < done) & jnp.isfinite(y)
         state, z = self._border(state, received, x[0])
-        inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, learn)
+        inverse, weights, before, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         if self.remember:
             taken = slots < done
@@ -162,7 +162,7 @@ class NystromAWV:
             )
         bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
         info = ForecastInfo(state.dictionary.used, full, bad)
-        return state, damped(ridge, leverage, self.penalize_current), done, info
+        return state, damped(before, leverage, self.penalize_current), done, info
 
     def grow(self, state: NystromState) -> NystromState:
         """The same state with more room, for points and for examples alike where they are full."""
@@ -211,7 +211,7 @@ class NystromAWV:
             received.joins,
         )
         basis, v, new = joined.basis, joined.direction, joined.direction.any()
-        past = _Past(state.inputs, state.labels, state.received)
+        past = Past(state.inputs, state.labels, state.received)
         sums = self._read_again(past, points, joined.dual, new)
 
         def bordered(learned: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -237,17 +237,17 @@ class NystromAWV:
         z = z + matmul(k, joined.dual)[:, None] * v[None, :]
         return state, only_if(joined.rebuilt, lambda z: matmul(k, basis.T), z)
 
-    def _read_again(self, past: _Past, points: Array, dual: Array, new: Array) -> _Sums:
+    def _read_again(self, past: Past, points: Array, dual: Array, new: Array) -> Sums:
         """The sums of the coordinate k_I(x_i)^T dual, if it is a `new` one []; zero if not.
 
         What rows of `points` [M,d] behind m hold does not matter: `dual` [M] and columns of the
         basis are zero there.
         """
         zero = jnp.zeros((), dual.dtype)
-        nothing = _Sums(jnp.zeros_like(dual), zero, zero)
+        nothing = Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return nothing
-        return only_those(new, _read, nothing, (self.kernel, past, points, dual))
+        return only_those(new, ridge.read_again, nothing, (self.kernel, past, points, dual))
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] in its memory, zero from `done` on; these rows
@@ -279,44 +279,6 @@ def _turned(learned: _Learned, turn: Turn) -> _Learned:
     missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul_rows(rows, rows.T, rank)
     lam = learned.regularization
     return _Learned(inverse + missing / lam, matmul(rows, learned.weights), lam)
-
-
-class _Past(NamedTuple):
-    """The observed examples, as in `NystromState`."""
-
-    inputs: Array
-    labels: Array
-    received: Array
-
-
-class _Sums(NamedTuple):
-    """Over the labelled examples, c_i their coordinates along a direction."""
-
-    mixed: Array  # [M], sum_i c_i k_I(x_i)
-    square: Array  # [], sum_i c_i^2
-    moment: Array  # [], sum_i c_i y_i
-
-
-def _read(nothing: _Sums, given: tuple[Any, _Past, Array, Array]) -> _Sums:
-    """The sums of the coordinate k_I(x_i)^T dual, for (kernel, past, points [M,d], dual [M])."""
-    kernel, past, points, dual = given
-    size = min(CHUNK, past.inputs.shape[0])
-
-    def read(i: Array, sums: _Sums) -> _Sums:
-        inputs = lax.dynamic_slice_in_dim(past.inputs, i * size, size)
-        labels = lax.dynamic_slice_in_dim(past.labels, i * size, size)
-        labelled = (i * size + jnp.arange(size, dtype=jnp.int32) < past.received) & jnp.isfinite(
-            labels
-        )
-        k = kernel.gram(inputs, points)
-        coordinate = jnp.where(labelled, matmul(k, dual), 0)
-        return _Sums(
-            sums.mixed + matmul(coordinate, k),
-            sums.square + matmul(coordinate, coordinate),
-            sums.moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
-        )
-
-    return lax.fori_loop(0, (past.received + size - 1) // size, read, nothing)
 
 
 def ForgettingNystromAWV(
