@@ -76,7 +76,7 @@ class Mixture:
     forecaster. All get the same key, so they draw the same.
 
     in_turn: the experts one after the other, each on its own, instead of in one vmapped
-    computation: for large states, of which the cache holds one expert's and not all of them.
+    computation: for large states, when the cache has room for one but not for all.
 
     An expert that diverges, in its state or in a prediction that is NaN, loses its weight for good
     (`state.diverged`, `info.diverged`; `prequential` and `Live` warn), and the others continue. In

@@ -107,7 +107,7 @@ def scores(
 
 
 def _probability(sampling: Sampling, rest: Array) -> Array:
-    """p for a residual r, of which rounding may leave less than zero."""
+    """p for a residual r; rounding may leave less than zero."""
     rest = jnp.maximum(rest, 0)
     tau = (1 + sampling.eps) * rest / (sampling.mu + rest)
     return jnp.clip(sampling.beta * tau, 0, 1)
