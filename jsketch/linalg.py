@@ -6,15 +6,20 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import devices
+
 Pytree = TypeVar("Pytree")
+Given = TypeVar("Given")
 
 UPPER_FROM = 256  # M from which the zeros of a triangular matrix are worth skipping
 # column blocks of a product with a triangular matrix: 7/12 of the flops of a full one
 UPPER_BLOCKS = 6
+ROWS = 64  # of a product with few rows, at a time
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -36,6 +41,14 @@ def put(array: Array, index: Array, value: Array) -> Array:
     return lax.dynamic_update_index_in_dim(array, jnp.asarray(value, array.dtype), index, 0)
 
 
+def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
+    """`put` if needed [], else the array: a choice between two entries and not between two arrays,
+    which under vmap are copied. The index may be out of range when nothing is put."""
+    return put(
+        array, index, jnp.where(needed, value, lax.dynamic_index_in_dim(array, index, 0, False))
+    )
+
+
 def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
     """change(old) if needed [], else old, of the same shapes. Under vmap the change is paid for
     only when some run needs it, where `lax.cond` pays in every round."""
@@ -43,6 +56,56 @@ def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> P
     return lax.while_loop(
         lambda both: both[0], lambda both: (jnp.zeros_like(both[0]), change(both[1])), start
     )[1]
+
+
+@jax.custom_batching.custom_vmap
+def somewhere(flag: Array) -> Array:
+    """flag []; under vmap whether it is true for any run, the same for all.
+
+    The condition of a loop whose step changes nothing in a run that has ended: where runs have
+    conditions of their own, vmap copies the whole carry of every run in every step.
+    """
+    return flag
+
+
+@somewhere.def_vmap
+def _somewhere(runs: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    return somewhere(flag.any(0) if batched[0] else flag), False
+
+
+def only_those(
+    needed: Array, change: Callable[[Pytree, Given], Pytree], old: Pytree, given: Given
+) -> Pytree:
+    """change(old, given) if needed [], else old, as `only_if`; under vmap the runs that need it are
+    changed one after the other, and the others pay nothing.
+
+    For a change that costs much more than reading what it is `given`; it closes over no array. On
+    an accelerator all runs are changed together.
+    """
+    if devices.on_accelerator():
+        return only_if(needed, lambda old: change(old, given), old)
+
+    @jax.custom_batching.sequential_vmap
+    def one_run(needed: Array, old: Pytree, given: Given) -> Pytree:
+        return only_if(needed, lambda old: change(old, given), old)
+
+    # the outer one: where no run needs it none is visited
+    return only_if(needed, lambda old: one_run(needed, old, given), old)
+
+
+def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
+    """a [n,k] @ b [k,m] for a whose rows are zero from number `rows` [] on: in blocks, of those
+    rows alone."""
+    if devices.on_accelerator() or a.shape[0] <= ROWS:
+        return matmul(a, b)
+
+    def block(i: Array, product: Array) -> Array:
+        # the last block may begin earlier, and write some rows again
+        some = matmul(lax.dynamic_slice_in_dim(a, i * ROWS, ROWS), b)
+        return lax.dynamic_update_slice_in_dim(product, some, i * ROWS, 0)
+
+    zeros = jnp.zeros((a.shape[0], b.shape[1]), a.dtype)
+    return lax.fori_loop(0, (rows + ROWS - 1) // ROWS, block, zeros)
 
 
 def matmul_upper(a: Array, upper: Array) -> Array:

@@ -238,7 +238,8 @@ class Forecaster(Protocol):
     "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block,
                       exactly as one by one
     "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much
-                      of it as goes at once
+                      of it as goes at once; nothing changes for a limit of zero (under vmap, a
+                      run that has ended)
 
     Where it has them, the loops also use
 

@@ -3,6 +3,8 @@ compilation apart.
 
 scripts/bench-online                           every benchmark
 scripts/bench-online --only susy casp_fogd     some of them
+scripts/bench-online --only joins              dictionaries that nearly every example joins, in CPU
+                                               seconds
 scripts/bench-online --reference DIR           also runs the first PKAWV author's NumPy code (a
                                                checkout of Remjez/kernel-online-learning) on the
                                                first examples of the same stream
@@ -22,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
+from experiments.bench import joins
 from experiments.bench.floor import gemm_flops_per_second
 from experiments.data import streams
 from experiments.pkawv_2019 import authors_code
@@ -188,10 +191,14 @@ def growth(options: argparse.Namespace) -> dict[str, float]:
     return dict(first_quarter=times[1], last_quarter=times[-1], ratio=ratio)
 
 
+# benchmarks of their own
+WHOLE = {"growth": growth, "joins": lambda options: joins.measure()}
+
+
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    names = [*TASKS, "growth"]
+    names = [*TASKS, *WHOLE]
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="benchmarks to run")
     parser.add_argument(
         "--reference", type=Path, help="checkout of the author's code, run on the same streams"
@@ -213,7 +220,7 @@ def main() -> None:
     rows: dict[str, Any] = {"environment": environment.describe(), "gemm_gflops": peak / 1e9}
     for name in options.only:
         rows[name] = (
-            growth(options) if name == "growth" else run_task(name, TASKS[name], options, peak)
+            WHOLE[name](options) if name in WHOLE else run_task(name, TASKS[name], options, peak)
         )
     if options.out is not None:
         store.write_json(options.out, rows)

@@ -76,9 +76,7 @@ class Mixture:
     forecaster. All get the same key, so they draw the same.
 
     in_turn: the experts one after the other, each on its own, instead of in one vmapped
-    computation. For forecasters with a dictionary that grows (NystromAWV): under vmap, what a point
-    that joins costs is paid in every block (20,000 examples and 4 experts: 120 microseconds an
-    example in turn, 300 vmapped, and 15 for one forecaster alone).
+    computation: for large states, when the cache has room for one but not for all.
 
     An expert that diverges, in its state or in a prediction that is NaN, loses its weight for good
     (`state.diverged`, `info.diverged`; `prequential` and `Live` warn), and the others continue. In
@@ -166,7 +164,7 @@ class Mixture:
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
         """As `step` for as many of x [B,d] and y [B] as all experts can take at once, exactly;
-        where they take growing blocks."""
+        where they take growing blocks. A limit of zero changes nothing."""
 
         def up_to(limit: Array) -> Any:
             return self._each(lambda expert, own: expert.advance(own, x, y, limit), state, x.dtype)
@@ -180,8 +178,10 @@ class Mixture:
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
         # what is predicted after `done` does not count, not even as NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
-        state, prediction, info = self._settled(state, experts, predictions, y, infos)
-        return state, prediction, done, info
+        new, prediction, info = self._settled(state, experts, predictions, y, infos)
+        # to normalize weights again may change their last bits
+        log_weights = jnp.where(done > 0, new.log_weights, state.log_weights)
+        return replace(new, log_weights=log_weights), prediction, done, info
 
     def _settled(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo

@@ -13,11 +13,11 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import struct
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, put
+from jsketch.linalg import matmul, put_if
 from jsketch.online.gradient import descend
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
@@ -75,12 +75,12 @@ class NOGD:
     ) -> tuple[NOGDState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order: of all of them (at most
         `limit`) once the points are complete, of one before: (state, y^ [B] valid before `done`,
-        done [] int32, info)."""
+        done [] int32, info). A limit of zero changes nothing."""
+        limit = jnp.asarray(limit, jnp.int32)
         slots = jnp.arange(len(y), dtype=jnp.int32)
         room = state.used < self.count
-        done = jnp.where(room, 1, jnp.minimum(len(y), jnp.asarray(limit, jnp.int32)))
-        joins = room & jnp.isfinite(y[0])
-        state = lax.cond(joins, lambda: self._join(state, x[0]), lambda: state)
+        done = jnp.minimum(jnp.where(room, 1, len(y)), limit)
+        state = self._join(state, x[0], room & (done > 0) & jnp.isfinite(y[0]))
         learn = (slots < done) & jnp.isfinite(y)
         weights, prediction = descend(
             state.weights, self._features(state, x), y, learn, self.step_size
@@ -97,16 +97,19 @@ class NOGD:
             state.basis.T,
         )
 
-    def _join(self, state: NOGDState, x: Array) -> NOGDState:
+    def _join(self, state: NOGDState, x: Array, joins: Array) -> NOGDState:
+        """The state with x [d] among the points, if it `joins` []."""
         z = self._features(state, x[None])[0]
-        points = put(state.points, state.used, x)
-        basis, _, weights = newton.join(
+        points = put_if(joins, state.points, state.used, x)
+        joined = newton.join(
             state.basis,
             state.used,
             z,
             self.kernel.diag(x[None])[0],
-            lambda: self.kernel.gram(*[kors.filled(points, state.used + 1, x)] * 2),
+            self.kernel,
+            kors.filled(points, state.used + 1, x),
             state.weights,
-            lambda turn: matmul(state.weights, turn),
+            lambda weights, turn: matmul(turn.rows, weights),
+            joins,
         )
-        return replace(state, points=points, basis=basis, weights=weights, used=state.used + 1)
+        return NOGDState(points, joined.basis, joined.carried, state.used + joins.astype(jnp.int32))

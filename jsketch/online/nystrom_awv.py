@@ -13,7 +13,7 @@ in blocks of matrix products.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,15 +22,16 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, pad_identity
-from jsketch.online import rounding
-from jsketch.online.ridge import damped, learn_block
+from jsketch.linalg import matmul, matmul_rows, only_if, only_those, pad_identity
+from jsketch.online import ridge, rounding
+from jsketch.online.ridge import Past, Sums, damped, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
-from jsketch.sketch.kors import Kors, Sampling
+from jsketch.sketch.kors import Kors, Received, Sampling
+from jsketch.sketch.newton import Turn
 from jsketch.types import ForecastInfo, PRNGKey
 
-CHUNK = 1024  # observed examples read together
+CHUNK = ridge.PAST_CHUNK
 
 
 LEAST_ROWS = 64  # a block of `prequential`
@@ -123,11 +124,11 @@ class NystromAWV:
         self, state: NystromState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that
-        joins the dictionary and at most `limit` >= 1 of them: (state, y^ [B] valid before `done`,
-        done [] int32, info).
+        joins the dictionary and at most `limit` of them: (state, y^ [B] valid before `done`, done
+        [] int32, info).
 
-        `done` is zero on overflow only. Under vmap the cost of a point that joins is paid in every
-        block.
+        `done` is zero on overflow, and for a limit of zero, which changes nothing. Under vmap only
+        a run that has a new coordinate reads its past.
         """
         count = len(y)
         slots = jnp.arange(count, dtype=jnp.int32)
@@ -136,17 +137,22 @@ class NystromAWV:
                 f"a block of {count} examples does not fit a memory of {state.inputs.shape[0]}:"
                 " raise `memory`."
             )
-        no_memory = jnp.asarray(self.remember) & (state.received + count > state.inputs.shape[0])
+        limit = jnp.asarray(limit, jnp.int32)
+        no_memory = (
+            jnp.asarray(self.remember)
+            & (state.received + count > state.inputs.shape[0])
+            & (limit > 0)
+        )
         draws = kors.draws(state.key, state.received, count, x.dtype)
-        state, full = self._receive(state, x[0], draws[0], no_memory)
-
-        k = kors.cross(state.dictionary, self.kernel, x)
-        until = kors.next_join(state.dictionary, self.kernel, self.sampling, x, k, draws)
-        done = jnp.where(full, 0, jnp.minimum(until, jnp.asarray(limit, jnp.int32)))
+        received = kors.receive(
+            state.dictionary, self.kernel, self.sampling, x, draws, (limit > 0) & ~no_memory
+        )
+        full = no_memory | received.full
+        done = jnp.where(full, 0, jnp.minimum(received.until, limit))
 
         learn = (slots < done) & jnp.isfinite(y)
-        z = matmul(k, state.basis.T)
-        inverse, weights, ridge, leverage = learn_block(state.inverse, state.weights, z, y, learn)
+        state, z = self._border(state, received, x[0])
+        inverse, weights, before, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         if self.remember:
             taken = slots < done
@@ -156,7 +162,7 @@ class NystromAWV:
             )
         bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
         info = ForecastInfo(state.dictionary.used, full, bad)
-        return state, damped(ridge, leverage, self.penalize_current), done, info
+        return state, damped(before, leverage, self.penalize_current), done, info
 
     def grow(self, state: NystromState) -> NystromState:
         """The same state with more room, for points and for examples alike where they are full."""
@@ -178,97 +184,70 @@ class NystromAWV:
             labels=jnp.pad(state.labels, (0, extra_rows)),
         )
 
-    def _receive(
-        self, state: NystromState, x: Array, draw: Array, no_memory: Array
+    def _border(
+        self, state: NystromState, received: Received, x: Array
     ) -> tuple[NystromState, Array]:
-        """(state with x [d] in the dictionary if it is drawn, whether there was no room for it
-        [])."""
-        k = kors.cross(state.dictionary, self.kernel, x[None])
-        drawn = kors.scores(state.dictionary, self.kernel, self.sampling, x[None], k)
-        joins = draw < drawn[0][0]
-        full = no_memory | (joins & (state.dictionary.used >= state.basis.shape[0]))
-
-        def joined() -> NystromState:
-            dictionary = kors.join(
-                state.dictionary, self.sampling, x, *(value[0] for value in drawn)
-            )
-            return self._border(state, dictionary, x, matmul(state.basis, k[0]))
-
-        return lax.cond(joins & ~full, joined, lambda: state), full
-
-    def _border(self, state: NystromState, dictionary: Kors, x: Array, z: Array) -> NystromState:
-        """The posterior with x [d] in the dictionary, z [M] its coordinates so far, after one pass
-        over the observed examples.
+        """(The posterior with x [d] in the dictionary, if it joined; z [B,M] of the block), after
+        one pass over the observed examples where x adds a coordinate.
 
         With v the new direction, c_i the coordinate along it of an observed example and p = sum_i
-        c_i z_i without v, the precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
+        c_i z_i without v, the precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T. Without one v
+        is zero, and nothing changes.
         """
+        dictionary, k = received.dictionary, received.k
+        # the basis does not know the column of a point that has just joined: it is zero there
+        z = matmul(k, state.basis.T)
         lam = jnp.asarray(self.regularization, z.dtype)
-
-        def turned(turn: Array) -> tuple[Array, Array]:
-            missing = jnp.eye(len(z), dtype=z.dtype) - matmul(turn.T, turn)
-            return matmul(turn.T, matmul(state.inverse, turn)) + missing / lam, matmul(
-                state.weights, turn
-            )
-
-        basis, v, (inverse, weights) = newton.join(
+        points = kors.filled(dictionary.points, dictionary.used, x)
+        joined = newton.join(
             state.basis,
             state.dictionary.used,
-            z,
+            z[0],
             self.kernel.diag(x[None])[0],
-            lambda: self.kernel.gram(*[kors.filled(dictionary.points, dictionary.used, x)] * 2),
-            (state.inverse, state.weights),
-            turned,
+            self.kernel,
+            points,
+            _Learned(state.inverse, state.weights, lam),
+            _turned,
+            received.joins,
         )
-        mixed, square, moment = self._read_again(state, dictionary, x, matmul(v, basis))
-        mixed = matmul(basis, mixed)
-        mixed = mixed - v * matmul(v, mixed)
-        solved = matmul(inverse, mixed) - v
-        schur = lam + square - matmul(mixed, matmul(inverse, mixed))
-        new = v.any()
-        bordered = (
-            inverse - v[:, None] * (v / lam)[None, :] + solved[:, None] * (solved / schur)[None, :]
-        )
-        along = (moment - matmul(mixed, weights)) / schur
-        return replace(
-            state,
-            dictionary=dictionary,
-            basis=basis,
-            inverse=jnp.where(new, bordered, inverse),
-            weights=jnp.where(new, weights - solved * along, weights),
-        )
+        basis, v, new = joined.basis, joined.direction, joined.direction.any()
+        past = Past(state.inputs, state.labels, state.received)
+        sums = self._read_again(past, points, joined.dual, new)
 
-    def _read_again(
-        self, state: NystromState, dictionary: Kors, x: Array, dual: Array
-    ) -> tuple[Array, Array, Array]:
-        """sum_i c_i k_I(x_i) [M], sum_i c_i^2 [] and sum_i c_i y_i [] over the labelled examples,
-        with the new coordinates c_i = k_I(x_i)^T dual; x [d] is any point."""
-
-        points = kors.filled(dictionary.points, dictionary.used, x)
-        size = min(CHUNK, state.inputs.shape[0])
-
-        def read(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            inputs = lax.dynamic_slice_in_dim(state.inputs, i * size, size)
-            labels = lax.dynamic_slice_in_dim(state.labels, i * size, size)
-            labelled = (
-                i * size + jnp.arange(size, dtype=jnp.int32) < state.received
-            ) & jnp.isfinite(labels)
-            # `dual` and columns of the basis beyond m are zero, so what the unused points hold does
-            # not matter
-            k = self.kernel.gram(inputs, points)
-            coordinate = jnp.where(labelled, matmul(k, dual), 0)
-            mixed, square, moment = sums
-            return (
-                mixed + matmul(coordinate, k),
-                square + matmul(coordinate, coordinate),
-                moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
+        def bordered(learned: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            inverse, weights, v = learned
+            mixed = matmul(basis, sums.mixed)
+            mixed = mixed - v * matmul(v, mixed)
+            solved = matmul(inverse, mixed)
+            schur = lam + sums.square - matmul(mixed, solved)
+            solved = solved - v
+            along = (sums.moment - matmul(mixed, weights)) / schur
+            inverse = (
+                inverse
+                - v[:, None] * (v / lam)[None, :]
+                + solved[:, None] * (solved / schur)[None, :]
             )
+            # v is spent: XLA would work out v v^T before every step, were it the same after this
+            return inverse, weights - solved * along, jnp.zeros_like(v)
 
+        inverse, weights, _ = only_if(
+            new, bordered, (joined.carried.inverse, joined.carried.weights, v)
+        )
+        state = replace(state, dictionary=dictionary, basis=basis, inverse=inverse, weights=weights)
+        z = z + matmul(k, joined.dual)[:, None] * v[None, :]
+        return state, only_if(joined.rebuilt, lambda z: matmul(k, basis.T), z)
+
+    def _read_again(self, past: Past, points: Array, dual: Array, new: Array) -> Sums:
+        """The sums of the coordinate k_I(x_i)^T dual, if it is a `new` one []; zero if not.
+
+        What rows of `points` [M,d] behind m hold does not matter: `dual` [M] and columns of the
+        basis are zero there.
+        """
         zero = jnp.zeros((), dual.dtype)
-        nothing = (jnp.zeros_like(dual), zero, zero)
+        nothing = Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return nothing
-        return lax.fori_loop(0, (state.received + size - 1) // size, read, nothing)
+        return only_those(new, ridge.read_again, nothing, (self.kernel, past, points, dual))
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] in its memory, zero from `done` on; these rows
@@ -283,6 +262,23 @@ class NystromAWV:
             inputs=lax.dynamic_update_slice_in_dim(state.inputs, rows[0], start, 0),
             labels=lax.dynamic_update_slice_in_dim(state.labels, rows[1], start, 0),
         )
+
+
+class _Learned(NamedTuple):
+    """What turns with the coordinates."""
+
+    inverse: Array
+    weights: Array
+    regularization: Array
+
+
+def _turned(learned: _Learned, turn: Turn) -> _Learned:
+    """What was learned, in other coordinates: nothing yet along those that are new."""
+    rows, rank = turn
+    inverse = matmul_rows(matmul_rows(rows, learned.inverse, rank), rows.T, rank)
+    missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul_rows(rows, rows.T, rank)
+    lam = learned.regularization
+    return _Learned(inverse + missing / lam, matmul(rows, learned.weights), lam)
 
 
 def ForgettingNystromAWV(

@@ -25,11 +25,11 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, pad_identity, put
+from jsketch.linalg import matmul, only_if, pad_identity, put
 from jsketch.online import rounding
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
-from jsketch.sketch.kors import Kors, Sampling
+from jsketch.sketch.kors import Kors, Received, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
 
@@ -99,17 +99,17 @@ class ProsNKONS:
         self, state: NewtonState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NewtonState, Array, Array, ForecastInfo]:
         """`predict` and `update` of examples x [B,d], y [B] in order, before the next one that
-        joins the dictionary and at most `limit` >= 1 of them: (state, y^ [B] valid before `done`,
-        done [] int32, info)."""
+        joins the dictionary and at most `limit` of them: (state, y^ [B] valid before `done`, done
+        [] int32, info). A limit of zero changes nothing."""
+        limit = jnp.asarray(limit, jnp.int32)
         slots = jnp.arange(len(y), dtype=jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
-        state, full = self._receive(state, x[0], draws[0])
-        k = kors.cross(state.dictionary, self.kernel, x)
-        until = kors.next_join(state.dictionary, self.kernel, self.sampling, x, k, draws)
-        done = jnp.where(full, 0, jnp.minimum(until, jnp.asarray(limit, jnp.int32)))
+        received = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
+        full = received.full
+        done = jnp.where(full, 0, jnp.minimum(received.until, limit))
 
         learn = (slots < done) & jnp.isfinite(y)
-        z = matmul(k, state.basis.T)
+        state, z = self._restarted(state, received, x[0])
         inverse, weights, prediction = self._newton_steps(state, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
@@ -127,38 +127,36 @@ class ProsNKONS:
             weights=jnp.pad(state.weights, (0, size)),
         )
 
-    def _receive(self, state: NewtonState, x: Array, draw: Array) -> tuple[NewtonState, Array]:
-        """(state, restarted with x [d] in the dictionary if it is drawn; whether there was no room
-        for it [])."""
-        k = kors.cross(state.dictionary, self.kernel, x[None])
-        drawn = kors.scores(state.dictionary, self.kernel, self.sampling, x[None], k)
-        joins = draw < drawn[0][0]
-        full = joins & (state.dictionary.used >= state.basis.shape[0])
-
-        def restarted() -> NewtonState:
-            z = matmul(state.basis, k[0])
-            dictionary = kors.join(
-                state.dictionary, self.sampling, x, *(value[0] for value in drawn)
-            )
-            joined = newton.join(
-                state.basis,
-                state.dictionary.used,
-                z,
-                self.kernel.diag(x[None])[0],
-                lambda: self.kernel.gram(*[kors.filled(dictionary.points, dictionary.used, x)] * 2),
-                None,
-                lambda turn: None,
-            )
-            identity = jnp.eye(len(z), dtype=z.dtype)
-            return replace(
-                state,
-                dictionary=dictionary,
-                basis=joined.basis,
-                inverse=identity / jnp.asarray(self.regularization, z.dtype),
-                weights=jnp.zeros_like(z),
-            )
-
-        return lax.cond(joins & ~full, restarted, lambda: state), full
+    def _restarted(
+        self, state: NewtonState, received: Received, x: Array
+    ) -> tuple[NewtonState, Array]:
+        """(state, with nothing learned if x [d] joined the dictionary; z [B,M] of the block)."""
+        dictionary, k = received.dictionary, received.k
+        # the basis does not know the column of a point that has just joined: it is zero there
+        z = matmul(k, state.basis.T)
+        joined = newton.join(
+            state.basis,
+            state.dictionary.used,
+            z[0],
+            self.kernel.diag(x[None])[0],
+            self.kernel,
+            kors.filled(dictionary.points, dictionary.used, x),
+            None,
+            lambda nothing, turn: nothing,
+            received.joins,
+        )
+        lam = jnp.asarray(self.regularization, z.dtype)
+        state = replace(
+            state,
+            dictionary=dictionary,
+            basis=joined.basis,
+            inverse=jnp.where(
+                received.joins, jnp.eye(z.shape[1], dtype=z.dtype) / lam, state.inverse
+            ),
+            weights=jnp.where(received.joins, 0, state.weights),
+        )
+        z = z + matmul(k, joined.dual)[:, None] * joined.direction[None, :]
+        return state, only_if(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
 
     def _newton_steps(
         self, state: NewtonState, z: Array, y: Array, learn: Array

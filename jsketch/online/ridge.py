@@ -9,7 +9,7 @@ predicts g / (1 + h): it penalizes the current prediction as well.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from flax import struct
@@ -24,6 +24,7 @@ from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 2048  # examples that `learn` adds together
+PAST_CHUNK = 1024  # observed examples that are read again together
 
 
 def damped(ridge: Array, leverage: Array, penalize_current: bool) -> Array:
@@ -56,6 +57,44 @@ def learn_block(
     inverse = inverse - matmul(solved, solved.T)
     weights = weights + matmul(solved, jnp.where(learn, innovations, 0))
     return inverse, weights, ridge, jnp.square(root) - 1
+
+
+class Past(NamedTuple):
+    """Observed examples."""
+
+    inputs: Array  # [N, d]
+    labels: Array  # [N], NaN where there is none
+    received: Array  # [] int32, those in use
+
+
+class Sums(NamedTuple):
+    """Over the labelled examples, c_i their coordinates along a direction."""
+
+    mixed: Array  # [M], sum_i c_i k_I(x_i)
+    square: Array  # [], sum_i c_i^2
+    moment: Array  # [], sum_i c_i y_i
+
+
+def read_again(nothing: Sums, given: tuple[Any, Past, Array, Array]) -> Sums:
+    """The sums of the coordinate k_I(x_i)^T dual, for (kernel, past, points [M,d], dual [M])."""
+    kernel, past, points, dual = given
+    size = min(PAST_CHUNK, past.inputs.shape[0])
+
+    def read(i: Array, sums: Sums) -> Sums:
+        inputs = lax.dynamic_slice_in_dim(past.inputs, i * size, size)
+        labels = lax.dynamic_slice_in_dim(past.labels, i * size, size)
+        labelled = (i * size + jnp.arange(size, dtype=jnp.int32) < past.received) & jnp.isfinite(
+            labels
+        )
+        k = kernel.gram(inputs, points)
+        coordinate = jnp.where(labelled, matmul(k, dual), 0)
+        return Sums(
+            sums.mixed + matmul(coordinate, k),
+            sums.square + matmul(coordinate, coordinate),
+            sums.moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
+        )
+
+    return lax.fori_loop(0, (past.received + size - 1) // size, read, nothing)
 
 
 @struct.dataclass

@@ -128,14 +128,13 @@ class SketchedKONS:
         # 1 / pivot for the diagonal k(x,x) + alpha / weight; a weight of zero leaves a row of zeros
         shrink = jnp.sqrt(weight / (weight * residual + self.regularization))
         inverse_row = put(-matmul(curved, state.inverse), last, jnp.ones((), x.dtype)) * shrink
-        joined = kors.join(state.sketch, sampling, x, probability, row, rest)
         new = SketchedState(
             points=put(state.points, slot, jnp.where(learn, x, state.points[slot])),
             coefficients=put(
                 state.coefficients, slot, jnp.where(learn, -move, state.coefficients[slot])
             ),
             used=state.used + learn.astype(jnp.int32),
-            sketch=jax.tree.map(lambda a, b: jnp.where(enters, a, b), joined, state.sketch),
+            sketch=kors.join(state.sketch, sampling, x, probability, row, rest, enters),
             inverse=put(state.inverse, last, jnp.where(enters, inverse_row, state.inverse[last])),
             sketch_coefficients=state.sketch_coefficients + move * matmul(curved, state.inverse),
             key=state.key,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, pad_identity, put
+from jsketch.linalg import matmul, only_if, pad_identity, put, put_if
 from jsketch.types import is_traced
 from jsketch.warn import warn
 
@@ -103,8 +103,14 @@ def scores(
     [B,M]."""
     row = matmul(k, kors.inverse.T)
     rest = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
+    return _probability(sampling, rest), row, rest
+
+
+def _probability(sampling: Sampling, rest: Array) -> Array:
+    """p for a residual r; rounding may leave less than zero."""
+    rest = jnp.maximum(rest, 0)
     tau = (1 + sampling.eps) * rest / (sampling.mu + rest)
-    return jnp.clip(sampling.beta * tau, 0, 1), row, rest
+    return jnp.clip(sampling.beta * tau, 0, 1)
 
 
 def draws(key: Array, first: Array, count: int, dtype: DTypeLike) -> Array:
@@ -115,28 +121,73 @@ def draws(key: Array, first: Array, count: int, dtype: DTypeLike) -> Array:
     return jax.vmap(lambda t: jax.random.uniform(jax.random.fold_in(root, t), dtype=dtype))(numbers)
 
 
-def next_join(
-    kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array, draws: Array
-) -> Array:
-    """The position [] of the first of x [B,d] that joins, B if there is none; x[0] has had its draw
-    already."""
-    slots = jnp.arange(len(draws), dtype=jnp.int32)
-    joins = (draws < scores(kors, kernel, sampling, x, k)[0]) & (slots > 0)
-    return jnp.where(joins, slots, len(draws)).min()
+class Received(NamedTuple):
+    """A dictionary after the first of a block of examples had its draw."""
+
+    dictionary: Kors
+    joins: Array  # [] bool, whether it joined
+    full: Array  # [] bool, whether it was drawn and there was no room
+    k: Array  # [B, M], k_I of the examples, I the dictionary above
+    until: Array  # [] int32, position of the next example that joins, B if there is none
+
+
+def receive(
+    kors: Kors, kernel: Any, sampling: Sampling, x: Array, draws: Array, room: ArrayLike = True
+) -> Received:
+    """x[0] of a block x [B,d] has its draw, of draws [B], and may join if there is `room` [] for it
+    elsewhere.
+
+    All of the block in one product with L^-1: a point that joins adds one column to it.
+    """
+    k = cross(kors, kernel, x)
+    probability, row, rest = scores(kors, kernel, sampling, x, k)
+    drawn = (draws[0] < probability[0]) & room
+    full = drawn & (kors.used >= kors.points.shape[0])
+    joins = drawn & ~full
+    pivot = _pivot(sampling, probability[0], rest[0])
+    dictionary = join(kors, sampling, x[0], probability[0], row[0], rest[0], joins)
+
+    own = kernel.gram(x, x[:1])[:, 0]
+    column = jnp.where(joins, (own - matmul(row, row[0])) / pivot, 0)
+    probability = _probability(sampling, rest - jnp.square(column))
+    slots = jnp.arange(len(x), dtype=jnp.int32)
+    next_joins = (draws < probability) & (slots > 0)
+    here = joins & (jnp.arange(k.shape[1], dtype=jnp.int32) == kors.used)
+    return Received(
+        dictionary=dictionary,
+        joins=joins,
+        full=full,
+        k=jnp.where(here[None, :], own[:, None], k),
+        until=jnp.where(next_joins, slots, len(x)).min(),
+    )
 
 
 def join(
-    kors: Kors, sampling: Sampling, x: Array, probability: Array, row: Array, rest: Array
+    kors: Kors,
+    sampling: Sampling,
+    x: Array,
+    probability: Array,
+    row: Array,
+    rest: Array,
+    joins: ArrayLike = True,
 ) -> Kors:
-    """The dictionary with x. There must be room."""
-    noise = probability if sampling.weights == "theory" else jnp.square(probability)
-    pivot = jnp.sqrt(rest + sampling.mu * noise)
-    inverse_row = put(-matmul(row, kors.inverse), kors.used, jnp.ones((), x.dtype)) / pivot
+    """The dictionary with x [d] if it `joins` [], with what `scores` says of x. Then there must be
+    room."""
+    joins = jnp.asarray(joins)
+    # the one product is left out when nothing joins
+    back = only_if(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
+    inverse_row = put(back, kors.used, jnp.ones((), x.dtype)) / _pivot(sampling, probability, rest)
     return Kors(
-        points=put(kors.points, kors.used, x),
-        inverse=put(kors.inverse, kors.used, inverse_row),
-        used=kors.used + 1,
+        points=put_if(joins, kors.points, kors.used, x),
+        inverse=put_if(joins, kors.inverse, kors.used, inverse_row),
+        used=kors.used + joins.astype(jnp.int32),
     )
+
+
+def _pivot(sampling: Sampling, probability: Array, rest: Array) -> Array:
+    """The pivot of L that a point would have."""
+    noise = probability if sampling.weights == "theory" else jnp.square(probability)
+    return jnp.sqrt(rest + sampling.mu * noise)
 
 
 def grow(kors: Kors, capacity: int) -> Kors:

@@ -16,23 +16,33 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
+from jax.typing import ArrayLike
 
 from jsketch.factor import inverse_root
-from jsketch.linalg import matmul, put
+from jsketch.linalg import matmul, matmul_rows, only_if, only_those, put, put_if
 
 # of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a
 # coordinate
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512  # the second in units of the machine's, which float32 needs
 
 
+class Turn(NamedTuple):
+    """From old coordinates to new ones."""
+
+    rows: Array  # [M, M] partial isometry Q, z_new = Q z_old
+    rank: Array  # [] int32, number of new coordinates; the rows behind them are zero
+
+
 class Joined(NamedTuple):
-    """A dictionary after a point has joined."""
+    """A dictionary after a point has joined, or has not."""
 
     basis: Array  # [M, M]; rows of zeros add no coordinate
     # [M], the unit vector of the coordinate that is new; zero where the span is the same
     direction: Array
+    dual: Array  # [M], basis^T direction: the new coordinate of x is dual . k_I(x)
     carried: Any  # what was learned in the old coordinates, in the new ones
+    rebuilt: Array  # [] bool, whether the basis was made anew
 
 
 def join(
@@ -40,52 +50,70 @@ def join(
     slot: Array,
     z: Array,
     own: Array,
-    gram: Callable[[], Array],
+    kernel: Any,
+    points: Array,
     carried: Any,
-    turned: Callable[[Array], Any],
+    turned: Callable[[Any, Turn], Any],
+    joins: ArrayLike = True,
 ) -> Joined:
-    """The coordinates with a point as number `slot`, for its z [M] so far and own = k(x,x) [].
+    """The coordinates with a point as number `slot`, for its z [M] so far and own = k(x,x) [], if
+    it `joins` [].
 
-    gram() is k of all points [M,M], the new one among them; it is called for in the rare case
-    alone. `carried` is what was learned in the old coordinates, and turned(Q) the same in new ones
-    with z_old = Q z_new, Q [M,M] a partial isometry. A point in the span of the others gets a row
-    of zeros.
+    points [M,d] holds the new one too, and may hold anything behind it. `carried` is what was
+    learned in the old coordinates, and turned(carried, turn) the same in new ones; it closes over
+    no array (`only_those`). A point in the span of the others gets a row of zeros.
+
+    Only the rare case writes more than a row, and under vmap it is paid for only by the runs that
+    meet it.
     """
+    joins = jnp.asarray(joins)
     eps = float(jnp.finfo(z.dtype).eps)
     least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
     residual = own - jnp.square(z).sum()
-    dual = matmul(z, basis)
+    dual = only_if(joins, lambda _: matmul(z, basis), jnp.zeros_like(z))
     error = eps * (1 + jnp.square(dual).sum()) * own
     new = residual > least * own
     certain = jnp.where(new, error < math.sqrt(eps) * residual, error < least * own)
 
-    def bordered() -> Joined:
-        row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(new, residual, 1))
-        direction = put(jnp.zeros_like(z), slot, new)
-        return Joined(put(basis, slot, jnp.where(new, row, 0)), direction, carried)
+    adds = joins & certain & new
+    row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(new, residual, 1))
+    bordered = Joined(
+        basis=put_if(adds, basis, slot, row),
+        direction=put_if(adds, jnp.zeros_like(z), slot, jnp.ones((), z.dtype)),
+        dual=jnp.where(adds, row, 0),
+        carried=carried,
+        rebuilt=joins & ~certain,
+    )
 
-    def rebuilt() -> Joined:
-        table = gram()
-        again = _pivoted(table, slot)
-        turn = _nearest_isometry(matmul(matmul(basis, table), again.T))
-        return Joined(again, _outside(turn, matmul(again, table[slot])), turned(turn))
+    def rebuilt(old: Joined, given: tuple[Any, Array, Array]) -> Joined:
+        kernel, points, slot = given
+        table = kernel.gram(points, points)
+        again, rank = _pivoted(table, slot)
+        rows = matmul_rows(matmul_rows(again, table, rank), old.basis.T, rank)
+        turn = Turn(_nearest_isometry(rows, rank), rank)
+        direction = _outside(turn.rows, matmul(again, table[slot]))
+        return Joined(
+            again, direction, matmul(direction, again), turned(old.carried, turn), old.rebuilt
+        )
 
-    return lax.cond(certain, bordered, rebuilt)
+    return only_those(bordered.rebuilt, rebuilt, bordered, (kernel, points, slot))
 
 
-def _pivoted(gram: Array, last: Array) -> Array:
-    """The basis [M,M] of the points up to number `last`, by diagonal pivoting, its columns in the
-    order of the points."""
+def _pivoted(gram: Array, last: Array) -> tuple[Array, Array]:
+    """(the basis [M,M] of the points up to number `last`, by diagonal pivoting, its columns in the
+    order of the points; its rank [] int32). Rows beyond the rank are zero."""
     order, root = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
-    # beyond the rank, rows of the root are zero
-    return jnp.zeros_like(root).at[order].add(root).T
+    # no transpose of the result: XLA would keep the basis by columns, and turn it over in every
+    # step of a stream
+    basis = jnp.zeros_like(root).at[:, order].add(root.T)
+    return basis, basis.any(1).sum(dtype=jnp.int32)
 
 
-def _nearest_isometry(turn: Array) -> Array:
+def _nearest_isometry(turn: Array, rank: Array) -> Array:
     """One step of Newton and Schulz towards the nearest partial isometry. No singular value is
     above 1 after it: what is curvature along a direction is never more than what was learned, and
     precisions stay positive."""
-    return 1.5 * turn - 0.5 * matmul(matmul(turn, turn.T), turn)
+    return 1.5 * turn - 0.5 * matmul_rows(matmul_rows(turn, turn.T, rank), turn, rank)
 
 
 def _outside(turn: Array, z: Array) -> Array:
@@ -93,11 +121,11 @@ def _outside(turn: Array, z: Array) -> Array:
     lack nothing."""
 
     def unit(v: Array) -> Array:
-        v = v - matmul(matmul(turn, v), turn)
+        v = v - matmul(turn, matmul(v, turn))
         length = jnp.sqrt(jnp.square(v).sum())
         return v / jnp.where(length > 0, length, 1)
 
     direction = unit(unit(z))
     # rounding passes for a direction too, but one that the old coordinates have
-    lacks = jnp.square(direction).sum() - jnp.square(matmul(turn, direction)).sum()
+    lacks = jnp.square(direction).sum() - jnp.square(matmul(direction, turn)).sum()
     return jnp.where(lacks > 0.5, direction, 0)

@@ -140,6 +140,33 @@ def test_float32_roots_are_finite():
     assert float(jnp.square(z).sum(1).max()) < 1.01
 
 
+def test_products_with_few_rows():
+    a, b = np.random.default_rng(0).standard_normal((2, 150, 150))
+    product = jax.jit(linalg.matmul_rows)
+    for rows in (0, 3, 64, 149):
+        few = np.where(np.arange(150)[:, None] < rows, a, 0)
+        np.testing.assert_allclose(product(few, b, rows), few @ b, atol=1e-12)
+
+
+def test_only_those_that_need_a_change_are_changed_and_one_condition_serves_all_runs():
+    needed = jnp.array([[False, True], [False, False]])
+    old, given = jnp.arange(4.0).reshape(2, 2), jnp.array([5.0, 7.0])
+    calls = []
+
+    def change(old, given):
+        jax.debug.callback(lambda: calls.append(1))
+        return old + given
+
+    def one(needed, old, given):
+        return linalg.only_those(needed, change, old, given), linalg.somewhere(needed)
+
+    new, anywhere = jax.jit(jax.vmap(jax.vmap(one, (0, 0, None)), (0, 0, 0)))(needed, old, given)
+    jax.block_until_ready(new)
+    jax.effects_barrier()
+    np.testing.assert_array_equal(new, np.where(needed, old + np.asarray(given)[:, None], old))
+    assert anywhere.all() and len(calls) == 1
+
+
 def test_only_if_changes_those_that_need_it_and_runs_for_nobody_else():
     calls = []
 

@@ -15,7 +15,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.linalg import put
+from jsketch.linalg import put, somewhere
 from jsketch.online.step import step as one_step
 from jsketch.online.step import takes
 from jsketch.types import PRNGKey
@@ -149,7 +149,9 @@ def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: P
     def step(run: Pass) -> Pass:
         x = lax.dynamic_slice_in_dim(inputs, run.t, block)
         y = lax.dynamic_slice_in_dim(labels, run.t, block)
-        state, prediction, done, info = forecaster.advance(run.state, x, y, run.count - run.t)
+        # under vmap a run that has ended takes part to the end of the last one
+        limit = jnp.where(_unfinished(run), run.count - run.t, 0)
+        state, prediction, done, info = forecaster.advance(run.state, x, y, limit)
         sizes = jnp.broadcast_to(info.dictionary_size, (block,))
         new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), sizes)
         # entries after `done` will be written over
@@ -159,8 +161,15 @@ def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: P
             new,
         )
         return Pass(
-            state, trace, run.t + done, run.count, info.overflow, run.nonfinite | info.nonfinite
+            state,
+            trace,
+            run.t + done,
+            run.count,
+            run.overflow | info.overflow,
+            run.nonfinite | info.nonfinite,
         )
 
-    run = lax.while_loop(_unfinished, step, replace(resume, forecasts=trace))
+    run = lax.while_loop(
+        lambda run: somewhere(_unfinished(run)), step, replace(resume, forecasts=trace)
+    )
     return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))

@@ -1,0 +1,74 @@
+"""Streams of growing dictionaries under vmap: each run is what it is alone, and no step copies the
+state of all."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+from singular_oracles import walk
+
+from jsketch import kernels, loops, online
+from jsketch.sketch.kors import Sampling
+
+M = 23
+# two do not fit and end early
+SEEDS = [3, 5, 0]
+FORECASTER = online.NystromAWV(kernels.Gaussian(1.0), 1e-3, Sampling(1e-2), capacity=M, memory=192)
+
+
+def passed(xs, ys, key):
+    init_key, stream_key = jax.random.split(key)
+    state = FORECASTER.init(xs[0], init_key)
+    run = loops.stream(FORECASTER, state, xs, ys, stream_key, block=16)
+    inside = jnp.arange(len(ys), dtype=jnp.int32) < run.t
+    return run.t, run.overflow, jnp.where(inside, run.forecasts.prediction, 0), run.state
+
+
+def streams():
+    xs, ys = (np.stack(values) for values in zip(*map(walk, SEEDS), strict=True))
+    return jnp.asarray(xs), jnp.asarray(ys), jax.vmap(jax.random.key)(jnp.asarray(SEEDS))
+
+
+def test_vmapped_streams_are_each_alone():
+    """Predictions, and what is left of every run, also of those that had ended long before the
+    last."""
+    inputs = streams()
+    together, alone = jax.jit(jax.vmap(passed))(*inputs), jax.jit(passed)
+    ended = []
+    for i in range(len(SEEDS)):
+        t, overflow, prediction, state = alone(*(values[i] for values in inputs))
+        ended.append(int(t))
+        assert (int(together[0][i]), bool(together[1][i])) == (int(t), bool(overflow))
+        np.testing.assert_allclose(together[2][i], prediction, atol=2e-5)
+        np.testing.assert_array_equal(together[3].dictionary.points[i], state.dictionary.points)
+        assert int(together[3].received[i]) == int(state.received)
+    assert min(ended) < max(ended) == 120
+
+
+def test_no_step_of_vmapped_streams_chooses_between_whole_states():
+    inputs = streams()
+    program = jax.make_jaxpr(jax.vmap(passed))(*inputs)
+    shape = (len(SEEDS), M, M)
+    (loop,) = [e for e in program.eqns if e.primitive.name == "while" and carries(e, shape)]
+    assert not loop.params["cond_jaxpr"].out_avals[0].shape
+    steps = list(equations(loop.params["body_jaxpr"].jaxpr))
+    assert any(e.primitive.name == "while" and carries(e, shape) for e in steps)
+    chosen = [e for e in steps if e.primitive.name == "select_n" and carries(e, shape)]
+    assert not chosen
+
+
+def carries(equation, shape):
+    return any(variable.aval.shape == shape for variable in equation.outvars)
+
+
+def equations(program):
+    """Those of a program and of what it calls in every step; not those of its loops, which may not
+    run at all."""
+    for equation in program.eqns:
+        yield equation
+        if equation.primitive.name != "while":
+            for inner in jax.tree.leaves(
+                equation.params, is_leaf=lambda value: isinstance(value, core.ClosedJaxpr)
+            ):
+                if isinstance(inner, core.ClosedJaxpr):
+                    yield from equations(inner.jaxpr)
