@@ -90,7 +90,8 @@ def _check_fields(name: str, value: Any) -> None:
                 f"{name}: {kind}{jax.tree_util.keystr(path)} is {leaf!r}, which jit does not take:"
                 " a field that is no number is declared struct.field(pytree_node=False)."
             )
-    for field in dataclasses.fields(value):
+    # a class may be registered as a pytree in another way
+    for field in dataclasses.fields(value) if dataclasses.is_dataclass(value) else ():
         static = field.metadata.get("pytree_node") is False
         if static and isinstance(getattr(value, field.name), np.ndarray | jax.Array):
             raise ValueError(

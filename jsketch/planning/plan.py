@@ -117,7 +117,7 @@ def plan(
     checks.capacity(**{name: count for name, count in counts.items() if count is not None})
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
-    if memory is not None:
+    if memory is not None and memory != np.inf:
         checks.positive(memory=memory)
     domain = _checked(bandit, problem)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")

@@ -129,6 +129,7 @@ def describe(
         | ~jnp.isfinite(posterior.mean).all()
         | ~jnp.isfinite(width),
         imprecise=jnp.zeros((), bool),
+        budgeted=jnp.zeros((), bool),
     )
 
 

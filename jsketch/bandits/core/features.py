@@ -110,4 +110,5 @@ def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> 
         | ~jnp.isfinite(mean).all()
         | ~jnp.isfinite(width),
         imprecise=jnp.zeros((), bool),
+        budgeted=jnp.zeros((), bool),
     )

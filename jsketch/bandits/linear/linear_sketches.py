@@ -84,14 +84,8 @@ class SOFUL:
             count=jnp.zeros((), arms.dtype),
             prior_variance=jnp.max(jnp.square(arms).sum(1)),
         )
-        try:
-            jax.eval_shape(lambda: self.confidence_width(state))
-        except AttributeError as error:
-            raise ValueError(
-                f"width reads what SOFUL does not know ({error}): use widths.gp_ucb_code,"
-                " widths.soful_paper or"
-                " widths.Bayesian."
-            ) from error
+        # raises for a width that reads what SOFUL does not know
+        jax.eval_shape(lambda: self.confidence_width(state))
         return state
 
     def confidence_width(self, state: SOFULState) -> Array:
