@@ -108,15 +108,19 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
     return lax.fori_loop(0, (rows + ROWS - 1) // ROWS, block, zeros)
 
 
-def matmul_upper(a: Array, upper: Array) -> Array:
+def matmul_upper(a: Array, upper: Array, beside: Array | None = None) -> Array:
     """a [n,M] @ upper [M,M], upper triangular: in column blocks that skip the zeros, when M is
-    large enough to pay."""
+    large enough to pay. `beside` [M,e] are full columns to the right of it, nearly free in the
+    last block: a product with a few columns alone takes as long as with fifty."""
     size = upper.shape[0]
+    if beside is not None:
+        upper = jnp.concatenate([upper, beside], axis=1)
     if size < UPPER_FROM:
         return matmul(a, upper)
     edges = [size * i // UPPER_BLOCKS for i in range(UPPER_BLOCKS + 1)]
-    columns = [matmul(a[:, :end], upper[:end, begin:end]) for begin, end in pairwise(edges)]
-    return jnp.concatenate(columns, axis=1)
+    columns = [matmul(a[:, :end], upper[:end, begin:end]) for begin, end in pairwise(edges[:-1])]
+    last = matmul(a, upper[:, edges[-2] :])
+    return jnp.concatenate([*columns, last], axis=1)
 
 
 def chunked(size: int, target: int) -> tuple[int, int]:

@@ -106,6 +106,9 @@ def test_matmul_upper(size):
     np.testing.assert_allclose(
         linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper)), a @ upper, atol=1e-12
     )
+    beside = random.standard_normal((size, 3))
+    found = linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper), jnp.asarray(beside))
+    np.testing.assert_allclose(found, a @ np.hstack([upper, beside]), atol=1e-12)
 
 
 def test_compact():

@@ -105,17 +105,19 @@ def _sweep(
 ) -> tuple[Array, Array, Array, Array]:
     """(mean, variance, residual), [A] each, of all arms, in chunks; and `nystrom.sensitivity` over
     them, []."""
-    probes = nystroms.probes(nystrom)
+    weights = matmul(posterior.whiten, posterior.weights)
+    beside = jnp.concatenate([weights[:, None], nystroms.probes(nystrom)], axis=1)
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
     count, rows = chunked(arms.shape[0], max(entries // nystrom.root.shape[0], 1))
     padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
 
     def chunk(x: Array) -> tuple[Array, Array, Array, Array]:
         z = nystroms.features(nystrom, kernel, x)
-        u = matmul_upper(z, posterior.whiten)
+        both = matmul_upper(z, posterior.whiten, beside)
+        u, mean, probed = both[:, : z.shape[1]], both[:, z.shape[1]], both[:, z.shape[1] + 1 :]
         residual = nystroms.residual(kernel.diag(x), z)
         variance = ridge.variance(u, residual, regularization)
-        return ridge.mean(posterior, u), variance, residual, nystroms.sensitivity(z, probes)
+        return mean, variance, residual, nystroms.sensitivity(probed)
 
     mean, variance, residual, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
     size = arms.shape[0]

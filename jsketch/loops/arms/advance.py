@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 from jax import Array
 
@@ -28,10 +29,17 @@ CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.125
 LARGE_CAPACITY = 256
 CAPACITY_MULTIPLE = 16
 
+# What takes XLA and LLVM nearly half of their time, and makes programs no faster that are products
+# of matrices (`python -m experiments.bench.bandits --only compile`). The second has come and gone
+# with versions, and one that does not know it would stop
+SPARINGLY: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
+if jaxlib.__version__.startswith("0.10."):
+    SPARINGLY["xla_cpu_use_fusion_emitters"] = False
+
 Over = Literal["run", "seeds", "grid"]
 
 
-@partial(jax.jit, static_argnames="horizon", donate_argnames="progress")
+@partial(jax.jit, static_argnames="horizon", donate_argnames="progress", compiler_options=SPARINGLY)
 def _segment(
     bandit: Bandit[Any],
     problem: ArmProblem,
@@ -43,7 +51,12 @@ def _segment(
     return rollout(bandit, problem, key, horizon, progress, until)
 
 
-@partial(jax.jit, static_argnames=("horizon", "over"), donate_argnames="progress")
+@partial(
+    jax.jit,
+    static_argnames=("horizon", "over"),
+    donate_argnames="progress",
+    compiler_options=SPARINGLY,
+)
 def _segments(
     bandit: Bandit[Any],
     problem: ArmProblem,
