@@ -149,7 +149,8 @@ class ArmProblem(Protocol):
         """[A]."""
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
-        """One reward [] of an arm []."""
+        """One reward [] of an arm []. It is vmapped over the slots of a batch, padding among them,
+        whose rewards are dropped."""
 
 
 def detach(state: SomeState) -> SomeState:

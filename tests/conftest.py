@@ -34,7 +34,7 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Every compiled program holds memory maps, of which Linux allows a process 65,530 and aborts it
 # beyond; a test adds a thousand or two. To drop them takes a quarter of a millisecond each, and to
-# count them 50 milliseconds in all, too much for every test
+# count them 50 milliseconds in all, too much for every test. At the limit a worker holds 6 GB
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 48_000
 SECONDS = 5.0  # between two counts: some thousand maps

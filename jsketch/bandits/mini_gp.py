@@ -94,12 +94,14 @@ class MiniGP:
         )
 
     def _resolved(self, state: ExactState, arm: Array) -> Array:
-        """The variance [] of an arm: at least half of what is left where all t observations are its
-        own, s / (1 + t s) of the prior's s. Rounding may leave 0 or 1e-17 of one close to a pulled
-        arm, which would ask for one evaluation or for `max_batch`."""
-        x = state.domain.features[arm][None]
-        prior = self.kernel.diag(x)[0] / jnp.asarray(self.regularization, x.dtype)
-        return jnp.maximum(state.posterior.variance[arm], prior / (1 + state.count * prior) / 2)
+        """The variance [] of an arm: at least half of what is left where all t observations say as
+        much about it as any can, s / (1 + t S) of the prior's s, and S its largest. Rounding may
+        leave 0 or 1e-17 of one close to a pulled arm, which would ask for one evaluation or for
+        `max_batch`."""
+        arms = state.domain.features
+        prior = self.kernel.diag(arms) / jnp.asarray(self.regularization, arms.dtype)
+        least = prior[arm] / (1 + state.count * jnp.max(prior)) / 2
+        return jnp.maximum(state.posterior.variance[arm], least)
 
     def tell(
         self, state: ExactState, query: Query, y: Array, key: PRNGKey

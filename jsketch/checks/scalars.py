@@ -95,8 +95,9 @@ def one_key(**values: Any) -> Array:
     """The one named value as a typed key (an old-style uint32 pair is taken too). Raises ValueError
     for anything else."""
     ((name, value),) = values.items()
-    if isinstance(value, jax.Array) and value.dtype == jnp.uint32 and value.ndim == 1:
-        value = jax.random.wrap_key_data(value)
+    pair = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
+    if pair and value.shape == (2,):
+        value = jax.random.wrap_key_data(jnp.asarray(value))
     typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     if not typed or value.ndim:
         raise ValueError(f"{name} must be one key, such as jax.random.key(0); {value!r} was given.")

@@ -54,7 +54,7 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
     def one(x: Array) -> tuple[Array, Array]:
         return preview(forecaster, state, x, key)
 
-    # where points join a dictionary, rows under vmap would all pay for one that does
+    # where points join a dictionary, every row under vmap would hold a state of its own
     branches = takes(forecaster) == "growing blocks"
     predictions, overflow = lax.map(one, xs) if branches else jax.vmap(one)(xs)
     return predictions, overflow.any()

@@ -84,6 +84,15 @@ def test_a_batch_ends_with_the_very_pick_that_takes_its_bound_over_c(local):
     assert ends >= 10
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_variance_that_is_no_number_ends_its_batch(strict):
+    """Under vmap it would keep all runs from ending."""
+    p = Problem(0)
+    bandit, state = p.state(max_batch=60, rule="global_local", strict=strict)
+    query = ASK(bandit, state.replace(variance=state.variance.at[3].set(jnp.nan)))
+    assert 1 <= int(query.size) < 60
+
+
 def test_local_bounds_of_all_arms_are_lemma_3s():
     """1 + sum_s k~(x, x_s)^2 / sigma~^2(x) for any picks; `guaranteed` has the larger of the sums
     with k~ and with e."""

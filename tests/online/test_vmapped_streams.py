@@ -4,10 +4,13 @@ state of all."""
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.extend import core
 from singular_oracles import walk
+from test_online import CASES, VARIANTS, examples
 
 from jsketch import kernels, loops, online
+from jsketch.online.step import takes
 from jsketch.sketch.kors import Sampling
 
 M = 23
@@ -43,6 +46,24 @@ def test_vmapped_streams_are_each_alone():
         np.testing.assert_array_equal(together[3].dictionary.points[i], state.dictionary.points)
         assert int(together[3].received[i]) == int(state.received)
     assert min(ended) < max(ended) == 120
+
+
+GROWING = [n for n in CASES if takes(CASES[n]) == "growing blocks" and n not in VARIANTS]
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_limit_of_zero_changes_nothing(name):
+    """Bit for bit: under vmap a run that has ended takes part until the last one has."""
+    xs, ys = (jnp.asarray(values) for values in examples(n=48))
+    advance = jax.jit(CASES[name].advance)
+    state, t = CASES[name].init(xs[0], jax.random.key(1)), 0
+    while t < 32:
+        for labels in (ys[t : t + 8], jnp.full(8, jnp.nan), jnp.full(8, jnp.inf)):
+            same, _, done, info = advance(state, xs[t : t + 8], labels, 0)
+            assert (int(done), bool(info.overflow), bool(info.nonfinite)) == (0, False, False)
+            jax.tree.map(np.testing.assert_array_equal, same, state)
+        state, _, done, _ = advance(state, xs[t : t + 8], ys[t : t + 8], 8)
+        t += int(done)
 
 
 def test_no_step_of_vmapped_streams_chooses_between_whole_states():

@@ -161,7 +161,8 @@ def fill(
         batch = pick_on(batch)
         local = _local_bounds(state, kernel, regularization, rule, batch)
         bound = jnp.max(local)
-        return batch._replace(local=local, bound=bound, done=full(batch) | (bound > rule.ratio))
+        # not >: a posterior that is not finite ends its batch, and under vmap those of all runs
+        return batch._replace(local=local, bound=bound, done=full(batch) | ~(bound <= rule.ratio))
 
     precision = jnp.eye(state.capacity, dtype=arms.dtype)
     start = Batch(
@@ -180,5 +181,9 @@ def fill(
     if not rule.strict:
         start = pick_on(start)
         size = jnp.minimum(start.size + 1, limit)
-        start = lax.while_loop(lambda b: b.size < size, lambda b: picks(b, jnp.inf, size), start)
+        start = lax.while_loop(
+            lambda b: (b.size < size) & (b.bound < jnp.inf),
+            lambda b: picks(b, jnp.inf, size),
+            start,
+        )
     return lax.while_loop(lambda batch: ~batch.done, stretch, start)

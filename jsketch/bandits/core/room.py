@@ -50,7 +50,8 @@ def check_whole(state: Any) -> None:
     raise ValueError(
         f"a warm start asked for {capacity + int(missing.max())} inducing points and had room for"
         f" {capacity}: call `init`"
-        f" again with a capacity of at least {capacity + int(missing.max())}. Growing the state"
+        " again with a capacity (and a max_dictionary, if it has one) of at least"
+        f" {capacity + int(missing.max())}. Growing the state"
         " would not bring them back."
     )
 

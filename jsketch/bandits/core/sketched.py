@@ -149,7 +149,7 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
         logdet=posterior.logdet,
         residual_sum=matmul(state.pull_counts, residual),
     )
-    # 1 unless the table of the sweep is large and the points are far apart
+    # of about 1 unless the table of the sweep is large and the points are far apart
     eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, nystrom.points, arms.shape[0])
     return replace(
         state,

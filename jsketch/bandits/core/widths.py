@@ -149,9 +149,10 @@ class Formula:
             if error.obj is not evidence and error.obj is not confidence:
                 raise
             known = ", ".join(type(error.obj).__dataclass_fields__)
+            name = getattr(self.function, "__name__", self.function)
             raise ValueError(
-                f"the width {self.function.__name__} reads {error.name!r}, which this algorithm"
-                f" does not know: it knows {known}. Give it another width."
+                f"the width {name} reads {error.name!r}, which this algorithm does not know: it"
+                f" knows {known}. Give it another width."
             ) from error
         checks.one_number(width=width)
         return width

@@ -103,7 +103,8 @@ def extend(
             batch.arms, jnp.where(slots < picks.picked, chosen, 0), (batch.size,)
         ),
         size=batch.size + picks.picked,
-        scores=batch.scores.at[index].set(
+        # never more than before: what rounds up from set to set would keep them from ending
+        scores=batch.scores.at[index].min(
             _scores(state, regularization, width, batch, index, picks.covariance)
         ),
         precision=precision,
