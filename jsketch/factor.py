@@ -13,11 +13,10 @@ from jsketch import devices
 from jsketch.linalg import compact, matmul, only_if, pad_identity, put, running_count
 
 BLOCK = 32  # columns factored one by one; the rest is products
-# times the rank cut: while all eigenvalues are above, an unpivoted factor is as accurate as the
-# data ask for. Its pivots do not say so: 20 sorted points of a line have all of them above 100
-# cuts, an eigenvalue below one, and a posterior that is off by a percent. With 10,000, clusters
-# were off by 6 times what rounding may do (fuzz, arms 2099); runs on Abalone stay above 5e7
-MARGIN = 1e6
+# times the rank cut: while all eigenvalues are above, an accelerator does without pivots. Pivots do
+# not say so themselves: 20 sorted points of a line have all of them above 100 cuts, an eigenvalue
+# below one, and a posterior that is off by a percent
+MARGIN = 100.0
 
 
 class Factor(NamedTuple):
@@ -192,8 +191,11 @@ def triangular_inverse(lower: Array) -> Array:
     if devices.on_accelerator():
         identity = jnp.eye(size, dtype=lower.dtype)
         return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
-    padded, inverses = _diagonal_blocks(lower)
-    count = inverses.shape[0]
+    count = -(-size // BLOCK)
+    padded = pad_identity(lower, count * BLOCK)
+    edges = range(0, count * BLOCK, BLOCK)
+    blocks = jnp.stack([padded[i : i + BLOCK, i : i + BLOCK] for i in edges])
+    inverses = jax.vmap(_small_triangular_inverse)(blocks)
 
     def merged(begin: int, end: int) -> Array:
         """The inverse of the blocks begin to end."""
@@ -206,30 +208,6 @@ def triangular_inverse(lower: Array) -> Array:
         return jnp.block([[top, jnp.zeros_like(corner.T)], [corner, bottom]])
 
     return merged(0, count)[:size, :size]
-
-
-def _diagonal_blocks(lower: Array) -> tuple[Array, Array]:
-    """(L padded to whole blocks, the inverses [M/BLOCK, BLOCK, BLOCK] of those on its diagonal)."""
-    count = -(-lower.shape[0] // BLOCK)
-    padded = pad_identity(lower, count * BLOCK)
-    edges = range(0, count * BLOCK, BLOCK)
-    blocks = jnp.stack([padded[i : i + BLOCK, i : i + BLOCK] for i in edges])
-    return padded, jax.vmap(_small_triangular_inverse)(blocks)
-
-
-def _rolled_triangular_inverse(lower: Array) -> Array:
-    """`triangular_inverse` in a loop over blocks of rows: three times the flops, and a tenth of the
-    program to compile. For what is seldom run."""
-    padded, inverses = _diagonal_blocks(lower)
-
-    def rows(i: Array, inverse: Array) -> Array:
-        strip = lax.dynamic_slice_in_dim(padded, i * BLOCK, BLOCK, 0)
-        new = -matmul(inverses[i], matmul(strip, inverse))
-        new = lax.dynamic_update_slice_in_dim(new, inverses[i], i * BLOCK, 1)
-        return lax.dynamic_update_slice_in_dim(inverse, new, i * BLOCK, 0)
-
-    whole = lax.fori_loop(0, inverses.shape[0], rows, jnp.zeros_like(padded))
-    return whole[: lower.shape[0], : lower.shape[0]]
 
 
 def _small_triangular_inverse(lower: Array) -> Array:
@@ -246,29 +224,31 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     """(order [M], R [M,M] upper triangular) with R R^T = the pseudo-inverse of the Gram matrix of
     the points in `order`.
 
-    gram [M,M], mask [M] of the slots in use. Where the smallest eigenvalue, at least 1/|R|^2, may
-    be within MARGIN of the rank cut m eps max(diagonal), the matrix is numerically singular, and
-    its points are taken by diagonal pivoting down to that cut. Without it the factor of such a
-    matrix is garbage (variances off by a factor 10 on clustered points,
-    tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a variance, because
-    residuals are divided by the regularization (THEORY 9.2). Rows and columns of R past the rank
-    are exactly zero, and `order` points at slot 0 there.
+    gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank
+    cut of m eps max(diagonal). Without pivoting the factor of a numerically singular matrix is
+    garbage (variances off by a factor 10 on clustered points, tests/posterior/test_linalg.py), and
+    a jitter of 1e-10 already costs 10% of a variance, because residuals are divided by the
+    regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and `order`
+    points at slot 0 there.
 
-    Pivots are found one by one, which takes four times as long as the unpivoted factor: under vmap,
-    too, it is only done where some matrix needs it.
+    On an accelerator, where each pivot is a dozen launches, that is only done where the smallest
+    eigenvalue, at least 1/|R|^2, may be within MARGIN of the cut. A CPU would gain a tenth of a
+    round, and lose digits: explicit inverses of unpivoted factors are off by eps times their
+    condition, of clusters by 6 times what rounding has to cost (tests/fuzz, arms 2099).
     """
     size, dtype = gram.shape[0], gram.dtype
     gram = jnp.where(mask[:, None] & mask[None, :], gram, 0)
     count = jnp.maximum(mask.sum(dtype=dtype), 1)
     cut = count * jnp.finfo(dtype).eps * jnp.max(jnp.diagonal(gram))
+    if not devices.on_accelerator():
+        return _pivoted_root(gram, mask, cut)
     order, used = compact(running_count(mask), 0, size)
     both = used[:, None] & used[None, :]
     ordered = jnp.where(both, gram[order][:, order], jnp.eye(size, dtype=dtype))
     root = jnp.where(both, cholesky_inverse(ordered).inverse.T, 0)
     # a factorization that failed is NaN, which is not below
     well = MARGIN * cut * jnp.square(root).sum() < 1
-    plain = order, root
-    return only_if(~well, lambda _: _pivoted_root(gram, mask, cut), plain)
+    return only_if(~well, lambda _: _pivoted_root(gram, mask, cut), (order, root))
 
 
 def _pivoted_root(gram: Array, mask: Array, cut: Array) -> tuple[Array, Array]:
@@ -291,5 +271,5 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> tuple[Array, Array]:
     lower = jnp.where(used[None, :] & used[:, None], end.lower[:size].T[end.order], 0)
     lower = jnp.where(~used[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
     lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)
-    inverse = _rolled_triangular_inverse(lower)
+    inverse = triangular_inverse(lower)
     return end.order, jnp.where(used[:, None] & used[None, :], inverse.T, 0)
