@@ -10,6 +10,7 @@ queries   what an algorithm over arms observes: queries, rewards, earlier evalua
 
 from jsketch.checks.domains import arm_numbers, arms, box, candidates, example, table
 from jsketch.checks.kernels import (
+    LARGEST_ROUNDING,
     a_kernel,
     features_of,
     inputs_of,
@@ -39,6 +40,7 @@ from jsketch.checks.scalars import (
 from jsketch.checks.sizes import MOST, capacity, count, is_integer, larger, room
 
 __all__ = [
+    "LARGEST_ROUNDING",
     "MOST",
     "a_kernel",
     "all_nonnegative",

@@ -18,7 +18,7 @@ from jsketch.warn import warn
 SAMPLED = 32
 # of the largest eigenvalue: a negative one beyond is no rounding
 INDEFINITE = 1e-4
-# of k(x,x), what rounding may decide without a word
+# of k(x,x), and of the largest variance: what rounding may decide without a word
 LARGEST_ROUNDING = 1e-3
 
 

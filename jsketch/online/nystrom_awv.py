@@ -194,16 +194,14 @@ class NystromAWV:
         c_i z_i without v, the precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T. Without one v
         is zero, and nothing changes.
         """
-        dictionary, k = received.dictionary, received.k
-        # the basis does not know the column of a point that has just joined: it is zero there
-        z = matmul(k, state.basis.T)
-        lam = jnp.asarray(self.regularization, z.dtype)
+        dictionary = received.dictionary
+        lam = jnp.asarray(self.regularization, received.k.dtype)
         points = kors.filled(dictionary.points, dictionary.used, x)
-        joined = newton.join(
+        joined, z = newton.join_first(
             state.basis,
             state.dictionary.used,
-            z[0],
-            self.kernel.diag(x[None])[0],
+            received.k,
+            x,
             self.kernel,
             points,
             _Learned(state.inverse, state.weights, lam),
@@ -234,8 +232,7 @@ class NystromAWV:
             new, bordered, (joined.carried.inverse, joined.carried.weights, v)
         )
         state = replace(state, dictionary=dictionary, basis=basis, inverse=inverse, weights=weights)
-        z = z + matmul(k, joined.dual)[:, None] * v[None, :]
-        return state, only_if(joined.rebuilt, lambda z: matmul(k, basis.T), z)
+        return state, z
 
     def _read_again(self, past: Past, points: Array, dual: Array, new: Array) -> Sums:
         """The sums of the coordinate k_I(x_i)^T dual, if it is a `new` one []; zero if not.

@@ -25,7 +25,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul, only_if, pad_identity, put
+from jsketch.linalg import matmul, pad_identity, put
 from jsketch.online import rounding
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
@@ -131,14 +131,12 @@ class ProsNKONS:
         self, state: NewtonState, received: Received, x: Array
     ) -> tuple[NewtonState, Array]:
         """(state, with nothing learned if x [d] joined the dictionary; z [B,M] of the block)."""
-        dictionary, k = received.dictionary, received.k
-        # the basis does not know the column of a point that has just joined: it is zero there
-        z = matmul(k, state.basis.T)
-        joined = newton.join(
+        dictionary = received.dictionary
+        joined, z = newton.join_first(
             state.basis,
             state.dictionary.used,
-            z[0],
-            self.kernel.diag(x[None])[0],
+            received.k,
+            x,
             self.kernel,
             kors.filled(dictionary.points, dictionary.used, x),
             None,
@@ -155,8 +153,7 @@ class ProsNKONS:
             ),
             weights=jnp.where(received.joins, 0, state.weights),
         )
-        z = z + matmul(k, joined.dual)[:, None] * joined.direction[None, :]
-        return state, only_if(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
+        return state, z
 
     def _newton_steps(
         self, state: NewtonState, z: Array, y: Array, learn: Array

@@ -99,6 +99,27 @@ def join(
     return only_those(bordered.rebuilt, rebuilt, bordered, (kernel, points, slot))
 
 
+def join_first(
+    basis: Array,
+    slot: Array,
+    k: Array,
+    x: Array,
+    kernel: Any,
+    points: Array,
+    carried: Any,
+    turned: Callable[[Any, Turn], Any],
+    joins: Array,
+) -> tuple[Joined, Array]:
+    """(`join` of x [d], the first of a block, if it `joins` []; z [B,M] of the block after that),
+    for k = k_I [B,M] of the block, I the dictionary with x in it if it joined."""
+    # the basis does not know the column of a point that has just joined: it is zero there
+    z = matmul(k, basis.T)
+    own = kernel.diag(x[None])[0]
+    joined = join(basis, slot, z[0], own, kernel, points, carried, turned, joins)
+    z = z + matmul(k, joined.dual)[:, None] * joined.direction[None, :]
+    return joined, only_if(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
+
+
 def _pivoted(gram: Array, last: Array) -> tuple[Array, Array]:
     """(the basis [M,M] of the points up to number `last`, by diagonal pivoting, its columns in the
     order of the points; its rank [] int32). Rows beyond the rank are zero."""

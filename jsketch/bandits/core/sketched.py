@@ -33,7 +33,6 @@ from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach
 # a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
-LARGEST_ROUNDING = 1e-3  # of the largest variance; errors that may be above it are flagged
 
 
 @struct.dataclass
@@ -66,8 +65,8 @@ class SketchState:
 
     @property
     def imprecise(self) -> Array:
-        """Whether rounding may change variances by more than LARGEST_ROUNDING, [] bool."""
-        return self.rounding > LARGEST_ROUNDING * jnp.max(self.variance)
+        """Whether rounding may change variances by more than checks.LARGEST_ROUNDING, [] bool."""
+        return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
 
 
 class Sketching(Protocol):

@@ -11,6 +11,7 @@ that is refreshed; on an accelerator a launch for each of them, too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -95,7 +96,16 @@ def extend(
     # the precision of the first set is I
     precision, directions = only_if(batch.size > 0, follow, (batch.precision, u))
     covariance = matmul(directions, u.T)
-    picks = _pick(state, regularization, width, batch, ratio, limit, index, outside, covariance)
+    mean, residual = state.mean[index], state.residual[index] / regularization
+    ruled_out = jnp.isneginf(batch.scores[index])
+
+    def scores_of(covariance: Array) -> Array:
+        e = jnp.maximum(jnp.diagonal(covariance), 0)
+        return jnp.where(ruled_out, -jnp.inf, mean + width * jnp.sqrt(residual + e))
+
+    picks = _pick(
+        batch, scores_of, outside, covariance, spent=state.variance[index], ratio=ratio, limit=limit
+    )
     chosen = index[picks.position]
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     return batch._replace(
@@ -104,9 +114,7 @@ def extend(
         ),
         size=batch.size + picks.picked,
         # never more than before: what rounds up from set to set would keep them from ending
-        scores=batch.scores.at[index].min(
-            _scores(state, regularization, width, batch, index, picks.covariance)
-        ),
+        scores=batch.scores.at[index].min(scores_of(picks.covariance)),
         precision=precision,
         last=LastSet(directions, covariance, picks.pulls),
         local=batch.local + (picks.bound - batch.bound),
@@ -114,38 +122,23 @@ def extend(
     )
 
 
-def _scores(
-    state: SketchState,
-    regularization: ArrayLike,
-    width: Array,
-    batch: Batch,
-    index: Array,
-    covariance: Array,
-) -> Array:
-    """Of the arms of a set with the covariance C, [k]."""
-    e = jnp.maximum(jnp.diagonal(covariance), 0)
-    scores = state.mean[index] + width * jnp.sqrt(state.residual[index] / regularization + e)
-    return jnp.where(jnp.isneginf(batch.scores[index]), -jnp.inf, scores)
-
-
 def _pick(
-    state: SketchState,
-    regularization: ArrayLike,
-    width: Array,
     batch: Batch,
-    ratio: ArrayLike,
-    limit: Array,
-    index: Array,
+    scores_of: Callable[[Array], Array],
     outside: Array,
     covariance: Array,
+    *,
+    spent: Array,
+    ratio: ArrayLike,
+    limit: Array,
 ) -> _Picks:
-    """The picks of a set: of the arms `index` [k], while no score `outside` [] may be larger."""
-    spent = state.variance[index]
+    """The picks of a set, with the scores [k] of a covariance [k,k] and its arms' variances `spent`
+    [k]: while no score `outside` [] may be larger."""
     least = outside - SLACK * jnp.finfo(outside.dtype).eps * jnp.abs(outside)
-    slots = jnp.arange(index.shape[0], dtype=jnp.int32)
+    slots = jnp.arange(spent.shape[0], dtype=jnp.int32)
 
     def pick(picks: _Picks) -> _Picks:
-        scores = _scores(state, regularization, width, batch, index, picks.covariance)
+        scores = scores_of(picks.covariance)
         best = jnp.argmax(scores).astype(jnp.int32)
         # not >=: a posterior that is not finite ends its batch too
         going = picks.going & ~(scores[best] < least) & (picks.bound <= ratio)
