@@ -24,6 +24,7 @@ class Factor(NamedTuple):
 
     inverse: Array  # [M, M], L^-1
     logdet: Array  # [], 2 sum log diag L
+    lower: Array  # [M, M], L; what nobody reads of the three is not computed
 
 
 def _factor_block(block: Array, active: Array | None = None) -> Factor:
@@ -45,11 +46,13 @@ def _factor_block(block: Array, active: Array | None = None) -> Factor:
     both = jnp.concatenate([block, jnp.eye(size, dtype=block.dtype)], axis=1)
     both = lax.fori_loop(0, size, column, both)
     pivots = jnp.diagonal(both[:, :size])
-    return Factor(both[:, size:] / jnp.sqrt(pivots)[:, None], jnp.log(pivots).sum())
+    scaled = both / jnp.sqrt(pivots)[:, None]
+    return Factor(scaled[:, size:], jnp.log(pivots).sum(), jnp.triu(scaled[:, :size]).T)
 
 
 def cholesky_inverse(matrix: Array, active: Array | None = None) -> Factor:
-    """L^-1 and the logdet of a well-conditioned positive definite matrix [M,M] = L L^T, by halves.
+    """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T, by
+    halves.
 
     With `active` [M], only those columns eliminate: row t takes out of t what the active ones
     before it explain.
@@ -60,7 +63,7 @@ def cholesky_inverse(matrix: Array, active: Array | None = None) -> Factor:
     """
     if active is None and devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
-        return Factor(triangular_inverse(lower), 2 * jnp.log(jnp.diagonal(lower)).sum())
+        return Factor(triangular_inverse(lower), 2 * jnp.log(jnp.diagonal(lower)).sum(), lower)
     size = matrix.shape[0]
     if size <= BLOCK:
         return _factor_block(matrix, active)
@@ -107,8 +110,18 @@ def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
         cross = jnp.where(first, cross, 0)
     lower = cholesky_inverse(strip[:, half:] - matmul(cross, cross.T), second)
     corner = -matmul(lower.inverse, matmul(cross, upper.inverse))
-    inverse = jnp.block([[upper.inverse, jnp.zeros_like(corner.T)], [corner, lower.inverse]])
-    return Factor(inverse, upper.logdet + lower.logdet)
+    nothing = jnp.zeros_like(corner.T)
+    return Factor(
+        inverse=jnp.block([[upper.inverse, nothing], [corner, lower.inverse]]),
+        logdet=upper.logdet + lower.logdet,
+        lower=jnp.block([[upper.lower, nothing], [cross, lower.lower]]),
+    )
+
+
+def upper_root(matrix: Array) -> Array:
+    """F [M,M] upper triangular with F F^T = a positive definite matrix [M,M]: Cholesky from the
+    last column to the first."""
+    return cholesky_inverse(matrix[::-1, ::-1]).lower[::-1, ::-1]
 
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:

@@ -233,7 +233,7 @@ class SketchedTS:
         embedded = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1, self.batch)[
             : arms.shape[0]
         ]
-        unseen = jnp.sqrt(state.residual / self.regularization)
+        unseen = jnp.sqrt(sketched.residuals(state, self.kernel) / self.regularization)
         noise = jax.random.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
         return state.mean[None, :] + self.confidence_width(state) * (
             embedded.T + unseen[None, :] * noise

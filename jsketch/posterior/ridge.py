@@ -14,7 +14,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.factor import cholesky_inverse
+from jsketch.factor import cholesky_inverse, upper_root
 from jsketch.linalg import matmul
 
 
@@ -31,10 +31,12 @@ def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
     """Posterior from gram = sum_i n_i z_i z_i^T [M,M] and moment = sum_i s_i z_i [M] (BBKB eqs. 1
     and 3)."""
     scale = jnp.sqrt(jnp.asarray(regularization, gram.dtype))
-    inverse, logdet = cholesky_inverse(
-        jnp.eye(gram.shape[0], dtype=gram.dtype) + gram / regularization
+    factor = cholesky_inverse(jnp.eye(gram.shape[0], dtype=gram.dtype) + gram / regularization)
+    return Ridge(
+        whiten=factor.inverse.T / scale,
+        weights=matmul(factor.inverse, moment) / scale,
+        logdet=factor.logdet,
     )
-    return Ridge(whiten=inverse.T / scale, weights=matmul(inverse, moment) / scale, logdet=logdet)
 
 
 def mean(ridge: Ridge, u: Array) -> Array:
@@ -46,6 +48,24 @@ def variance(u: Array, residual: Array, regularization: ArrayLike) -> Array:
     """Posterior variance residual/lam + e(x,x), [n], at whitened features u [n,M] (BBKB eq. 2 on
     the diagonal)."""
     return residual / regularization + jnp.square(u).sum(-1)
+
+
+def unseen(variance: Array, u: Array) -> Array:
+    """residual/lam >= 0, [n], of points whose variances [n] and whitened features u [n,M] are
+    known."""
+    return jnp.maximum(variance - jnp.square(u).sum(-1), 0)
+
+
+def learnt(ridge: Ridge, regularization: ArrayLike) -> Array:
+    """F [M,M] upper triangular: what the data have said along z, lam sigma^2 = k(x,x) - |z F|^2.
+
+    F F^T = I - B^-1/(1 + eta), eta = M eps, which is positive definite in spite of rounding and
+    scales e(x,x) by 1/(1 + eta) and nothing else.
+    """
+    size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
+    eta = max(size, 16) * jnp.finfo(dtype).eps
+    unknown = regularization * matmul(ridge.whiten, ridge.whiten.T)
+    return upper_root(jnp.eye(size, dtype=dtype) - unknown / (1 + eta))
 
 
 def bayes_std(variance: Array, regularization: ArrayLike) -> Array:

@@ -47,15 +47,16 @@ def residual(diag: Array, z: Array) -> Array:
 
 
 def probes(nystrom: Nystrom) -> Array:
-    """[M, PROBES], the probes of the norm in `sensitivity`: fixed normals, the same for a point at
-    every capacity."""
+    """[M, PROBES], K_S^-1/2 times the probes of the norm in `sensitivity`: fixed normals, the same
+    for a point at every capacity."""
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
-    return matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))
+    normal = jnp.asarray(normal, nystrom.root.dtype)
+    return matmul(nystrom.root, matmul(nystrom.root.T, normal))
 
 
 def sensitivity(probed: Array) -> Array:
-    """An estimate of 1 + max |K_S^-1 k_S(x)|^2, [], over points x with features z; `probed` [n,
-    PROBES] is z @ probes.
+    """An estimate of 1 + max |K_S^-1 k_S(x)|^2, [], over points x; `probed` [n, PROBES]
+    is k_S(x)^T @ probes.
 
     Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x) = root
     z, so that kernel values rounded to eps leave an error of about eps (1 + |a|^2) in residuals,

@@ -18,6 +18,7 @@ import pytest
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, BKB, widths
+from jsketch.bandits.core import sketched
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
 
@@ -233,7 +234,7 @@ def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
     state = vector.state
     _, u = features(vector, state)
     mean, beta = np.asarray(state.mean), float(d[f"{rule}_beta_before"])
-    residual = np.asarray(state.residual) / lam
+    residual = np.asarray(sketched.residuals(state, vector.kernel)) / lam
     scores = mean + beta * np.sqrt(np.asarray(state.variance))
     precision = jnp.eye(u.shape[1])
     for arm in d[f"{rule}_batch"]:

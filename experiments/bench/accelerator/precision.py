@@ -26,7 +26,7 @@ class Precision(NamedTuple):
 
 
 def refreshed(state: Any, bandit: Any, which: Precision) -> Any:
-    """`state` (of `jsketch.bandits`' sketched algorithms, float64) with mean, variance and residual
+    """`state` (of `jsketch.bandits`' sketched algorithms, float64) with mean and variance
     of all arms computed again in these dtypes, and returned in float64 (BBKB eqs. 1 to 3)."""
     arms, dtype = state.domain.features, state.mean.dtype
     kernel, regularization = bandit.kernel, bandit.regularization
@@ -49,9 +49,8 @@ def refreshed(state: Any, bandit: Any, which: Precision) -> Any:
     # a dictionary arm is represented exactly (THEORY 9.1)
     index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
     own = residual.at[index].get(mode="fill", fill_value=0)
-    residual = residual.at[index].set(0, mode="drop")
     variance = variance.at[index].add(-own / regularization, mode="drop")
-    parts = in_dtype(dict(mean=mean, variance=variance, residual=residual), dtype)
+    parts = in_dtype(dict(mean=mean, variance=variance), dtype)
     roots = in_dtype((nystrom, posterior), dtype)
     return state.replace(
         nystrom=roots[0],

@@ -45,9 +45,10 @@ class Rule(NamedTuple):
 
 
 def _swept_pick(
-    state: SketchState, features: Array, batch: Batch, width: Array, rule: Rule, lam: ArrayLike
+    state: SketchState, features: Array, unseen: Array, batch: Batch, width: Array, rule: Rule
 ) -> Batch:
-    """One more pick when all scores are current, and all scores after it; features u [A,M]."""
+    """One more pick when all scores are current, and all scores after it; features u [A,M], and
+    what a pull does not change of the variances, `unseen` [A]."""
     arm = jnp.argmax(batch.scores).astype(jnp.int32)
     direction, own = ridge.pull(batch.precision, features[arm])
     e = jnp.maximum(batch.e - jnp.square(matmul(features, direction)) / (1 + own), 0)
@@ -55,7 +56,7 @@ def _swept_pick(
     return batch._replace(
         arms=put(batch.arms, batch.size, arm),
         size=batch.size + 1,
-        scores=state.mean + width * jnp.sqrt(state.residual / lam + e),
+        scores=state.mean + width * jnp.sqrt(unseen + e),
         precision=ridge.hallucinate(batch.precision, direction, own),
         e=e,
         local=batch.local + spent if rule.local else batch.local,
@@ -135,18 +136,19 @@ def fill(
         -jnp.inf,
         scores,
     )
-    features = None
+    features = unseen = None
     if not rule.lazy:
         features = matmul(kernel.gram(arms, state.nystrom.points), state.whitened_root)
+        unseen = ridge.unseen(state.variance, features)
 
     def full(batch: Batch) -> Array:
         return batch.size >= limit
 
     def picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
         """One pick of the sweep, or those of a working set."""
-        if features is not None:
-            return _swept_pick(state, features, batch, width, rule, regularization)
-        return working_set.extend(state, kernel, regularization, width, batch, ratio, limit)
+        if features is not None and unseen is not None:
+            return _swept_pick(state, features, unseen, batch, width, rule)
+        return working_set.extend(state, kernel, width, batch, ratio, limit)
 
     def pick_on(batch: Batch) -> Batch:
         """Picks until the bound asks for a look."""

@@ -10,7 +10,7 @@ pulled arms.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,14 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices
 from jsketch.bandits.core.counts import Feedback, next_first_arm
 from jsketch.bandits.core.widths import Evidence, nothing_observed
-from jsketch.linalg import chunked, compact, matmul, matmul_upper, running_count
+from jsketch.linalg import (
+    chunked,
+    compact,
+    matmul,
+    matmul_upper,
+    running_count,
+    squares_upper,
+)
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom as nystroms
@@ -50,7 +57,6 @@ class SketchState:
     nystrom: Nystrom  # of the dictionary
     whitened_root: Array  # [M, M]; u(x) = k(x, points) @ whitened_root, e(x,x') = u(x).u(x')
     weights: Array  # [M]; mean(x) = u(x) . weights
-    residual: Array  # [A], k(x,x) - |z(x)|^2
     mean: Array  # [A]
     variance: Array  # [A], leverage units
     evidence: Evidence
@@ -79,88 +85,117 @@ class Sketching(Protocol):
     max_dictionary: int | None
 
 
-def _pulled_moments(kernel: Kernel, nystrom: Nystrom, state: SketchState) -> tuple[Array, Array]:
-    """sum_i n_i z_i z_i^T [M,M] and sum_i s_i z_i [M], over the distinct pulled arms only."""
+class _Moments(NamedTuple):
+    """What the distinct pulled arms say in a dictionary's features."""
+
+    gram: Array  # [M, M], sum_i n_i z_i z_i^T
+    moment: Array  # [M], sum_i s_i z_i
+    residual_sum: Array  # [], sum_i n_i (k(x_i,x_i) - |z_i|^2)
+
+
+def _pulled_moments(
+    kernel: Kernel, nystrom: Nystrom, state: SketchState, inducing: Array
+) -> _Moments:
+    """Sums over the distinct pulled arms only; arms of the dictionary, `inducing` [A] bool, have no
+    residual."""
     arms, counts = state.domain.features, state.pull_counts
     running = running_count(counts > 0)
     rows = min(PULLED_ROWS, arms.shape[0])
     size = nystrom.root.shape[0]
 
-    def add(chunk: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        gram, moment = carry
+    def add(chunk: Array, sums: _Moments) -> _Moments:
         index, valid = compact(running, chunk * rows, rows)
         z = nystroms.features(nystrom, kernel, arms[index])
-        weighted = z * jnp.where(valid, counts[index], 0)[:, None]
-        return gram + matmul(z.T, weighted), moment + matmul(
-            jnp.where(valid, state.reward_sums[index], 0), z
+        pulls = jnp.where(valid, counts[index], 0)
+        residual = nystroms.residual(kernel.diag(arms[index]), z)
+        return _Moments(
+            gram=sums.gram + matmul(z.T, z * pulls[:, None]),
+            moment=sums.moment + matmul(jnp.where(valid, state.reward_sums[index], 0), z),
+            residual_sum=sums.residual_sum + matmul(pulls, jnp.where(inducing[index], 0, residual)),
         )
 
     zeros = jnp.zeros((size, size), arms.dtype)
-    return lax.fori_loop(0, -(-running[-1] // rows), add, (zeros, zeros[0]))
+    start = _Moments(zeros, zeros[0], zeros[0, 0])
+    return lax.fori_loop(0, -(-running[-1] // rows), add, start)
 
 
 def _sweep(
     kernel: Kernel, nystrom: Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
-) -> tuple[Array, Array, Array, Array]:
-    """(mean, variance, residual), [A] each, of all arms, in chunks; and `nystrom.sensitivity` over
-    them, []."""
-    weights = matmul(posterior.whiten, posterior.weights)
-    beside = jnp.concatenate([weights[:, None], nystroms.probes(nystrom)], axis=1)
+) -> tuple[Array, Array, Array]:
+    """(mean [A], variance [A]) of all arms, in chunks; and `nystrom.sensitivity` over them, [].
+
+    One product a chunk: lam sigma^2 = k(x,x) - |k_S(x) G|^2 with G = R F, where z = k_S R and F is
+    what the data have said (`ridge.learnt`). Residual and e apart would be two.
+    """
+    size = nystrom.root.shape[0]
+    said = matmul_upper(nystrom.root, ridge.learnt(posterior, regularization))
+    dual = matmul(nystrom.root, matmul(posterior.whiten, posterior.weights))
+    reads = jnp.concatenate([dual[:, None], nystroms.probes(nystrom)], axis=1)
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
-    count, rows = chunked(arms.shape[0], max(entries // nystrom.root.shape[0], 1))
+    count, rows = chunked(arms.shape[0], max(entries // size, 1))
     padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
 
-    def chunk(x: Array) -> tuple[Array, Array, Array, Array]:
-        z = nystroms.features(nystrom, kernel, x)
-        both = matmul_upper(z, posterior.whiten, beside)
-        u, mean, probed = both[:, : z.shape[1]], both[:, z.shape[1]], both[:, z.shape[1] + 1 :]
-        residual = nystroms.residual(kernel.diag(x), z)
-        variance = ridge.variance(u, residual, regularization)
-        return mean, variance, residual, nystroms.sensitivity(probed)
+    def chunk(x: Array) -> tuple[Array, Array, Array]:
+        k = kernel.gram(x, nystrom.points)
+        read = matmul(k, reads)
+        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, said), 0) / regularization
+        return read[:, 0], variance, nystroms.sensitivity(read[:, 1:])
 
-    mean, variance, residual, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
-    size = arms.shape[0]
-    return (
-        mean.reshape(-1)[:size],
-        variance.reshape(-1)[:size],
-        residual.reshape(-1)[:size],
-        sensitivity.max(),
-    )
+    mean, variance, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
+    number = arms.shape[0]
+    return mean.reshape(-1)[:number], variance.reshape(-1)[:number], sensitivity.max()
 
 
 def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> SketchState:
     """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg.
     1, L17-18)."""
     arms = state.domain.features
-    nystrom = nystroms.build(kernel, arms[state.dictionary.index], state.dictionary.mask)
-    posterior = ridge.fit(*_pulled_moments(kernel, nystrom, state), regularization)
-    mean, variance, residual, sensitivity = _sweep(kernel, nystrom, posterior, arms, regularization)
-    # a dictionary arm is represented exactly: rounding in its residual would be divided by lam
-    # (THEORY 9.1)
+    points = arms[state.dictionary.index]
+    nystrom = nystroms.build(kernel, points, state.dictionary.mask)
+    # a position outside drops what is written there
     index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
-    own = residual.at[index].get(mode="fill", fill_value=0)
-    residual = residual.at[index].set(0, mode="drop")
-    variance = variance.at[index].add(-own / regularization, mode="drop")
+    inducing = jnp.zeros(arms.shape[0], bool).at[index].set(True, mode="drop")
+    moments = _pulled_moments(kernel, nystrom, state, inducing)
+    posterior = ridge.fit(moments.gram, moments.moment, regularization)
+    mean, variance, sensitivity = _sweep(kernel, nystrom, posterior, arms, regularization)
+    # an arm of the dictionary is represented exactly: the rounding of k(x,x) - |z|^2 would be
+    # divided by lam (THEORY 9.1)
+    own = matmul_upper(nystroms.features(nystrom, kernel, points), posterior.whiten)
+    variance = variance.at[index].set(jnp.square(own).sum(1), mode="drop")
     evidence = replace(
         state.evidence,
         count=state.pull_counts.sum(),
         variance_sum=matmul(state.pull_counts, variance),
         logdet=posterior.logdet,
-        residual_sum=matmul(state.pull_counts, residual),
+        residual_sum=moments.residual_sum,
     )
     # of about 1 unless the table of the sweep is large and the points are far apart
     eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, nystrom.points, arms.shape[0])
     return replace(
         state,
         nystrom=nystrom,
-        whitened_root=matmul(nystrom.root, posterior.whiten),
+        whitened_root=matmul_upper(nystrom.root, posterior.whiten),
         weights=posterior.weights,
-        residual=residual,
         mean=mean,
         variance=variance,
         evidence=evidence,
         rounding=eps * evidence.prior_variance * sensitivity / regularization,
     )
+
+
+def residuals(state: SketchState, kernel: Kernel) -> Array:
+    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for the dictionary's. As much as the sweep of a
+    refresh: what a batch needs of them follows from the variances."""
+    arms = state.domain.features
+    count, rows = chunked(arms.shape[0], max(SWEEP_ENTRIES // state.capacity, 1))
+    padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
+
+    def chunk(x: Array) -> Array:
+        return nystroms.residual(kernel.diag(x), nystroms.features(state.nystrom, kernel, x))
+
+    residual = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1)[: arms.shape[0]]
+    index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
+    return residual.at[index].set(0, mode="drop")
 
 
 def start(
@@ -190,7 +225,6 @@ def start(
         nystrom=Nystrom(points=jnp.broadcast_to(arms[0], (capacity, arms.shape[1])), root=square),
         whitened_root=square,
         weights=square[0],
-        residual=diag,
         mean=zeros,
         variance=diag / regularization,
         evidence=nothing_observed(jnp.max(diag), arms.dtype),

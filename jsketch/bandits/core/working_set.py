@@ -22,6 +22,7 @@ from jsketch import devices
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.factor import cholesky_inverse
 from jsketch.linalg import matmul, only_if, put
+from jsketch.posterior import ridge
 
 SIZE = 16  # k: of 10,000 picks on Abalone 200 are of an arm that is new to its batch
 PICKS = 256  # of one set
@@ -77,7 +78,6 @@ def no_set(arms: int, precision: Array) -> LastSet:
 def extend(
     state: SketchState,
     kernel: Any,
-    regularization: ArrayLike,
     width: Array,
     batch: Batch,
     ratio: ArrayLike,
@@ -96,12 +96,13 @@ def extend(
     # the precision of the first set is I
     precision, directions = only_if(batch.size > 0, follow, (batch.precision, u))
     covariance = matmul(directions, u.T)
-    mean, residual = state.mean[index], state.residual[index] / regularization
+    # what a pull does not change: the part of the variance that the dictionary does not see
+    mean, unseen = state.mean[index], ridge.unseen(state.variance[index], u)
     ruled_out = jnp.isneginf(batch.scores[index])
 
     def scores_of(covariance: Array) -> Array:
         e = jnp.maximum(jnp.diagonal(covariance), 0)
-        return jnp.where(ruled_out, -jnp.inf, mean + width * jnp.sqrt(residual + e))
+        return jnp.where(ruled_out, -jnp.inf, mean + width * jnp.sqrt(unseen + e))
 
     picks = _pick(
         batch, scores_of, outside, covariance, spent=state.variance[index], ratio=ratio, limit=limit

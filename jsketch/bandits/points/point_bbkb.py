@@ -224,7 +224,7 @@ class PointBBKB:
         """The same state with room for `max_history` evaluations."""
         checks.larger(state.sketch.domain.count, max_history=max_history)
         extra = max_history - state.sketch.domain.count
-        rows = ("pull_counts", "reward_sums", "residual", "mean", "variance")
+        rows = ("pull_counts", "reward_sums", "mean", "variance")
         padded: dict[str, Any] = {
             name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in rows
         }
