@@ -233,16 +233,23 @@ def _small_triangular_inverse(lower: Array) -> Array:
     return lax.fori_loop(0, lower.shape[0], row, jnp.zeros_like(lower))
 
 
-def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
-    """(order [M], R [M,M] upper triangular) with R R^T = the pseudo-inverse of the Gram matrix of
-    the points in `order`.
+class InverseRoot(NamedTuple):
+    """R R^T = the pseudo-inverse of the Gram matrix of the points in `order`."""
 
-    gram [M,M], mask [M] of the slots in use. Cholesky with diagonal pivoting that ends at a rank
-    cut of m eps max(diagonal). Without pivoting the factor of a numerically singular matrix is
-    garbage (variances off by a factor 10 on clustered points, tests/posterior/test_linalg.py), and
-    a jitter of 1e-10 already costs 10% of a variance, because residuals are divided by the
-    regularization (THEORY 9.2). Rows and columns of R past the rank are exactly zero, and `order`
-    points at slot 0 there.
+    order: Array  # [M] int32
+    root: Array  # [M, M], R, upper triangular
+    # [M, M], Z: row i is k(x_i, points in `order`) @ R of point i, Z Z^T the Gram matrix
+    own: Array
+
+
+def inverse_root(gram: Array, mask: Array) -> InverseRoot:
+    """The inverse root of the Gram matrix [M,M] of points, those whose mask [M] is true.
+
+    Cholesky with diagonal pivoting that ends at a rank cut of m eps max(diagonal). Without pivoting
+    the factor of a numerically singular matrix is garbage (variances off by a factor 10 on
+    clustered points, tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a
+    variance, because residuals are divided by the regularization (THEORY 9.2). Rows and columns of
+    R past the rank are exactly zero, and `order` points at slot 0 there.
 
     On an accelerator, where each pivot is a dozen launches, that is only done where the smallest
     eigenvalue, at least 1/|R|^2, may be within MARGIN of the cut. A CPU would gain a tenth of a
@@ -258,13 +265,16 @@ def inverse_root(gram: Array, mask: Array) -> tuple[Array, Array]:
     order, used = compact(running_count(mask), 0, size)
     both = used[:, None] & used[None, :]
     ordered = jnp.where(both, gram[order][:, order], jnp.eye(size, dtype=dtype))
-    root = jnp.where(both, cholesky_inverse(ordered).inverse.T, 0)
+    factor = cholesky_inverse(ordered)
+    root = jnp.where(both, factor.inverse.T, 0)
     # a factorization that failed is NaN, which is not below
     well = MARGIN * cut * jnp.square(root).sum() < 1
-    return only_if(~well, lambda _: _pivoted_root(gram, mask, cut), (order, root))
+    own = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
+    found = InverseRoot(order, root, own.set(jnp.where(both, factor.lower, 0), mode="drop"))
+    return only_if(~well, lambda _: _pivoted_root(gram, mask, cut), found)
 
 
-def _pivoted_root(gram: Array, mask: Array, cut: Array) -> tuple[Array, Array]:
+def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
     """`inverse_root` by Cholesky with diagonal pivoting, down to the cut."""
     size, dtype = gram.shape[0], gram.dtype
     block = min(BLOCK, size)
@@ -281,8 +291,9 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> tuple[Array, Array]:
     slots = jnp.arange(size, dtype=jnp.int32)
     used = slots < end.rank
     # column k of the triangular factor, its rows in pivot order
-    lower = jnp.where(used[None, :] & used[:, None], end.lower[:size].T[end.order], 0)
+    own = end.lower[:size].T
+    lower = jnp.where(used[None, :] & used[:, None], own[end.order], 0)
     lower = jnp.where(~used[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
     lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)
     inverse = triangular_inverse(lower)
-    return end.order, jnp.where(used[:, None] & used[None, :], inverse.T, 0)
+    return InverseRoot(end.order, jnp.where(used[:, None] & used[None, :], inverse.T, 0), own)

@@ -63,7 +63,8 @@ def _parts(
 ) -> tuple[Array, ...]:
     """(z [M], u [M], L^-1 c [R]) of a point x [d], c its covariance with the pulls."""
     k = kernel.gram(x[None], state.nystrom.points)
-    z, u = matmul(k, state.nystrom.root)[0], matmul(k, state.whitened_root)[0]
+    z = matmul(k, state.nystrom.root)[0]
+    u = matmul(z, state.whiten)
     unseen = kernel.gram(x[None], pulls.points)[0] - matmul(pulls.z, z)
     return z, u, matmul(pulls.inverse, unseen / lam + matmul(pulls.u, u))
 

@@ -223,7 +223,7 @@ class SketchedTS:
         feature_key, arm_key = jax.random.split(key)
         arms = state.domain.features
         normal = _slot_normals(feature_key, state.capacity, self.batch, arms.dtype)
-        weights = matmul(state.whitened_root, normal.T)
+        weights = matmul(state.nystrom.root, matmul(state.whiten, normal.T))
         count, rows = chunked(arms.shape[0], max(SAMPLE_ENTRIES // state.capacity, 1))
         padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
 

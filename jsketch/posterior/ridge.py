@@ -15,7 +15,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch.factor import cholesky_inverse, upper_root
-from jsketch.linalg import matmul
+from jsketch.linalg import matmul, upper_outer
 
 
 @struct.dataclass
@@ -64,7 +64,7 @@ def learnt(ridge: Ridge, regularization: ArrayLike) -> Array:
     """
     size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
     eta = max(size, 16) * jnp.finfo(dtype).eps
-    unknown = regularization * matmul(ridge.whiten, ridge.whiten.T)
+    unknown = regularization * upper_outer(ridge.whiten)
     return upper_root(jnp.eye(size, dtype=dtype) - unknown / (1 + eta))
 
 

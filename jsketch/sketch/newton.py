@@ -123,7 +123,7 @@ def join_first(
 def _pivoted(gram: Array, last: Array) -> tuple[Array, Array]:
     """(the basis [M,M] of the points up to number `last`, by diagonal pivoting, its columns in the
     order of the points; its rank [] int32). Rows beyond the rank are zero."""
-    order, root = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
+    order, root, _ = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
     # no transpose of the result: XLA would keep the basis by columns, and turn it over in every
     # step of a stream
     basis = jnp.zeros_like(root).at[:, order].add(root.T)

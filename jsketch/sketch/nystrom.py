@@ -32,8 +32,14 @@ class Nystrom:
 def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
     """The Nystrom map of the points [M,d] whose mask [M] is true. Dependent points cost nothing
     (rank cut)."""
-    order, root = inverse_root(kernel.gram(points, points), mask)
-    return Nystrom(points=points[order], root=root)
+    return build_with_features(kernel, points, mask)[0]
+
+
+def build_with_features(kernel: Any, points: Array, mask: Array) -> tuple[Nystrom, Array]:
+    """`build`, and the features z [M,M] of the points themselves, zero where the mask is false: the
+    factor has them, more exactly than the inverse root."""
+    order, root, own = inverse_root(kernel.gram(points, points), mask)
+    return Nystrom(points=points[order], root=root), own
 
 
 def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:

@@ -16,7 +16,9 @@ from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 
 READ = jax.jit(
-    lambda kernel, state, x: matmul(kernel.gram(x, state.nystrom.points), state.whitened_root)
+    lambda kernel, state, x: matmul(
+        matmul(kernel.gram(x, state.nystrom.points), state.nystrom.root), state.whiten
+    )
 )
 
 
@@ -29,8 +31,8 @@ def LOCAL(state, kernel, lam, arms, size, guaranteed):
         arms=arms,
         size=size,
         scores=state.mean,
-        precision=state.whitened_root,
-        last=working_set.no_set(0, state.whitened_root),
+        precision=state.whiten,
+        last=working_set.no_set(0, state.whiten),
         e=state.mean,
         local=unknown,
         bound=state.mean[0],

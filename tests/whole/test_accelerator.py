@@ -60,12 +60,14 @@ def test_inverse_roots_represent_the_same(spread, accelerator):
     """R R^T is the pseudo-inverse, with near-duplicates too, of which an unpivoted factor makes
     garbage."""
     gram, mask = gram_of_points(np.random.default_rng(0), spread)
-    order, root = factor.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
+    order, root, own = factor.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
     rank = int((np.diagonal(root) != 0).sum())
     assert rank == mask.sum() - (0 if spread > 1e-3 else int((mask[:4] & mask[8:12]).sum()))
     # the part of every point in use that the root represents is all of it
     represented = np.square(gram[mask][:, order] @ np.asarray(root)).sum(1)
     np.testing.assert_allclose(represented, 1, atol=1e-6)
+    wanted = np.where(mask[:, None] & mask[None, :], gram, 0)
+    np.testing.assert_allclose(np.asarray(own) @ np.asarray(own).T, wanted, atol=1e-12)
 
 
 def test_factors_of_the_active(monkeypatch):

@@ -54,7 +54,7 @@ def refreshed(state: Any, bandit: Any, which: Precision) -> Any:
     roots = in_dtype((nystrom, posterior), dtype)
     return state.replace(
         nystrom=roots[0],
-        whitened_root=matmul(roots[0].root, roots[1].whiten),
+        whiten=roots[1].whiten,
         weights=roots[1].weights,
         **parts,
     )

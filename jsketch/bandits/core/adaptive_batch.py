@@ -23,7 +23,7 @@ from jax.typing import ArrayLike
 from jsketch.bandits.core import working_set
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.bandits.core.working_set import Batch
-from jsketch.linalg import compact, matmul, put, running_count
+from jsketch.linalg import compact, matmul, matmul_upper, put, running_count
 from jsketch.posterior import ridge
 from jsketch.types import Kernel
 
@@ -82,7 +82,8 @@ def _local_bounds(
 
     def embed(x: Array) -> tuple[Array, Array]:
         k = kernel.gram(x, state.nystrom.points)
-        return matmul(k, state.nystrom.root), matmul(k, state.whitened_root)
+        z = matmul(k, state.nystrom.root)
+        return z, matmul(z, state.whiten)
 
     def some_arms(chunk: Array, local: Array) -> Array:
         index, valid = compact(suspects, chunk * rows, rows)
@@ -138,7 +139,8 @@ def fill(
     )
     features = unseen = None
     if not rule.lazy:
-        features = matmul(kernel.gram(arms, state.nystrom.points), state.whitened_root)
+        whitened = matmul_upper(state.nystrom.root, state.whiten)
+        features = matmul(kernel.gram(arms, state.nystrom.points), whitened)
         unseen = ridge.unseen(state.variance, features)
 
     def full(batch: Batch) -> Array:

@@ -75,6 +75,6 @@ def grow(state: SketchState, capacity: int, most: int | None = None) -> SketchSt
             points=jnp.pad(state.nystrom.points, ((0, extra), (0, 0)), mode="edge"),
             root=jnp.pad(state.nystrom.root, square),
         ),
-        whitened_root=jnp.pad(state.whitened_root, square),
+        whiten=jnp.pad(state.whiten, square),
         weights=jnp.pad(state.weights, (0, extra)),
     )

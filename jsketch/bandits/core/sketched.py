@@ -39,7 +39,7 @@ from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach
 # features in one chunk of a sweep: large enough for matrix products, small enough for the cache of
 # a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
-PULLED_ROWS = 256  # pulled arms in one chunk of the Gram matrix
+PULLED_ROWS = 128  # pulled arms outside the dictionary in one chunk of the Gram matrix
 
 
 @struct.dataclass
@@ -55,7 +55,7 @@ class SketchState:
     reward_sums: Array  # [A]
     dictionary: Dictionary  # M slots
     nystrom: Nystrom  # of the dictionary
-    whitened_root: Array  # [M, M]; u(x) = k(x, points) @ whitened_root, e(x,x') = u(x).u(x')
+    whiten: Array  # [M, M], upper triangular; u(x) = z(x) @ whiten, e(x,x') = u(x).u(x')
     weights: Array  # [M]; mean(x) = u(x) . weights
     mean: Array  # [A]
     variance: Array  # [A], leverage units
@@ -94,28 +94,32 @@ class _Moments(NamedTuple):
 
 
 def _pulled_moments(
-    kernel: Kernel, nystrom: Nystrom, state: SketchState, inducing: Array
+    kernel: Kernel, nystrom: Nystrom, state: SketchState, own: Array, outside: Array
 ) -> _Moments:
-    """Sums over the distinct pulled arms only; arms of the dictionary, `inducing` [A] bool, have no
-    residual."""
-    arms, counts = state.domain.features, state.pull_counts
-    running = running_count(counts > 0)
+    """Sums over the distinct pulled arms only: those of the dictionary, whose features are `own`
+    [M,M] and whose residuals are zero, and those `outside` [A] bool."""
+    arms, counts, sums = state.domain.features, state.pull_counts, state.reward_sums
+    running = running_count((counts > 0) & outside)
     rows = min(PULLED_ROWS, arms.shape[0])
-    size = nystrom.root.shape[0]
 
-    def add(chunk: Array, sums: _Moments) -> _Moments:
+    def moments(index: Array, valid: Array, z: Array) -> tuple[Array, Array, Array]:
+        pulls = jnp.where(valid, counts[index], 0)
+        rewards = jnp.where(valid, sums[index], 0)
+        return matmul(z.T, z * pulls[:, None]), matmul(rewards, z), pulls
+
+    def add(chunk: Array, before: _Moments) -> _Moments:
         index, valid = compact(running, chunk * rows, rows)
         z = nystroms.features(nystrom, kernel, arms[index])
-        pulls = jnp.where(valid, counts[index], 0)
+        gram, moment, pulls = moments(index, valid, z)
         residual = nystroms.residual(kernel.diag(arms[index]), z)
         return _Moments(
-            gram=sums.gram + matmul(z.T, z * pulls[:, None]),
-            moment=sums.moment + matmul(jnp.where(valid, state.reward_sums[index], 0), z),
-            residual_sum=sums.residual_sum + matmul(pulls, jnp.where(inducing[index], 0, residual)),
+            gram=before.gram + gram,
+            moment=before.moment + moment,
+            residual_sum=before.residual_sum + matmul(pulls, residual),
         )
 
-    zeros = jnp.zeros((size, size), arms.dtype)
-    start = _Moments(zeros, zeros[0], zeros[0, 0])
+    gram, moment, _ = moments(state.dictionary.index, state.dictionary.mask, own)
+    start = _Moments(gram, moment, jnp.zeros((), arms.dtype))
     return lax.fori_loop(0, -(-running[-1] // rows), add, start)
 
 
@@ -150,18 +154,17 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
     """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg.
     1, L17-18)."""
     arms = state.domain.features
-    points = arms[state.dictionary.index]
-    nystrom = nystroms.build(kernel, points, state.dictionary.mask)
+    points, mask = arms[state.dictionary.index], state.dictionary.mask
+    nystrom, own = nystroms.build_with_features(kernel, points, mask)
     # a position outside drops what is written there
-    index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
-    inducing = jnp.zeros(arms.shape[0], bool).at[index].set(True, mode="drop")
-    moments = _pulled_moments(kernel, nystrom, state, inducing)
+    index = jnp.where(mask, state.dictionary.index, arms.shape[0])
+    outside = jnp.ones(arms.shape[0], bool).at[index].set(False, mode="drop")
+    moments = _pulled_moments(kernel, nystrom, state, own, outside)
     posterior = ridge.fit(moments.gram, moments.moment, regularization)
     mean, variance, sensitivity = _sweep(kernel, nystrom, posterior, arms, regularization)
     # an arm of the dictionary is represented exactly: the rounding of k(x,x) - |z|^2 would be
     # divided by lam (THEORY 9.1)
-    own = matmul_upper(nystroms.features(nystrom, kernel, points), posterior.whiten)
-    variance = variance.at[index].set(jnp.square(own).sum(1), mode="drop")
+    variance = variance.at[index].set(squares_upper(own, posterior.whiten), mode="drop")
     evidence = replace(
         state.evidence,
         count=state.pull_counts.sum(),
@@ -174,7 +177,7 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
     return replace(
         state,
         nystrom=nystrom,
-        whitened_root=matmul_upper(nystrom.root, posterior.whiten),
+        whiten=posterior.whiten,
         weights=posterior.weights,
         mean=mean,
         variance=variance,
@@ -223,7 +226,7 @@ def start(
         reward_sums=zeros,
         dictionary=dictionaries.empty(capacity),
         nystrom=Nystrom(points=jnp.broadcast_to(arms[0], (capacity, arms.shape[1])), root=square),
-        whitened_root=square,
+        whiten=square,
         weights=square[0],
         mean=zeros,
         variance=diag / regularization,

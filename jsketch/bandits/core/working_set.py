@@ -87,7 +87,7 @@ def extend(
     and the next set is another. Ends at `limit` picks, or when the bound is above the ratio."""
     index, outside = _largest(batch.scores, min(SIZE, batch.scores.shape[0]))
     k = kernel.gram(state.domain.features[index], state.nystrom.points)
-    u = matmul(k, state.whitened_root)
+    u = matmul(matmul(k, state.nystrom.root), state.whiten)
 
     def follow(_: tuple[Array, Array]) -> tuple[Array, Array]:
         precision = _with_pulls(batch.precision, batch.last)

@@ -27,6 +27,7 @@ from jsketch.linalg import matmul, put
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype
 from jsketch.search.over_box import maximise_over_box
+from jsketch.sketch import nystrom
 from jsketch.types import Arms, Box, Info, Kernel, PRNGKey, Query, is_traced
 
 
@@ -104,8 +105,9 @@ class PointBBKB:
         """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], with the feedback
         observed so far."""
         k = self.kernel.gram(x, state.sketch.nystrom.points)
-        z, u = matmul(k, state.sketch.nystrom.root), matmul(k, state.sketch.whitened_root)
-        residual = jnp.maximum(self.kernel.diag(x) - jnp.square(z).sum(1), 0)
+        z = matmul(k, state.sketch.nystrom.root)
+        u = matmul(z, state.sketch.whiten)
+        residual = nystrom.residual(self.kernel.diag(x), z)
         return matmul(u, state.sketch.weights), residual, u
 
     def scores(self, state: PointState, x: Array) -> Array:
