@@ -267,9 +267,15 @@ def of_dictionaries(function, code=False):
             # sqrt(h / lam) |dZ| |e| + sqrt(h) |dZ| |w|; the other forecasters divide it by 1 + h
             h = leverages(spans(p.grams[0], joined)[0], p.ys, joined, p.lam)
             feature_error = feature_error * np.sqrt(np.maximum(h, 1))
-        return in_spans(
+        found = in_spans(
             p, joined, lambda features: function(p, features, joined), feature_error, report
         )
+        if found is None or not code:
+            return found
+        # not divided by 1 + h, it moves sqrt(1 + h) times as much by what A^-1 carries (THEORY 9.5)
+        truths, allowance = found
+        further = np.sqrt(1 + np.maximum(h, 0)) - 1
+        return truths, allowance + carried("nystrom_code", p) * further
 
     return predictions
 
