@@ -27,9 +27,9 @@ class Factor(NamedTuple):
     lower: Array  # [M, M], L; what nobody reads of the three is not computed
 
 
-def _factor_block(block: Array, active: Array | None = None) -> Factor:
+def _factor_block(block: Array) -> Factor:
     """`cholesky_inverse` of a block of at most BLOCK columns: the identity is eliminated along with
-    it, which leaves L^-1. A column that is not `active` takes nothing out of the rows below it.
+    it, which leaves L^-1.
 
     One array and one expression a column: what XLA fuses into one loop takes 0.3 microseconds, in
     pieces twice that.
@@ -39,9 +39,10 @@ def _factor_block(block: Array, active: Array | None = None) -> Factor:
 
     def column(j: Array, both: Array) -> Array:
         row = lax.dynamic_slice_in_dim(both, j, 1, 0)
-        below = lax.dynamic_slice_in_dim(both, j, 1, 1) / lax.dynamic_slice_in_dim(row, j, 1, 1)
-        takes = rows > j if active is None else (rows > j) & active[j]
-        return both - jnp.where(takes, below, 0) * row
+        # the column's entries below are the row's, by symmetry; taken from the column they part
+        # by rounding, and the factor of a nearly singular matrix with them
+        below = row[:, :size].T / lax.dynamic_slice_in_dim(row, j, 1, 1)
+        return both - jnp.where(rows > j, below, 0) * row
 
     both = jnp.concatenate([block, jnp.eye(size, dtype=block.dtype)], axis=1)
     both = lax.fori_loop(0, size, column, both)
@@ -50,65 +51,31 @@ def _factor_block(block: Array, active: Array | None = None) -> Factor:
     return Factor(scaled[:, size:], jnp.log(pivots).sum(), jnp.triu(scaled[:, :size]).T)
 
 
-def cholesky_inverse(matrix: Array, active: Array | None = None) -> Factor:
+def cholesky_inverse(matrix: Array) -> Factor:
     """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T, by
     halves.
-
-    With `active` [M], only those columns eliminate: row t takes out of t what the active ones
-    before it explain.
 
     Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that
     follows a LAPACK call in a compiled program loses a core, which costs more than the call saves.
     On an accelerator, where each column would be a launch, it is the library's.
     """
-    if active is None and devices.on_accelerator():
+    if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
         return Factor(triangular_inverse(lower), 2 * jnp.log(jnp.diagonal(lower)).sum(), lower)
     size = matrix.shape[0]
     if size <= BLOCK:
-        return _factor_block(matrix, active)
+        return _factor_block(matrix)
     half = -(-size // (2 * BLOCK)) * BLOCK
-    return _by_halves(matrix[:half, :half], matrix[half:], active)
+    return _by_halves(matrix[:half, :half], matrix[half:])
 
 
-def gram_inverse(z: Array, directions: Array, active: Array) -> Array:
-    """L^-1 [B,B] of I + z^T directions, symmetric, for z and directions [r,B].
-
-    As `cholesky_inverse`, but what lies above the diagonal is never formed.
-    """
-    size = z.shape[1]
-    identity = jnp.eye(size, dtype=z.dtype)
-    if devices.on_accelerator():
-        return _active_inverse(identity + matmul(z.T, directions), active)
-    half = size if size <= BLOCK else -(-size // (2 * BLOCK)) * BLOCK
-    top = identity[:half, :half] + matmul(z[:, :half].T, directions[:, :half])
-    if half == size:
-        return _factor_block(top, active).inverse
-    return _by_halves(top, identity[half:] + matmul(z[:, half:].T, directions), active).inverse
-
-
-def _active_inverse(matrix: Array, active: Array) -> Array:
-    """`cholesky_inverse` with `active` out of the library's factorizations, for an accelerator."""
-    identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
-    among = lax.linalg.cholesky(jnp.where(active[:, None] & active[None, :], matrix, identity))
-    explained = jnp.where(active[:, None], matrix, 0)
-    explained = lax.linalg.triangular_solve(among, explained, left_side=True, lower=True)
-    # a row that is not active: what the active ones before it explain, and what is left
-    row = jnp.where(active, jnp.tril(explained.T, -1), 0)
-    left = jnp.sqrt(jnp.diagonal(matrix) - jnp.square(row).sum(1))
-    return triangular_inverse(jnp.where(active[:, None], among, row + left[:, None] * identity))
-
-
-def _by_halves(top: Array, strip: Array, active: Array | None) -> Factor:
+def _by_halves(top: Array, strip: Array) -> Factor:
     """`cholesky_inverse` of a matrix given by its first block [h,h] and all of its rows [M-h,M]
     below."""
     half = top.shape[0]
-    first, second = (None, None) if active is None else (active[:half], active[half:])
-    upper = cholesky_inverse(top, first)
+    upper = cholesky_inverse(top)
     cross = matmul(strip[:, :half], upper.inverse.T)
-    if first is not None:
-        cross = jnp.where(first, cross, 0)
-    lower = cholesky_inverse(strip[:, half:] - matmul(cross, cross.T), second)
+    lower = cholesky_inverse(strip[:, half:] - matmul(cross, cross.T))
     corner = -matmul(lower.inverse, matmul(cross, upper.inverse))
     nothing = jnp.zeros_like(corner.T)
     return Factor(

@@ -16,6 +16,7 @@ from experiments.bench.accelerator import common, main, parts
 from jsketch import Query, devices, factor, loops, rollout
 from jsketch.bandits import history
 from jsketch.bandits.core import working_set
+from jsketch.online import ridge
 
 KEYS = jax.random.split(jax.random.key(5), 3)
 
@@ -70,18 +71,25 @@ def test_inverse_roots_represent_the_same(spread, accelerator):
     np.testing.assert_allclose(np.asarray(own) @ np.asarray(own).T, wanted, atol=1e-12)
 
 
-def test_factors_of_the_active(monkeypatch):
-    random = np.random.default_rng(1)
-    z, active = random.standard_normal((70, 40)), jnp.asarray(random.uniform(size=40) < 0.7)
-    directions = 0.3 * z
-    wanted = factor.gram_inverse(jnp.asarray(z), jnp.asarray(directions), active)
-    full = factor.cholesky_inverse(jnp.asarray(np.eye(40) + z.T @ directions))
+def test_factors(monkeypatch):
+    z = np.random.default_rng(1).standard_normal((70, 40))
+    matrix = jnp.asarray(np.eye(40) + 0.3 * z.T @ z)
+    wanted = factor.cholesky_inverse(matrix)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    found = factor.gram_inverse(jnp.asarray(z), jnp.asarray(directions), active)
-    np.testing.assert_allclose(found, wanted, atol=1e-12)
-    for one, other in zip(
-        factor.cholesky_inverse(jnp.asarray(np.eye(40) + z.T @ directions)), full, strict=True
-    ):
+    for one, other in zip(factor.cholesky_inverse(matrix), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_blocks_with_missing_labels(monkeypatch):
+    """Of 70 examples, three panels; some are not learned, and predicted all the same."""
+    random = np.random.default_rng(1)
+    z, ys = jnp.asarray(random.standard_normal((70, 40))), random.standard_normal(70)
+    ys[random.uniform(size=70) < 0.3] = np.nan
+    block = jnp.eye(40) / 0.3, jnp.zeros(40), z, jnp.asarray(ys), jnp.isfinite(ys)
+    wanted = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
+    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
+    found = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
+    for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 

@@ -1,0 +1,51 @@
+"""Blocks keep the digits that single steps keep, where the regularization is tiny (THEORY 9.5)."""
+
+import jax
+import numpy as np
+import pytest
+
+from jsketch import devices
+from jsketch.online import ridge
+
+BLOCK, LAM = 16, 1e-7
+EPS = np.finfo(float).eps
+
+
+def streams_of_cosines():
+    """Twelve cosines of two inputs, nearly dependent, z [48,12]; labels of size 1."""
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        z = np.cos(random.standard_normal((48, 2)) @ random.standard_normal((2, 12)))
+        yield z, np.sign(random.standard_normal(48))
+
+
+def single_steps(z, ys):
+    """AWV's predictions, in long double."""
+    z, ys = z.astype(np.longdouble), ys.astype(np.longdouble)
+    inverse, weights, out = np.eye(z.shape[1], dtype=z.dtype) / LAM, np.zeros_like(z[0]), []
+    for x, y in zip(z, ys, strict=True):
+        direction, g = inverse @ x, x @ weights
+        pivot = 1 + x @ direction
+        out.append(g / pivot)
+        inverse = inverse - np.outer(direction, direction) / pivot
+        weights = weights + direction * (y - g) / pivot
+    return np.array(out)
+
+
+@pytest.mark.parametrize("accelerator", [False, True])
+def test_blocks_keep_digits(accelerator, monkeypatch):
+    """Off by at most B^1.5 / 2 eps |z|^2 / lam of the labels: 1 is seen, and up to 900 where the
+    two triangles of S part by rounding, or where the steps' directions are a product with L^-1 and
+    no more."""
+    monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
+    # traced anew, for the other machine
+    learn = jax.jit(lambda *block: ridge.learn_block(*block))
+    all_of_them = np.ones(BLOCK, bool)
+    for z, ys in streams_of_cosines():
+        inverse, weights, found = np.eye(12) / LAM, np.zeros(12), []
+        for start in range(0, len(ys), BLOCK):
+            block = z[start : start + BLOCK], ys[start : start + BLOCK], all_of_them
+            inverse, weights, g, h = learn(inverse, weights, *block)
+            found.append(ridge.damped(g, h, True))
+        error = np.abs(np.concatenate(found) - single_steps(z, ys)).max()
+        assert error < BLOCK**1.5 / 2 * EPS * np.square(z).sum(1).max() / LAM

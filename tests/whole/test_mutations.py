@@ -1,0 +1,21 @@
+"""The table of mutations fits the tree: what `scripts/mutate` would stop at, seen before."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_mutations_find_their_texts():
+    """Each text occurs exactly once in its file, and what replaces it is another; the tests that
+    should notice exist."""
+    stale = []
+    for mutation in tomllib.loads((ROOT / "tests" / "mutations.toml").read_text())["mutation"]:
+        found = (ROOT / mutation["file"]).read_text().count(mutation["old"])
+        if found != 1 or mutation["new"] == mutation["old"]:
+            stale.append(f"{mutation['file']} holds {found} times: {mutation['old']}")
+        for test in mutation["tests"].split():
+            path, _, name = test.partition("::")
+            if f"def {name.partition('[')[0]}" not in (ROOT / path).read_text():
+                stale.append(f"no test {test} for: {mutation['what']}")
+    assert not stale, "\n".join(stale)
