@@ -56,8 +56,8 @@ def probes(nystrom: Nystrom) -> Array:
     """[M, PROBES], K_S^-1/2 times the probes of the norm in `sensitivity`: fixed normals, the same
     for a point at every capacity."""
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
-    normal = jnp.asarray(normal, nystrom.root.dtype)
-    return matmul(nystrom.root, matmul(nystrom.root.T, normal))
+    features = matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))
+    return matmul(nystrom.root, features)
 
 
 def sensitivity(probed: Array) -> Array:
