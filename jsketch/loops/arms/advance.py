@@ -25,7 +25,7 @@ from jsketch.types import ArmProblem, Bandit, PRNGKey, detach, enlarged
 
 # small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than
 # compiling saves
-CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 1.5, 1.125
+CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 2.25, 1.125
 LARGE_CAPACITY = 256
 CAPACITY_MULTIPLE = 16
 
@@ -134,8 +134,8 @@ class Clock:
 
 
 def next_capacity(capacity: int, arms: int) -> int:
-    """The capacity to continue with when `capacity` is too small: about half as large again, never
-    needlessly over A."""
+    """The capacity to continue with when `capacity` is too small: twice as large or, from
+    LARGE_CAPACITY on, an eighth larger; never needlessly over A."""
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
     return max(min(grown, arms), capacity + 1)
