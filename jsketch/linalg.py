@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -92,6 +92,26 @@ def only_those(
 
     # the outer one: where no run needs it none is visited
     return only_if(needed, lambda old: one_run(needed, old, given), old)
+
+
+def in_turn(function: Callable[..., Pytree], *args: Any) -> Pytree:
+    """function(*args), an array function that closes over no array. Under vmap on a CPU the runs
+    are taken one after the other: what works in chunks that fit a cache would otherwise work in
+    chunks of all runs, that do not."""
+    if devices.on_accelerator():
+        return function(*args)
+    leaves, tree = jax.tree.flatten(args)
+    # numbers and what is no array are the same for all runs, and keep their (weak) types
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
+
+    @jax.custom_batching.sequential_vmap
+    def one_run(*arrays: Array) -> Pytree:
+        given = list(leaves)
+        for i, array in zip(positions, arrays, strict=True):
+            given[i] = array
+        return function(*jax.tree.unflatten(tree, given))
+
+    return one_run(*(leaves[i] for i in positions))
 
 
 def matmul_rows(a: Array, b: Array, rows: Array) -> Array:

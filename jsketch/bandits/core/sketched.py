@@ -24,6 +24,7 @@ from jsketch.bandits.core.widths import Evidence, nothing_observed
 from jsketch.linalg import (
     chunked,
     compact,
+    in_turn,
     matmul,
     matmul_upper,
     running_count,
@@ -161,7 +162,7 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
     outside = jnp.ones(arms.shape[0], bool).at[index].set(False, mode="drop")
     moments = _pulled_moments(kernel, nystrom, state, own, outside)
     posterior = ridge.fit(moments.gram, moments.moment, regularization)
-    mean, variance, sensitivity = _sweep(kernel, nystrom, posterior, arms, regularization)
+    mean, variance, sensitivity = in_turn(_sweep, kernel, nystrom, posterior, arms, regularization)
     # an arm of the dictionary is represented exactly: the rounding of k(x,x) - |z|^2 would be
     # divided by lam (THEORY 9.1)
     variance = variance.at[index].set(squares_upper(own, posterior.whiten), mode="drop")
