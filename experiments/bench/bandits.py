@@ -23,7 +23,7 @@ import numpy as np
 import jsketch
 from experiments import cli
 from experiments.bbkb_2020 import authors_code
-from experiments.bench import floor
+from experiments.bench import floor, together
 from experiments.bench.accelerator import main as accelerator
 from experiments.bench.scale import fixed_batch, million
 from experiments.data import datasets
@@ -65,7 +65,7 @@ TASKS = {
     "gp_bucb": Task("gp_bucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
 }
 EXACT = {"gp_ucb": GPUCB, "gp_bucb": GPBUCB}
-OTHERS = ("compile", "slope", "rounds", "million", "plate")
+OTHERS = ("compile", "slope", "rounds", "vmapped", "million", "plate")
 
 
 def load_problem(dataset: str, noise_std: float, data_dir: str | None) -> Any:
@@ -227,6 +227,17 @@ def rounds(options: argparse.Namespace) -> dict[str, float]:
     return per_round
 
 
+def vmapped(options: argparse.Namespace) -> dict[str, Any]:
+    """Eight seeds of Abalone in one program, at a capacity that fits all."""
+
+    def make(horizon: int) -> tuple[Any, Any]:
+        task = TASKS["abalone"]._replace(horizon=horizon)
+        problem = load_problem(task.dataset, task.noise_std, options.data_dir)
+        return make_bandit(task, capacity=144), problem
+
+    return together.measure(make)
+
+
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
@@ -260,6 +271,7 @@ def main() -> None:
         "compile": compile_times,
         "slope": slope,
         "rounds": rounds,
+        "vmapped": vmapped,
         "million": million,
         "plate": fixed_batch,
     }

@@ -29,9 +29,9 @@ def needed_flops(trace: loops.Trace, arms: int) -> float:
     """Flops that the refreshes of the runs cannot avoid, for the triangular factors that they
     multiply with.
 
-    A round at sketch size m with n distinct pulled arms: embedding and whitening of A arms (A m^2
-    each), embedding of n arms (n m^2), their Gram matrix (n m^2), two factorizations with inverse
-    (2 m^3 / 3 each).
+    A round at sketch size m with n distinct pulled arms: one product of A arms (A m^2), embedding
+    of n arms (n m^2), their Gram matrix (n m^2), two factorizations with inverse (2 m^3 / 3 each),
+    and what the product's factor takes: two triangular products and a factorization (m^3 / 3 each).
     """
     total = 0.0
     traces = zip(
@@ -46,5 +46,5 @@ def needed_flops(trace: loops.Trace, arms: int) -> float:
         first_pull[np.unique(arm, return_index=True)[1]] = 1
         pulled = np.cumsum(first_pull)[last]
         m = size[last].astype(float)
-        total += float(np.sum(2 * (arms + pulled) * m**2 + 4 / 3 * m**3))
+        total += float(np.sum((arms + 2 * pulled) * m**2 + 7 / 3 * m**3))
     return total

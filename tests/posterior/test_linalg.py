@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsketch import factor, kernels, linalg
+from jsketch import devices, factor, kernels, linalg
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
 
@@ -195,3 +195,31 @@ def test_only_if_changes_those_that_need_it_and_runs_for_nobody_else():
         np.testing.assert_array_equal(new[0], np.where(needed, a + 1, a))
         np.testing.assert_array_equal(new[1], np.where(needed, 0, b))
         assert (len(calls) > 0) == bool(needed.any())
+
+
+def test_runs_in_turn(monkeypatch):
+    """Under vmap the function sees one run after the other, its numbers and what is no array as
+    they were given."""
+    random = np.random.default_rng(0)
+    a, b = jnp.asarray(random.standard_normal((3, 4, 5))), jnp.asarray(random.standard_normal(5))
+
+    def product(a, b, scale, power):
+        return {"mean": scale * jnp.tanh(a @ b) ** power, "size": (a @ b).sum()}
+
+    def runs(a, b):
+        return jax.vmap(lambda a: linalg.in_turn(product, a, b, 2.0, 3))(a)
+
+    wanted = jax.vmap(lambda a: product(a, b, 2.0, 3))(a)
+    for compiled in (runs, jax.jit(runs)):
+        jax.tree.map(
+            lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-14), compiled(a, b), wanted
+        )
+    program = str(jax.make_jaxpr(runs)(a, b))
+    assert "tanh" in program and "f64[3,4] = tanh" not in program
+    # float32 stays float32 beside a Python number
+    narrow = linalg.in_turn(product, a[0].astype("float32"), b.astype("float32"), 2.0, 3)
+    assert narrow["mean"].dtype == jnp.float32
+    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
+    # another function: what was traced is kept
+    program = str(jax.make_jaxpr(lambda a, b: runs(a, b))(a, b))
+    assert "f64[3,4] = tanh" in program
