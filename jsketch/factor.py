@@ -24,7 +24,7 @@ class Factor(NamedTuple):
 
     inverse: Array  # [M, M], L^-1
     logdet: Array  # [], 2 sum log diag L
-    lower: Array  # [M, M], L; what nobody reads of the three is not computed
+    lower: Array  # [M, M], L; what is not read of the three is not computed
 
 
 def _factor_block(block: Array) -> Factor:

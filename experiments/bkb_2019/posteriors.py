@@ -13,7 +13,8 @@ from jax import Array
 
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
-from jsketch.bandits.core.sketched import SketchState, residuals
+from jsketch.bandits.core.over_arms import residuals
+from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import matmul
 from jsketch.posterior import bayes_std, exact, ridge
 from jsketch.sketch import fourier
@@ -101,7 +102,8 @@ def sketched(
     )
     dense = exact.dense(KERNEL, setting.x, counts, sums, LAM)
     state, overflow = bkb_state(setting, bkb_key, capacity)
-    without = jnp.maximum(state.variance - residuals(state, KERNEL) / LAM, 0)
+    unseen = residuals(KERNEL, state.nystrom, state.dictionary, state.domain.features) / LAM
+    without = jnp.maximum(state.variance - unseen, 0)
     grid = QuadratureFourier(QFF_NODES).draw(KERNEL, 1, key, setting.x.dtype)
     posteriors = dict(
         exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),

@@ -19,6 +19,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.bandits.core import counts, exact_state, room, sketched, widths
+from jsketch.bandits.core.over_arms import residuals
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.factor import shifted_cholesky
@@ -233,7 +234,8 @@ class SketchedTS:
         embedded = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1, self.batch)[
             : arms.shape[0]
         ]
-        unseen = jnp.sqrt(sketched.residuals(state, self.kernel) / self.regularization)
+        residual = residuals(self.kernel, state.nystrom, state.dictionary, arms)
+        unseen = jnp.sqrt(residual / self.regularization)
         noise = jax.random.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
         return state.mean[None, :] + self.confidence_width(state) * (
             embedded.T + unseen[None, :] * noise

@@ -18,7 +18,7 @@ import pytest
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, BKB, widths
-from jsketch.bandits.core import sketched
+from jsketch.bandits.core.over_arms import residuals
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
 
@@ -233,7 +233,8 @@ def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
     state = vector.state
     _, u = features(vector, state)
     mean, beta = np.asarray(state.mean), float(d[f"{rule}_beta_before"])
-    residual = np.asarray(sketched.residuals(state, vector.kernel)) / lam
+    residual = residuals(vector.kernel, state.nystrom, state.dictionary, state.domain.features)
+    residual = np.asarray(residual) / lam
     scores = mean + beta * np.sqrt(np.asarray(state.variance))
     precision = jnp.eye(u.shape[1])
     for arm in d[f"{rule}_batch"]:

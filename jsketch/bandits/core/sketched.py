@@ -10,37 +10,25 @@ pulled arms.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices
+from jsketch import checks
+from jsketch.bandits.core import over_arms
 from jsketch.bandits.core.counts import Feedback, next_first_arm
 from jsketch.bandits.core.widths import Evidence, nothing_observed
-from jsketch.linalg import (
-    chunked,
-    compact,
-    in_turn,
-    matmul,
-    matmul_upper,
-    running_count,
-    squares_upper,
-)
+from jsketch.linalg import in_turn, matmul, squares_upper
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom as nystroms
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach
-
-# features in one chunk of a sweep: large enough for matrix products, small enough for the cache of
-# a CPU
-SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
-PULLED_ROWS = 128  # pulled arms outside the dictionary in one chunk of the Gram matrix
 
 
 @struct.dataclass
@@ -86,71 +74,6 @@ class Sketching(Protocol):
     max_dictionary: int | None
 
 
-class _Moments(NamedTuple):
-    """What the distinct pulled arms say in a dictionary's features."""
-
-    gram: Array  # [M, M], sum_i n_i z_i z_i^T
-    moment: Array  # [M], sum_i s_i z_i
-    residual_sum: Array  # [], sum_i n_i (k(x_i,x_i) - |z_i|^2)
-
-
-def _pulled_moments(
-    kernel: Kernel, nystrom: Nystrom, state: SketchState, own: Array, outside: Array
-) -> _Moments:
-    """Sums over the distinct pulled arms only: those of the dictionary, whose features are `own`
-    [M,M] and whose residuals are zero, and those `outside` [A] bool."""
-    arms, counts, sums = state.domain.features, state.pull_counts, state.reward_sums
-    running = running_count((counts > 0) & outside)
-    rows = min(PULLED_ROWS, arms.shape[0])
-
-    def moments(index: Array, valid: Array, z: Array) -> tuple[Array, Array, Array]:
-        pulls = jnp.where(valid, counts[index], 0)
-        rewards = jnp.where(valid, sums[index], 0)
-        return matmul(z.T, z * pulls[:, None]), matmul(rewards, z), pulls
-
-    def add(chunk: Array, before: _Moments) -> _Moments:
-        index, valid = compact(running, chunk * rows, rows)
-        z = nystroms.features(nystrom, kernel, arms[index])
-        gram, moment, pulls = moments(index, valid, z)
-        residual = nystroms.residual(kernel.diag(arms[index]), z)
-        return _Moments(
-            gram=before.gram + gram,
-            moment=before.moment + moment,
-            residual_sum=before.residual_sum + matmul(pulls, residual),
-        )
-
-    gram, moment, _ = moments(state.dictionary.index, state.dictionary.mask, own)
-    start = _Moments(gram, moment, jnp.zeros((), arms.dtype))
-    return lax.fori_loop(0, -(-running[-1] // rows), add, start)
-
-
-def _sweep(
-    kernel: Kernel, nystrom: Nystrom, posterior: ridge.Ridge, arms: Array, regularization: ArrayLike
-) -> tuple[Array, Array, Array]:
-    """(mean [A], variance [A]) of all arms, in chunks; and `nystrom.sensitivity` over them, [].
-
-    One product a chunk: lam sigma^2 = k(x,x) - |k_S(x) G|^2 with G = R F, where z = k_S R and F is
-    what the data have said (`ridge.learnt`). Residual and e apart would be two.
-    """
-    size = nystrom.root.shape[0]
-    said = matmul_upper(nystrom.root, ridge.learnt(posterior, regularization))
-    dual = matmul(nystrom.root, matmul(posterior.whiten, posterior.weights))
-    reads = jnp.concatenate([dual[:, None], nystroms.probes(nystrom)], axis=1)
-    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
-    count, rows = chunked(arms.shape[0], max(entries // size, 1))
-    padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
-
-    def chunk(x: Array) -> tuple[Array, Array, Array]:
-        k = kernel.gram(x, nystrom.points)
-        read = matmul(k, reads)
-        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, said), 0) / regularization
-        return read[:, 0], variance, nystroms.sensitivity(read[:, 1:])
-
-    mean, variance, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
-    number = arms.shape[0]
-    return mean.reshape(-1)[:number], variance.reshape(-1)[:number], sensitivity.max()
-
-
 def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> SketchState:
     """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg.
     1, L17-18)."""
@@ -160,9 +83,12 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
     # a position outside drops what is written there
     index = jnp.where(mask, state.dictionary.index, arms.shape[0])
     outside = jnp.ones(arms.shape[0], bool).at[index].set(False, mode="drop")
-    moments = _pulled_moments(kernel, nystrom, state, own, outside)
+    pulled = over_arms.Pulled(arms, state.pull_counts, state.reward_sums)
+    moments = over_arms.moments(kernel, nystrom, pulled, state.dictionary, own, outside)
     posterior = ridge.fit(moments.gram, moments.moment, regularization)
-    mean, variance, sensitivity = in_turn(_sweep, kernel, nystrom, posterior, arms, regularization)
+    mean, variance, sensitivity = in_turn(
+        over_arms.sweep, kernel, nystrom, posterior, arms, regularization
+    )
     # an arm of the dictionary is represented exactly: the rounding of k(x,x) - |z|^2 would be
     # divided by lam (THEORY 9.1)
     variance = variance.at[index].set(squares_upper(own, posterior.whiten), mode="drop")
@@ -185,21 +111,6 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
         evidence=evidence,
         rounding=eps * evidence.prior_variance * sensitivity / regularization,
     )
-
-
-def residuals(state: SketchState, kernel: Kernel) -> Array:
-    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for the dictionary's. As much as the sweep of a
-    refresh: what a batch needs of them follows from the variances."""
-    arms = state.domain.features
-    count, rows = chunked(arms.shape[0], max(SWEEP_ENTRIES // state.capacity, 1))
-    padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
-
-    def chunk(x: Array) -> Array:
-        return nystroms.residual(kernel.diag(x), nystroms.features(state.nystrom, kernel, x))
-
-    residual = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1)[: arms.shape[0]]
-    index = jnp.where(state.dictionary.mask, state.dictionary.index, arms.shape[0])
-    return residual.at[index].set(0, mode="drop")
 
 
 def start(
