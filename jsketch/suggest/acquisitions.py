@@ -119,6 +119,17 @@ class ExpectedImprovement:
 
 
 @struct.dataclass
+class Spread:
+    """The largest variances: before there is any value, and for a design that learns most."""
+
+    def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
+        return variance
+
+    def choose(self, outlook: Outlook, size: int, key: PRNGKey) -> Array:
+        return _one_by_one(self.score, outlook, size)
+
+
+@struct.dataclass
 class Thompson:
     """The best candidate of a draw of the posterior for each pick (Kandasamy et al., AISTATS
     2018)."""

@@ -1,5 +1,9 @@
-"""The exact posterior of a Gaussian process at a library's candidates, in blocks, and jointly at a
-few of them."""
+"""The posterior of a Gaussian process at a library's candidates, in blocks, and jointly at a few of
+them: exact, or on a sketch of inducing points.
+
+The sketch's is Titsias' (AISTATS 2009): what the inducing points cannot represent keeps its prior
+variance, as in BBKB's eq. 2, and where every evaluated candidate is one of them it is exact.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from jax import Array, lax
 
 from jsketch.factor import cholesky_inverse
 from jsketch.linalg import chunked, matmul
+from jsketch.sketch import nystrom
 
 BLOCK = 2048  # candidates that are predicted together
 
@@ -29,10 +34,14 @@ class Posterior:
     """What the evaluations say of f, k(x,x) = 1: variances with the pending ones, means without."""
 
     kernel: Any
-    points: Array  # [N, d]
+    points: Array  # [N, d], evaluations or inducing points
     used: Array  # [N] bool
-    inverse: Array  # [N, N], L^-1 of Cov y = L L^T
-    weights: Array  # [N], Cov^-1 y
+    weights: Array  # [N], of k(points, x) in the mean
+    # [N, N], `half` k(points, x) is what the points explain of f(x): L^-1 of Cov y = L L^T, or a
+    # root of the inducing points' inverse Gram matrix
+    half: Array
+    # [N, N], of the sketch: what of that the evaluations leave unknown. None: nothing
+    unknown: Array | None
     ratio: Array  # [], noise variance over signal variance
 
 
@@ -49,19 +58,38 @@ def condition(kernel: Any, observed: Observed, ratio: Array) -> Posterior:
     inverse = _factored(kernel, points, known, ratio)
     weights = matmul(inverse.T, matmul(inverse, jnp.where(known, values, 0)))
     if pending.shape[0] == 0:
-        return Posterior(kernel, points, known, inverse, weights, ratio)
+        return Posterior(kernel, points, known, weights, inverse, None, ratio)
     used = known | pending
     believed = matmul(kernel.gram(points, points), jnp.where(known, weights, 0))
     believed = jnp.where(pending, believed, jnp.where(known, values, 0))
     inverse = _factored(kernel, points, used, ratio)
     weights = matmul(inverse.T, matmul(inverse, believed))
-    return Posterior(kernel, points, used, inverse, weights, ratio)
+    return Posterior(kernel, points, used, weights, inverse, None, ratio)
+
+
+def condition_sketched(
+    kernel: Any, observed: Observed, inducing: Array, included: Array, ratio: Array
+) -> Posterior:
+    """`condition` on the inducing points [M,d] whose mask [M] is true."""
+    built = nystrom.build(kernel, inducing, included)
+    z = nystrom.features(built, kernel, observed.points)
+    known = jnp.where(observed.known[:, None], z, 0)
+    identity = jnp.eye(z.shape[1], dtype=z.dtype)
+    unknown = cholesky_inverse(identity + matmul(known.T, known) / ratio).inverse
+    values = jnp.where(observed.known, observed.values, 0)
+    moments = matmul(unknown.T, matmul(unknown, matmul(values, known))) / ratio
+    used = jnp.where((observed.known | observed.pending)[:, None], z, 0)
+    unknown = cholesky_inverse(identity + matmul(used.T, used) / ratio).inverse
+    everywhere = jnp.ones(len(inducing), bool)
+    return Posterior(
+        kernel, built.points, everywhere, matmul(built.root, moments), built.root.T, unknown, ratio
+    )
 
 
 def _with_data(posterior: Posterior, x: Array) -> tuple[Array, Array]:
-    """(mean [q], L^-1 Cov(y, f(x)) [N,q]) at x [q,d]."""
+    """(mean [q], what the points explain of f(x) [N,q]) at x [q,d]."""
     gram = jnp.where(posterior.used[:, None], posterior.kernel.gram(posterior.points, x), 0)
-    return matmul(posterior.weights, gram), matmul(posterior.inverse, gram)
+    return matmul(posterior.weights, gram), matmul(posterior.half, gram)
 
 
 def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
@@ -71,7 +99,11 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     def block(begin: Array) -> tuple[Array, Array]:
         part = lax.dynamic_slice_in_dim(x, begin, size)
         mean, half = _with_data(posterior, part)
-        return mean, jnp.maximum(posterior.kernel.diag(part) - jnp.square(half).sum(0), 0)
+        variance = posterior.kernel.diag(part) - jnp.square(half).sum(0)
+        if posterior.unknown is not None:
+            variance = jnp.maximum(variance, 0)
+            variance = variance + jnp.square(matmul(posterior.unknown, half)).sum(0)
+        return mean, jnp.maximum(variance, 0)
 
     # the last block begins earlier where the blocks do not divide the candidates
     begins = jnp.minimum(jnp.arange(count) * size, x.shape[0] - size)
@@ -84,4 +116,8 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
 def joint(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) at a few candidates x [q,d]."""
     mean, half = _with_data(posterior, x)
-    return mean, posterior.kernel.gram(x, x) - matmul(half.T, half)
+    covariance = posterior.kernel.gram(x, x) - matmul(half.T, half)
+    if posterior.unknown is None:
+        return mean, covariance
+    left = matmul(posterior.unknown, half)
+    return mean, covariance + matmul(left.T, left)
