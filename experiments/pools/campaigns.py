@@ -26,11 +26,15 @@ class Campaign(NamedTuple):
     values: np.ndarray  # [n]
 
 
-def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -> Campaign:
-    """Batches of these sizes, the first at random; acquisition None: the default."""
-    arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
+def play(
+    pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None, random: bool = True
+) -> Campaign:
+    """Batches of these sizes, the first at random, or else spread by `suggest` too; acquisition
+    None: the default."""
     key = jax.random.key(seed)
-    for count, size in enumerate(sizes[1:]):
+    first = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
+    arms = first if random else np.zeros(0, int)
+    for count, size in enumerate(sizes[1:] if random else sizes):
         found = suggest(
             pool.library,
             arms,
@@ -48,13 +52,14 @@ def play_all(
     sizes: Sequence[int],
     seeds: Sequence[int],
     acquisition: Any = None,
+    random: bool = True,
     threads: int = 1,
     done: Callable[[Campaign], None] = lambda campaign: None,
 ) -> list[Campaign]:
     """The campaigns of all seeds; `done` is called with each as it ends."""
 
     def one(seed: int) -> Campaign:
-        campaign = play(pool, sizes, seed, acquisition)
+        campaign = play(pool, sizes, seed, acquisition, random)
         done(campaign)
         return campaign
 
@@ -69,7 +74,9 @@ def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
     return best[:, np.asarray(at) - 1]
 
 
-def top_found(campaigns: Sequence[Campaign], values: np.ndarray, top: int, at: Sequence[int]) -> np.ndarray:
+def top_found(
+    campaigns: Sequence[Campaign], values: np.ndarray, top: int, at: Sequence[int]
+) -> np.ndarray:
     """[S, len(at)], the share of the `top` largest values of a library [A] that is found.
 
     By values: of several candidates that tie at the last place as many count as there are places

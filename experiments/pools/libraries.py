@@ -58,7 +58,8 @@ def _content(name: str, folder: str | Path | None) -> io.BytesIO:
 
 def _one_hot(values: pd.Series) -> np.ndarray:
     """[A, levels], levels in the order of their first rows."""
-    return (values.to_numpy()[:, None] == pd.unique(values)[None, :]).astype(float)
+    codes, levels = pd.factorize(values)
+    return np.eye(len(levels))[codes]
 
 
 def _reactions(folder: str | Path | None) -> pd.DataFrame:

@@ -129,7 +129,9 @@ class Mixed:
     def _plain(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(columns, the lengthscale of each, its unit) of numbers and categories; two ones in
         different places are sqrt(2) apart."""
-        index, owner, unit = [], [], []
+        index: list[int] = []
+        owner: list[int] = []
+        unit: list[float] = []
         for start, stop, at in self._slices("numbers"):
             index += range(start, stop)
             owner += range(at, at + stop - start)
@@ -139,8 +141,5 @@ class Mixed:
             owner += [at] * (stop - start)
             unit += [2**0.5] * (stop - start)
         order = np.argsort(index)
-        return (
-            np.array(index, int)[order],
-            np.array(owner, int)[order],
-            np.array(unit, float)[order],
-        )
+        columns, owners = np.array(index, np.int32)[order], np.array(owner, np.int32)[order]
+        return columns, owners, np.array(unit)[order]

@@ -68,7 +68,12 @@ def library(
 
 
 def checked(
-    candidates: Any, columns: Sequence[Columns] | None, arms: Any, values: Any, pending: Any, scaling: bool
+    candidates: Any,
+    columns: Sequence[Columns] | None,
+    arms: Any,
+    values: Any,
+    pending: Any,
+    scaling: bool,
 ) -> Data:
     """The arrays as `Data`. Raises ValueError for what `suggest` says it does."""
     known = library(candidates, columns, scaling=scaling)
@@ -138,10 +143,8 @@ def in_units(features: np.ndarray, first: int = 0) -> np.ndarray:
 
 
 def padded(size: int) -> int:
-    """The next of 64, 96, 128, 192, 256, ...: few sizes to compile; of all but the first at most a
-    third is padding."""
-    power = 1 << max(size - 1, 0).bit_length()
-    return max(SMALLEST_SIZE, 3 * power // 4 if 4 * size <= 3 * power else power)
+    """The next of 64, 128, 256, ...: few sizes to compile, which takes seconds for each."""
+    return max(SMALLEST_SIZE, 1 << max(size - 1, 0).bit_length())
 
 
 def lengthened(rows: np.ndarray, size: int) -> np.ndarray:

@@ -8,6 +8,7 @@ what no evaluation is like seem as poor as the first ones were: batches then sta
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -50,7 +51,7 @@ class _Known(NamedTuple):
 
 def default(count: int) -> Found:
     """The medians of the priors, for `count` lengthscales."""
-    length = jnp.full(count, math.exp(LENGTHSCALE.location) * math.sqrt(count))
+    length = jnp.full(count, jnp.exp(LENGTHSCALE.location) * math.sqrt(count))
     return Found(length, jnp.exp(OUTPUTSCALE.location), jnp.exp(NOISE.location))
 
 
@@ -58,16 +59,12 @@ def log_prior(numbers: Found) -> Array:
     """Density of the numbers themselves, not of their logarithms, []."""
     root = math.sqrt(numbers.lengthscale.shape[0])
     total = LENGTHSCALE.log_density(numbers.lengthscale / root).sum()
-    return (
-        total
-        + OUTPUTSCALE.log_density(numbers.outputscale)
-        + NOISE.log_density(numbers.noise)
-    )
+    return total + OUTPUTSCALE.log_density(numbers.outputscale) + NOISE.log_density(numbers.noise)
 
 
 def log_posterior(kernel: Mixed, bits: list[Array], data: regression.Data, numbers: Found) -> Array:
     """log of likelihood times prior, []; `bits` are the kernel's own of the points."""
-    known: Any = _Known(kernel.replace(lengthscale=numbers.lengthscale), bits)
+    known: Any = _Known(replace(kernel, lengthscale=numbers.lengthscale), bits)
     # the kernel divides by its lengthscales itself
     one = jnp.ones(data.u.shape[1], data.u.dtype)
     whole = regression.Hyperparameters(one, numbers.outputscale, numbers.noise)

@@ -1,4 +1,5 @@
-"""What the values say: a Gaussian process with a lengthscale for every column, by posterior mode."""
+"""What the values say: a Gaussian process with a lengthscale for every column, at its posterior
+mode."""
 
 from __future__ import annotations
 
