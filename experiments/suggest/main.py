@@ -192,7 +192,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)"
     )
     parser.add_argument(
-        "--width", type=float, help="of ucb: more explore more (default 1), 0 is greedy"
+        "--width", type=float, help="of ucb: more explore more (default 2), 0 is greedy"
     )
     parser.add_argument(
         "--lengthscale", type=float, help="of all scaled features; fitted without it"

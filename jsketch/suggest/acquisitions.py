@@ -23,7 +23,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.box.acquisition import log_expected_improvement
-from jsketch.linalg import matmul
+from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
 REACH = 3.0  # standard deviations of optimism by which draws are shortlisted
@@ -44,7 +44,7 @@ def _one_by_one(score: Callable[..., Array], outlook: Outlook, size: int) -> Arr
     the next."""
     mean, covariance, free, ratio, threshold = outlook
     diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
-    slots = jnp.arange(size, dtype=jnp.int32)
+    every = jnp.arange(len(mean), dtype=jnp.int32)
 
     def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         picks, left, variance, rows, best = carry
@@ -55,10 +55,10 @@ def _one_by_one(score: Callable[..., Array], outlook: Outlook, size: int) -> Arr
         row = covariance[arm] - matmul(rows[:, arm], rows)
         row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
         return (
-            jnp.where(slots == i, arm, picks),
-            left & (jnp.arange(len(mean)) != arm),
+            put(picks, i, arm),
+            left & (every != arm),
             jnp.maximum(variance - jnp.square(row), 0),
-            rows.at[i].set(row),
+            put(rows, i, row),
             jnp.maximum(best, mean[arm]),
         )
 
@@ -78,16 +78,18 @@ def _draws(outlook: Outlook, count: int, key: PRNGKey) -> Array:
     jitter = (1e-3 * ratio + 100 * jnp.finfo(mean.dtype).eps) * jnp.eye(len(mean), dtype=mean.dtype)
     root = jnp.linalg.cholesky(covariance + jitter)
     normal = jax.random.normal(key, (count, len(mean)), mean.dtype)
-    return jnp.where(free, mean + matmul(normal, root.T), -jnp.inf)
+    return jnp.where(free[None, :], mean[None, :] + matmul(normal, root.T), -jnp.inf)
 
 
 def _distinct(draws: Array, size: int) -> Array:
     """[size] int32: of every draw [size, K] its largest that none before it took."""
 
+    every = jnp.arange(draws.shape[1], dtype=jnp.int32)
+
     def pick(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         picks, left = carry
         arm = jnp.argmax(jnp.where(left, draws[i], -jnp.inf)).astype(jnp.int32)
-        return picks.at[i].set(arm), left & (jnp.arange(draws.shape[1]) != arm)
+        return put(picks, i, arm), left & (every != arm)
 
     start = (jnp.zeros(size, jnp.int32), jnp.ones(draws.shape[1], bool))
     return lax.fori_loop(0, size, pick, start)[0]
@@ -155,7 +157,7 @@ class TopTwo:
         draw_key, coin_key = jax.random.split(key)
         draws = _draws(outlook, size, draw_key)
         second = jax.random.uniform(coin_key, (size,)) >= self.leader
-        best = jnp.arange(draws.shape[1]) == jnp.argmax(draws, 1)[:, None]
+        best = jnp.arange(draws.shape[1])[None, :] == jnp.argmax(draws, 1)[:, None]
         # the best is put last among those that may be picked, not out: it may be the only one
         last = jnp.min(jnp.where(jnp.isfinite(draws), draws, jnp.inf), 1, keepdims=True) - 1
         draws = jnp.where(second[:, None] & best & jnp.isfinite(draws), last, draws)
@@ -176,6 +178,6 @@ class ProbabilityOfBest:
         best = jnp.argmax(_draws(outlook, self.draws, key), 1)
         wins = jnp.zeros(len(outlook.mean), outlook.mean.dtype).at[best].add(1)
         optimism = outlook.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(outlook.covariance), 0))
-        order = jnp.argsort(jnp.argsort(optimism)) / (2 * len(optimism))
+        order = jnp.argsort(jnp.argsort(optimism)).astype(optimism.dtype) / (2 * len(optimism))
         rate = jnp.where(outlook.free, wins + order, -1)
         return lax.top_k(rate, size)[1].astype(jnp.int32)

@@ -15,7 +15,7 @@ from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.sketch import bless
 from jsketch.suggest import posterior
-from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, Outlook, Spread
+from jsketch.suggest.acquisitions import UCB, Outlook, Spread
 from jsketch.suggest.data import LARGEST, Data, checked, padded
 from jsketch.suggest.model import EXACT, Model, of_data
 from jsketch.suggest.posterior import Observed
@@ -71,7 +71,7 @@ def suggest(
     columns      what the features are, `kernels.Columns` from left to right; None: numbers
     pending      [p] int, rows whose evaluation is pending: they are not suggested
     batch        B, how many to suggest
-    acquisition  of `suggest.acquisitions`; None: ExpectedImprovement()
+    acquisition  of `suggest.acquisitions`; None: UCB(2.0)
     lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
     scaling      True: every number is brought to [0, 1] first. False: they are as they are
     model        what `fit` found, where it is at hand; None: fitted here
@@ -89,7 +89,7 @@ def suggest(
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
     data = checked(candidates, columns, arms, values, pending, scaling)
-    acquisition = ExpectedImprovement() if acquisition is None else acquisition
+    acquisition = UCB() if acquisition is None else acquisition
     _check_options(data, batch, acquisition, lengthscale, model)
     model = of_data(data, lengthscale, key) if model is None else model
     return _chosen(data, model, batch, acquisition, key)
@@ -146,7 +146,7 @@ def _chosen(data: Data, model: Model, batch: int, acquisition: Any, key: PRNGKey
 
 def _inducing(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
     """Evaluated candidates [m] by approximate leverage scores, thinned to at most
-    LARGEST_DICTIONARY; none where the posterior is exact."""
+    LARGEST_DICTIONARY, and those pending; none where the posterior is exact."""
     arms = data.arms[data.observed]
     if len(arms) <= EXACT:
         return arms[:0]
@@ -154,9 +154,9 @@ def _inducing(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarr
     rows, counts = np.unique(arms, return_counts=True)
     points = np.asarray(data.library.features[jnp.asarray(rows)])
     rows = rows[bless.bless(kernel, points, counts, ratio, sample_key).rows]
-    if len(rows) <= LARGEST_DICTIONARY:
-        return rows
-    return np.sort(np.asarray(jax.random.permutation(thin_key, rows))[:LARGEST_DICTIONARY])
+    if len(rows) > LARGEST_DICTIONARY:
+        rows = np.asarray(jax.random.permutation(thin_key, rows))[:LARGEST_DICTIONARY]
+    return np.union1d(rows, data.pending)
 
 
 def _slots(rows: np.ndarray, least: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -108,7 +108,7 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     # the last block begins earlier where the blocks do not divide the candidates
     begins = jnp.minimum(jnp.arange(count) * size, x.shape[0] - size)
     mean, variance = lax.map(block, begins)
-    at = begins[:, None] + jnp.arange(size)
+    at = begins[:, None] + jnp.arange(size)[None, :]
     empty = jnp.zeros(x.shape[0], x.dtype)
     return empty.at[at].set(mean), empty.at[at].set(variance)
 

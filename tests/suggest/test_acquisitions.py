@@ -1,6 +1,7 @@
 """`suggest.acquisitions` against brute force on a few candidates."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -14,7 +15,7 @@ ROOT = RANDOM.standard_normal((K, K)) / 2
 COVARIANCE = ROOT @ ROOT.T
 MEAN = RANDOM.standard_normal(K)
 FREE = np.arange(K) != 2
-OUTLOOK = Outlook(MEAN, COVARIANCE, FREE, np.float64(RATIO), np.float64(0.2))
+OUTLOOK = Outlook(*map(jnp.asarray, (MEAN, COVARIANCE, FREE, RATIO, 0.2)))
 KEY = jax.random.key(0)
 choose = jax.jit(lambda a, key: a.choose(OUTLOOK, 3, key))
 

@@ -68,7 +68,8 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched, monkeypatch
         acquisition=acquisitions.UCB(1.5),
         model=MODEL,
     )
-    assert found.dictionary_size == (len(set(ARMS)) if sketched else len(ARMS))
+    points = len({*ARMS.tolist(), *pending})
+    assert found.dictionary_size == (points if sketched else len(ARMS))
     rows, mean, std = dense_batch(ARMS, TRUTH[ARMS], sorted(set(pending)), 1.5)
     assert found.rows.tolist() == rows.tolist() and found.model is MODEL
     np.testing.assert_allclose(found.mean, mean, atol=1e-8)
