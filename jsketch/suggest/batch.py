@@ -16,7 +16,7 @@ from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.sketch import bless
 from jsketch.suggest import posterior
 from jsketch.suggest.acquisitions import UCB, Outlook, Spread
-from jsketch.suggest.data import LARGEST, Data, checked, padded
+from jsketch.suggest.data import LARGEST, Data, checked, filled, slots
 from jsketch.suggest.model import EXACT, Model, of_data
 from jsketch.suggest.posterior import Observed
 from jsketch.types import PRNGKey
@@ -129,10 +129,10 @@ def _chosen(data: Data, model: Model, batch: int, acquisition: Any, key: PRNGKey
     values = (data.values[data.observed] - model.centre) / model.scale
     taken = np.zeros(len(features), bool)
     taken[data.arms], taken[data.pending] = True, True
-    known, pending = _slots(data.arms[data.observed], 1), _slots(data.pending)
+    known, pending = slots(data.arms[data.observed], 1), slots(data.pending)
     batch_key = jax.random.fold_in(key, BATCH)
-    inducing = _slots(_inducing(kernel, data, model.ratio, key))
-    arrays = (features, *known, _filled(values, len(known[0])), *pending, *inducing, taken)
+    inducing = slots(_inducing(kernel, data, model.ratio, key))
+    arrays = (features, *known, filled(values, len(known[0])), *pending, *inducing, taken)
     if len(values) == 0 and len(data.pending) == 0:
         acquisition = Spread()
     rows, mean, variance = _picked(
@@ -159,16 +159,6 @@ def _inducing(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarr
     return np.union1d(rows, data.pending)
 
 
-def _slots(rows: np.ndarray, least: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, mask) in a padded number of slots; none for fewer than one, or than `least`."""
-    size = padded(len(rows)) if max(len(rows), least) else 0
-    return _filled(rows, size), np.arange(size) < len(rows)
-
-
-def _filled(values: np.ndarray, size: int) -> np.ndarray:
-    return np.append(values, np.zeros(size - len(values), values.dtype))
-
-
 @partial(jax.jit, static_argnames="batch")
 def _picked(
     kernel: Mixed,
@@ -188,10 +178,10 @@ def _picked(
 ) -> tuple[Array, Array, Array]:
     """(rows [batch], posterior mean [batch], variance [batch]): one program for all rounds of
     equal padded sizes."""
-    slots = jnp.concatenate([arms, pending])
+    index = jnp.concatenate([arms, pending])
     no, yes = jnp.zeros_like(waiting), jnp.zeros_like(known)
     observed = Observed(
-        features[slots],
+        features[index],
         jnp.concatenate([values, jnp.zeros(len(pending), values.dtype)]),
         jnp.concatenate([known, no]),
         jnp.concatenate([yes, waiting]),
@@ -203,7 +193,7 @@ def _picked(
         belief = posterior.condition(kernel, observed, ratio)
     mean, variance = posterior.predict(belief, features)
     there = observed.known | observed.pending
-    threshold = jnp.max(jnp.where(there, mean[slots], -jnp.inf))
+    threshold = jnp.max(jnp.where(there, mean[index], -jnp.inf))
     threshold = jnp.where(there.any(), threshold, 0)
     shuffle_key, key = jax.random.split(key)
     # ties in any order: tables are often sorted

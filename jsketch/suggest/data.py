@@ -147,6 +147,12 @@ def padded(size: int) -> int:
     return max(SMALLEST_SIZE, 1 << max(size - 1, 0).bit_length())
 
 
-def lengthened(rows: np.ndarray, size: int) -> np.ndarray:
-    """Rows [n, ...], n > 0, with the last one repeated up to `size` of them."""
-    return np.concatenate([rows, np.broadcast_to(rows[-1:], (size - len(rows), *rows.shape[1:]))])
+def slots(rows: np.ndarray, least: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, mask) in a padded number of slots; no slot for no row, unless there is to be one."""
+    size = padded(len(rows)) if max(len(rows), least) else 0
+    return filled(rows, size), np.arange(size) < len(rows)
+
+
+def filled(values: np.ndarray, size: int) -> np.ndarray:
+    """Values [n] with zeros up to `size` of them."""
+    return np.append(values, np.zeros(size - len(values), values.dtype))

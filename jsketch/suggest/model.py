@@ -9,17 +9,21 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jsketch import checks
 from jsketch.box.gp import regression
 from jsketch.kernels.mixed import Columns, Mixed
+from jsketch.posterior import evidence
 from jsketch.suggest import hyperparameters
-from jsketch.suggest.data import Data, Library, checked, padded, power_of_two
+from jsketch.suggest.data import Data, Library, checked, filled, power_of_two, slots
 from jsketch.types import PRNGKey
 
 FIT = 0  # folded into the key of a suggestion
 # evaluations up to which the process is exact; of more, a sketch
 EXACT = 1024
+INDUCING = 512  # points of the sketch on which the noise of more evaluations is chosen
+RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance, of those
 FEW = 2  # values that say something of a spread
 
 
@@ -65,33 +69,74 @@ def fit(
 
 def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
     """`fit` of checked arrays."""
-    fixed = None if lengthscale is None else _lengthscales(data.library, lengthscale)
+    known, fixed = data.library, None
+    if lengthscale is not None:
+        fixed = _lengthscales(known, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
     unit = float(power_of_two(values))
+    start = hyperparameters.default(known.lengthscales)
     if len(values) < FEW or np.ptp(values) == 0:
-        start = hyperparameters.default(data.library.lengthscales)
         centre = float(values[0]) if len(values) else 0.0
-        length = start.lengthscale if fixed is None else fixed
-        ratio = float(start.noise / start.outputscale)
-        return Model(np.asarray(length, float), ratio, 1.0, centre, False)
-    if len(values) > EXACT:
-        rows = _some(len(values), jax.random.key(0) if key is None else key)
-        arms, values = arms[rows], values[rows]
-    size = padded(len(values))
-    index, y, mask = np.zeros(size, int), np.zeros(size), np.arange(size) < len(values)
-    index[: len(arms)], y[: len(arms)] = arms, values / unit
-    data_ = regression.standardized(
-        data.library.features[jnp.asarray(index)], jnp.asarray(y), jnp.asarray(mask)
+        length = np.asarray(start.lengthscale if fixed is None else fixed, float)
+        return Model(length, float(start.noise / start.outputscale), 1.0, centre, False)
+    key = jax.random.key(0) if key is None else key
+    rows = _some(len(values), EXACT, key)
+    index, mask = slots(arms[rows])
+    y = np.where(mask, filled(values[rows] / unit, len(mask)), 0)
+    standard = regression.standardized(
+        known.features[jnp.asarray(index)], jnp.asarray(y), jnp.asarray(mask)
     )
-    found = hyperparameters.compiled(
-        Mixed(hyperparameters.default(data.library.lengthscales).lengthscale, data.library.columns),
-        data_,
-        fixed,
+    found = hyperparameters.compiled(Mixed(start.lengthscale, known.columns), standard, fixed)
+    scale = unit * float(standard.spread) * float(found.outputscale) ** 0.5
+    model = Model(
+        np.asarray(found.lengthscale, float),
+        float(found.noise / found.outputscale),
+        scale,
+        unit * float(standard.centre),
+        True,
     )
-    scale = unit * float(data_.spread) * float(found.outputscale) ** 0.5
-    ratio = float(found.noise / found.outputscale)
-    centre = unit * float(data_.centre)
-    return Model(np.asarray(found.lengthscale, float), ratio, scale, centre, True)
+    return model if len(values) <= EXACT else _with_all(known, model, arms, values, key)
+
+
+def _with_all(
+    known: Library, model: Model, arms: np.ndarray, values: np.ndarray, key: PRNGKey
+) -> Model:
+    """The model whose centre, noise and scale are those of all evaluations, by Titsias' bound on a
+    sketch (`posterior.evidence`): its lengthscales are of some."""
+    unit = float(power_of_two(values))
+    centre = float(np.mean(values / unit))
+    distinct = np.unique(arms)
+    points, included = slots(distinct[_some(len(distinct), INDUCING, key)])
+    index, observed = slots(arms)
+    y = filled(values / unit - centre, len(index))
+    kernel = Mixed(jnp.asarray(model.lengthscale, known.features.dtype), known.columns)
+    arrays = map(jnp.asarray, (index, y, points, RATIOS, observed, included))
+    found = _evidence(kernel, known.features, *arrays)
+    best = int(np.nanargmax(np.asarray(found.log_likelihood)))
+    scale = unit * float(found.scale[best])
+    return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
+
+
+@jax.jit
+def _evidence(
+    kernel: Mixed,
+    features: Array,
+    index: Array,
+    y: Array,
+    points: Array,
+    ratios: Array,
+    observed: Array,
+    included: Array,
+) -> evidence.MarginalLikelihood:
+    return evidence.log_evidence(
+        kernel,
+        features[index],
+        y,
+        features[points],
+        ratios.astype(features.dtype),
+        observed=observed,
+        included=included,
+    )
 
 
 def _lengthscales(library: Library, lengthscale: Any) -> np.ndarray:
@@ -106,8 +151,8 @@ def _lengthscales(library: Library, lengthscale: Any) -> np.ndarray:
     return np.broadcast_to(np.asarray(lengthscale, float), (count,))
 
 
-def _some(count: int, key: PRNGKey) -> np.ndarray:
-    """EXACT of `count` evaluations at random, in order."""
+def _some(count: int, most: int, key: PRNGKey) -> np.ndarray:
+    """At most so many of `count` rows at random, in order."""
     fit_key = jax.random.key_data(jax.random.fold_in(key, FIT))
     random = np.random.default_rng(np.asarray(fit_key).ravel().tolist())
-    return np.sort(random.permutation(count)[:EXACT])
+    return np.sort(random.permutation(count)[:most])

@@ -57,8 +57,7 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched, monkeypatch
     """Of the sketch too, where every evaluated candidate is an inducing point."""
     if sketched:
         monkeypatch.setattr(batch, "EXACT", 0)
-        every = lambda kernel, x, counts, ratio, key: Drawn(np.arange(len(x)))
-        monkeypatch.setattr(batch.bless, "bless", every)
+        monkeypatch.setattr(batch.bless, "bless", lambda _, x, *others: Drawn(np.arange(len(x))))
     found = suggest(
         LIBRARY,
         ARMS,
@@ -115,7 +114,7 @@ def test_the_gradient_of_the_posterior_density():
     """Of the log of likelihood times prior, against finite differences and a dense likelihood;
     padding changes neither."""
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
-    padded = data.lengthened(LIBRARY[:20], 32), data.lengthened(TRUTH[:20], 32)
+    padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)
     values = regression.standardized(*map(jnp.asarray, padded), jnp.arange(32) < 20)
 
     def density(free):
