@@ -60,8 +60,8 @@ def play(options: argparse.Namespace, pool: Pool) -> tuple[list[Campaign], float
         published.SETTINGS[options.pool].sizes,
         seeds,
         None if options.acquisition is None else ACQUISITIONS[options.acquisition],
-        options.threads,
-        done,
+        threads=options.threads,
+        done=done,
     )
     return found, (time.process_time() - began) / options.seeds
 
