@@ -101,7 +101,7 @@ def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -
 
 
 def _uncorrelated(features: np.ndarray) -> list[int]:
-    """Columns of which none has a correlation above CORRELATED with one before it."""
+    """Columns that have no correlation above CORRELATED with one before them."""
     table, kept = np.abs(np.corrcoef(features.T)), list[int]()
     for column in range(features.shape[1]):
         if (table[column, kept] <= CORRELATED).all():

@@ -114,8 +114,8 @@ def announce(options: argparse.Namespace, tables: Tables) -> None:
     kinds = [group.kind for group in tables.candidates.columns]
     words = dict(numbers="numbers", category="categories", bits="fingerprints")
     counts = [f"{kinds.count(kind)} {words[kind]}" for kind in words if kind in kinds]
-    scaled = "as they are" if options.no_scaling else "from 0 to 1 (--no-scaling: as they are)"
-    said = f" {scaled}" if "numbers" in kinds else ""
+    scaled = "as they are" if options.no_scaling else "scaled to 0 to 1 (--no-scaling: as they are)"
+    said = f", numbers {scaled}" if "numbers" in kinds else ""
     print(
         f"{len(tables.candidates.ids)} candidates, {', '.join(counts)}{said};"
         f" {len(tables.values)} evaluations"

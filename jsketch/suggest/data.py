@@ -128,8 +128,8 @@ def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
 
 
 def in_units(features: np.ndarray, first: int = 0) -> np.ndarray:
-    """Numbers [A,d] from 0 to 1 in every column, the first of which has that number. Raises
-    ValueError for a constant column."""
+    """Numbers [A,d] from 0 to 1 in every column. Raises ValueError for a constant column, counted
+    from `first` on."""
     features = features / power_of_two(features, axis=0)
     least, range_ = features.min(0), np.ptp(features, axis=0)
     constant = np.flatnonzero(range_ == 0)
@@ -143,8 +143,9 @@ def in_units(features: np.ndarray, first: int = 0) -> np.ndarray:
 
 
 def padded(size: int) -> int:
-    """The next of 64, 128, 256, ...: few sizes to compile, which takes seconds for each."""
-    return max(SMALLEST_SIZE, 1 << max(size - 1, 0).bit_length())
+    """The next of 64, 256, 512, 1024, ...: few sizes to compile, which takes seconds for each."""
+    power = max(SMALLEST_SIZE, 1 << max(size - 1, 0).bit_length())
+    return power if power != 2 * SMALLEST_SIZE else 4 * SMALLEST_SIZE
 
 
 def slots(rows: np.ndarray, least: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -24,6 +24,7 @@ FIT = 0  # folded into the key of a suggestion
 EXACT = 1024
 INDUCING = 512  # points of the sketch on which the noise of more evaluations is chosen
 RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance, of those
+FITTED = 512  # evaluations that lengthscales are fitted to where there are more than EXACT
 FEW = 2  # values that say something of a spread
 
 
@@ -80,7 +81,7 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
         length = np.asarray(start.lengthscale if fixed is None else fixed, float)
         return Model(length, float(start.noise / start.outputscale), 1.0, centre, False)
     key = jax.random.key(0) if key is None else key
-    rows = _some(len(values), EXACT, key)
+    rows = _some(len(values), EXACT if len(values) <= EXACT else FITTED, key)
     index, mask = slots(arms[rows])
     y = np.where(mask, filled(values[rows] / unit, len(mask)), 0)
     standard = regression.standardized(

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from flax import struct
 from jax import Array, lax
 
-from jsketch.factor import cholesky_inverse
 from jsketch.linalg import chunked, matmul
 from jsketch.sketch import nystrom
 
@@ -45,10 +44,18 @@ class Posterior:
     ratio: Array  # [], noise variance over signal variance
 
 
+def _inverse_root(matrix: Array) -> Array:
+    """L^-1 of a positive definite matrix L L^T. By LAPACK and not by `factor.cholesky_inverse`,
+    which is faster but takes seconds to compile for each size."""
+    identity = jnp.eye(len(matrix), dtype=matrix.dtype)
+    root = lax.linalg.cholesky(matrix)
+    return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
+
+
 def _factored(kernel: Any, points: Array, used: Array, ratio: Array) -> Array:
     both = used[:, None] & used[None, :]
     gram = jnp.where(both, kernel.gram(points, points), 0)
-    return cholesky_inverse(gram + jnp.diag(jnp.where(used, ratio, 1))).inverse
+    return _inverse_root(gram + jnp.diag(jnp.where(used, ratio, 1)))
 
 
 def condition(kernel: Any, observed: Observed, ratio: Array) -> Posterior:
@@ -75,11 +82,11 @@ def condition_sketched(
     z = nystrom.features(built, kernel, observed.points)
     known = jnp.where(observed.known[:, None], z, 0)
     identity = jnp.eye(z.shape[1], dtype=z.dtype)
-    unknown = cholesky_inverse(identity + matmul(known.T, known) / ratio).inverse
+    unknown = _inverse_root(identity + matmul(known.T, known) / ratio)
     values = jnp.where(observed.known, observed.values, 0)
     moments = matmul(unknown.T, matmul(unknown, matmul(values, known))) / ratio
     used = jnp.where((observed.known | observed.pending)[:, None], z, 0)
-    unknown = cholesky_inverse(identity + matmul(used.T, used) / ratio).inverse
+    unknown = _inverse_root(identity + matmul(used.T, used) / ratio)
     everywhere = jnp.ones(len(inducing), bool)
     return Posterior(
         kernel, built.points, everywhere, matmul(built.root, moments), built.root.T, unknown, ratio

@@ -171,7 +171,7 @@ def test_columns_of_every_kind(tmp_path, capsys):
     more = ("--sequence", "protein", "--bits", "print", "--categories", "lot")
     batch = run(tmp_path, frame, done, "--batch", "5", *more)
     said = capsys.readouterr().out
-    assert "40 candidates, 1 numbers from 0 to 1" in said and "4 categories" in said
+    assert "40 candidates, 1 numbers, 4 categories, 1 fingerprints, numbers scaled" in said
     assert "the shorter, the more a column matters): size" in said
     assert batch["mean"].max() > done["value"].mean()
 

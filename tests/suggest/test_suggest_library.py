@@ -101,7 +101,7 @@ def test_rounds_find_the_best_and_a_failure_is_not_repeated():
 def test_fewer_shapes_than_rounds():
     """Evaluations and pending rows are padded: another round of as many compiles nothing."""
     sizes = (0, 64, 65, 128, 129, 384, 513, 5000)
-    assert [data.padded(size) for size in sizes] == [64, 64, 128, 128, 256, 512, 1024, 8192]
+    assert [data.padded(size) for size in sizes] == [64, 64, 256, 256, 256, 512, 1024, 8192]
     programs = []
     for size, pending in ((6, [1]), (9, [0, 1, 2]), (11, [1, 2])):
         arms = np.arange(10, 10 + size)
@@ -126,7 +126,9 @@ def test_the_gradient_of_the_posterior_density():
     gram = 2.0 * matern(LIBRARY[:20], LIBRARY[:20], LENGTHS) + 0.05 * np.eye(20)
     y = (TRUTH[:20] - TRUTH[:20].mean()) / TRUTH[:20].std()
     dense = -0.5 * (y @ np.linalg.solve(gram, y) + np.linalg.slogdet(2 * np.pi * gram)[1])
-    prior = hyperparameters.log_prior(hyperparameters.Found(LENGTHS, 2.0, 0.05))
+    prior = hyperparameters.log_prior(
+        hyperparameters.Found(LENGTHS, *map(jnp.asarray, (2.0, 0.05)))
+    )
     assert float(value - prior) == pytest.approx(dense, rel=1e-9)
     fast, step = jax.jit(density), 1e-5
     for i in range(5):
