@@ -2,9 +2,9 @@
 
 scripts/suggest --candidates library.csv --observations done.csv --batch 96 --out next.csv
 
-library.csv: a column `id`, and one numeric column a feature. done.csv: columns `id` and `value`
-(larger is better; an id may be repeated). Candidates that were evaluated, or are named by
---pending, are not suggested again.
+library.csv: a column `id`, and one column a feature: numbers, or words, which are categories.
+done.csv: columns `id` and `value` (larger is better; an id may be repeated). Candidates that were
+evaluated, or are named by --pending, are not suggested again.
 """
 
 from __future__ import annotations
@@ -12,26 +12,33 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from experiments import cli
 from experiments.results import files
-from experiments.suggest import plan_line, tables
-from jsketch import Arms, kernels
-from jsketch.bandits import FixedBKB
-from jsketch.suggest import Model, Suggestion, fit, standardized, suggest
-from jsketch.suggest.batch import LARGEST_DICTIONARY
+from experiments.suggest import tables
+from jsketch.suggest import Library, Model, Suggestion, acquisitions, fit, library, suggest
+
+ACQUISITIONS = {
+    "ucb": acquisitions.UCB(),
+    "ei": acquisitions.ExpectedImprovement(),
+    "thompson": acquisitions.Thompson(),
+    "top-two": acquisitions.TopTwo(),
+    "best": acquisitions.ProbabilityOfBest(),
+    "greedy": acquisitions.UCB(0.0),
+}
+MATTER = 4  # columns that are named as those that matter most
 
 
 class Tables(NamedTuple):
     """What was read, larger values being better."""
 
     candidates: tables.Candidates
+    library: Library
     arms: np.ndarray  # [n], rows of the candidates
     values: np.ndarray  # [n]
     pending: np.ndarray  # [p], rows of the candidates, each once
@@ -43,48 +50,39 @@ def run(options: argparse.Namespace) -> Suggestion:
     check_out(options)
     tables = read(options)
     announce(options, tables)
-    features, scaling, key = (
-        tables.candidates.features,
-        not options.no_scaling,
-        jax.random.key(options.seed),
-    )
+    key = jax.random.key(options.seed)
     model = fit(
-        features,
-        tables.arms,
-        tables.values,
-        lengthscale=options.lengthscale,
-        scaling=scaling,
-        key=key,
+        tables.library, tables.arms, tables.values, lengthscale=options.lengthscale, key=key
     )
-    say(options, model, len(tables.values))
+    say(options, model, tables)
     batch = suggest(
-        features,
+        tables.library,
         tables.arms,
         tables.values,
         pending=tables.pending,
         batch=options.batch,
-        width=options.width,
-        scaling=scaling,
+        acquisition=acquisition(options),
         model=model,
         key=key,
     )
-    if batch.dictionary_wanted > batch.dictionary_size:
+    if batch.dictionary_size < len(tables.values):
         print(
-            f"the sketch asks for {batch.dictionary_wanted} inducing points;"
-            f" {batch.dictionary_size} of them are kept"
+            f"a sketch of {batch.dictionary_size} inducing points stands for {len(tables.values)}"
+            " evaluations"
         )
     write(options, tables.candidates, batch)
-    print(
-        f"{len(batch.rows)} candidates in {options.out}, dictionary of {batch.dictionary_size}"
-        f" points, width {batch.width:.2f}, {time.perf_counter() - began:.1f} s"
-    )
+    print(f"{len(batch.rows)} candidates in {options.out}, {time.perf_counter() - began:.1f} s")
     return batch
 
 
 def read(options: argparse.Namespace) -> Tables:
     """The tables of the options. Raises ValueError for what is wrong with them, and for a batch
     larger than what is left."""
-    candidates = tables.read_candidates(options.candidates, options.id_column)
+    candidates = tables.read_candidates(
+        options.candidates,
+        options.id_column,
+        tables.Kinds(options.categories, options.sequence, options.bits),
+    )
     done, pending = tables.Evaluations(np.zeros(0, int), np.zeros(0)), np.zeros(0, int)
     if options.observations is not None:
         done = tables.read_evaluations(
@@ -99,62 +97,44 @@ def read(options: argparse.Namespace) -> Tables:
             f" candidates {len(np.unique(done.arms))} were evaluated and {len(pending)} are"
             f" pending, {left} are left."
         )
-    return Tables(candidates, done.arms, -done.values if options.minimize else done.values, pending)
+    values = -done.values if options.minimize else done.values
+    known = library(candidates.features, candidates.columns, scaling=not options.no_scaling)
+    return Tables(candidates, known, done.arms, values, pending)
+
+
+def acquisition(options: argparse.Namespace) -> Any:
+    """What --acquisition and --width ask for; the default without them."""
+    if options.width is not None:
+        return acquisitions.UCB(options.width)
+    return None if options.acquisition is None else ACQUISITIONS[options.acquisition]
 
 
 def announce(options: argparse.Namespace, tables: Tables) -> None:
-    """Prints what was read and, where it takes long, the plan."""
-    features = (
-        tables.candidates.features
-        if options.no_scaling
-        else standardized(tables.candidates.features)
-    )
-    said = (
-        "as they are"
-        if options.no_scaling
-        else "scaled to mean 0 and standard deviation 1 (--no-scaling: as they are)"
-    )
+    """Prints what was read."""
+    kinds = [group.kind for group in tables.candidates.columns]
+    words = dict(numbers="numbers", category="categories", bits="fingerprints")
+    counts = [f"{kinds.count(kind)} {words[kind]}" for kind in words if kind in kinds]
+    scaled = "as they are" if options.no_scaling else "scaled to 0 to 1 (--no-scaling: as they are)"
+    said = f", numbers {scaled}" if "numbers" in kinds else ""
     print(
-        f"{len(features)} candidates, {features.shape[1]} features, {said}; {len(tables.values)}"
-        " evaluations"
-    )
-    # before the fit, so with a kernel of its shape and not of its lengthscale, and the most
-    # inducing points there can be
-    most = min(len(np.unique(tables.arms)), LARGEST_DICTIONARY)
-    likely = FixedBKB(
-        kernels.Gaussian(1.0),
-        batch=options.batch,
-        max_pending=len(tables.pending),
-        capacity=max(32, most),
-    )
-    plan_line.announce(
-        [likely],
-        Arms(jnp.asarray(features)),
-        options.batch,
-        1,
-        1,
-        what="plan of the batch, after the fit",
-        dictionary_size=max(most, 1),
+        f"{len(tables.candidates.ids)} candidates, {', '.join(counts)}{said};"
+        f" {len(tables.values)} evaluations"
     )
 
 
-def say(options: argparse.Namespace, model: Model, count: int) -> None:
-    """Prints the model of `count` values."""
+def say(options: argparse.Namespace, model: Model, tables: Tables) -> None:
+    """Prints the model of the values in plain words."""
     if not model.fitted:
-        print(
-            f"{count} values are too few, or too alike, to fit: lengthscale"
-            f" {model.lengthscale:.3g}, noise ratio {model.ratio:g}"
-        )
-    how = (
-        "given"
-        if options.lengthscale
-        else "by marginal likelihood"
-        if model.fitted
-        else "the default"
-    )
+        print(f"{len(tables.values)} values are too few, or too alike, to fit: defaults are taken")
+        return
+    how = "given" if options.lengthscale else "fitted"
+    names = np.array(tables.candidates.names)
+    order = np.argsort(model.lengthscale, kind="stable")[:MATTER]
+    most = ", ".join(f"{names[i]} ({model.lengthscale[i]:.2g})" for i in order)
     print(
-        f"lengthscale {model.lengthscale:.3g} ({how}), noise {model.noise_std:.3g} and signal"
-        f" {model.scale:.3g} in units of the values"
+        f"noise {model.noise_std:.3g} and signal {model.scale:.3g} in units of the values;"
+        f" lengthscales ({how}; the shorter, the more a column matters): {most}"
+        + (", ..." if len(names) > MATTER else "")
     )
 
 
@@ -172,16 +152,13 @@ def check_out(options: argparse.Namespace) -> None:
 
 
 def write(options: argparse.Namespace, candidates: tables.Candidates, batch: Suggestion) -> None:
-    """The batch in the order of choice; scores and means have the sign of the values."""
+    """The batch in the order of choice; means have the sign of the values."""
     sign = -1 if options.minimize else 1
     table = pd.DataFrame(
         {
             options.id_column: candidates.ids[batch.rows],
-            "score": sign * batch.score,
             "mean": sign * batch.mean,
             "standard_deviation": batch.std,
-            "dictionary_size": batch.dictionary_size,
-            "width": batch.width,
         }
     )
     files.write(options.out, table.to_csv(index=False).encode())
@@ -203,13 +180,22 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, default=Path("next.csv"))
     parser.add_argument(
-        "--lengthscale", type=float, help="in units of the scaled features; fitted without it"
+        "--categories", nargs="+", default=[], help="columns of numbers that are names"
     )
     parser.add_argument(
-        "--width",
-        type=float,
-        default=2.0,
-        help="standard deviations of optimism: more explore more (default 2)",
+        "--sequence", nargs="+", default=[], help="columns of equally long words, site by site"
+    )
+    parser.add_argument(
+        "--bits", nargs="+", default=[], help="columns of fingerprints, words such as 0110"
+    )
+    parser.add_argument(
+        "--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)"
+    )
+    parser.add_argument(
+        "--width", type=float, help="of ucb: more explore more (default 2), 0 is greedy"
+    )
+    parser.add_argument(
+        "--lengthscale", type=float, help="of all scaled features; fitted without it"
     )
     parser.add_argument("--minimize", action="store_true", help="smaller values are better")
     parser.add_argument("--no-scaling", action="store_true", help="take the features as they are")
@@ -217,7 +203,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--value-column", default="value")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    if not 0 <= options.width < np.inf:
+    if options.width is not None and options.acquisition not in (None, "ucb"):
+        parser.error(f"--width is of ucb; --acquisition {options.acquisition} has none")
+    if options.width is not None and not 0 <= options.width < np.inf:
         parser.error(f"--width must be a finite number of at least 0; {options.width} was given")
     if options.lengthscale is not None and not (0 < options.lengthscale < np.inf):
         parser.error(

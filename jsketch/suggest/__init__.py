@@ -5,16 +5,19 @@
     found = suggest(candidates, arms, values, batch=96)
     found.rows  # the candidates to evaluate next, best first
 
-    data    checks the arrays and scales the features
-    model   fits the lengthscale, the noise and the scale of a Gaussian process on a sketch of the
-            evaluations
-    batch   chooses the batch, by `bandits.FixedBKB`
+    data             checks the arrays and scales the features; a `Library` is checked once
+    hyperparameters  the posterior mode of lengthscales, amplitude and noise
+    model            fits them to the evaluations
+    posterior        of all candidates, and jointly of a few: exact, or sketched
+    acquisitions     choose a batch from a joint posterior
+    batch            `suggest`
 
 Reading order is import order. Nothing here reads a file or prints.
 """
 
+from jsketch.suggest import acquisitions
 from jsketch.suggest.batch import Suggestion, suggest
-from jsketch.suggest.data import standardized
+from jsketch.suggest.data import Library, library
 from jsketch.suggest.model import Model, fit
 
-__all__ = ["Model", "Suggestion", "fit", "standardized", "suggest"]
+__all__ = ["Library", "Model", "Suggestion", "acquisitions", "fit", "library", "suggest"]

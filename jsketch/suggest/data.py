@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jsketch import checks
+from jsketch.kernels.mixed import Columns, Mixed, check_columns
 from jsketch.types import Arms
 
 LARGEST = 1e300  # beyond it a prediction may be no number any more
 SMALLEST_SIZE = 64
 
 
+class Library(NamedTuple):
+    """A library of A candidates that was checked and scaled once, for many rounds."""
+
+    features: Array  # [A, d]
+    columns: tuple[Columns, ...]  # what the features are
+
+    @property
+    def lengthscales(self) -> int:
+        """L, of a `Mixed` kernel of these columns."""
+        return sum(group.lengthscales for group in self.columns)
+
+
 class Data(NamedTuple):
     """A library of A candidates and what was evaluated of it."""
 
-    features: np.ndarray  # [A, d], scaled where that was asked for
+    library: Library
     arms: np.ndarray  # [n] int, rows of the candidates, those of failed evaluations included
     values: np.ndarray  # [n], NaN for a failed evaluation
     pending: np.ndarray  # [p] int, each row once
@@ -27,19 +43,48 @@ class Data(NamedTuple):
         return ~np.isnan(self.values)
 
 
-def checked(candidates: Any, arms: Any, values: Any, pending: Any, scaling: bool) -> Data:
-    """The arrays as `Data`. Raises ValueError for what `suggest` says it does."""
+def library(
+    candidates: Any, columns: Sequence[Columns] | None = None, *, scaling: bool = True
+) -> Library:
+    """Candidates [A, d] as a `Library`; `columns` say what their features are, None: all numbers.
+
+    With scaling every number is brought to [0, 1]; without they are as they are. Raises ValueError
+    for what `suggest` says it does.
+    """
+    if isinstance(candidates, Library):
+        return candidates
     checks.truth(scaling=scaling)
-    features: Any = _features(candidates)
-    checks.arm_numbers(Arms(features), arms=arms, pending=pending)
+    features = _features(candidates)
+    groups = (Columns("numbers", features.shape[1]),) if columns is None else columns
+    groups = check_columns(groups, features.shape[1])
+    Mixed(np.ones(1), groups).check_inputs(features)
+    start = 0
+    for group in groups:
+        stop = start + group.width
+        if group.kind == "numbers" and scaling:
+            features[:, start:stop] = in_units(features[:, start:stop], start)
+        start = stop
+    return Library(jnp.asarray(features), groups)
+
+
+def checked(
+    candidates: Any,
+    columns: Sequence[Columns] | None,
+    arms: Any,
+    values: Any,
+    pending: Any,
+    scaling: bool,
+) -> Data:
+    """The arrays as `Data`. Raises ValueError for what `suggest` says it does."""
+    known = library(candidates, columns, scaling=scaling)
+    checks.arm_numbers(Arms(known.features), arms=arms, pending=pending)
     # an empty list has no integer dtype of its own
     arms, pending = np.asarray(arms).astype(int), np.unique(np.asarray(pending)).astype(int)
-    values = _values(values, arms)
-    return Data(standardized(features) if scaling else features, arms, values, pending)
+    return Data(known, arms, _values(values, arms), pending)
 
 
 def _features(candidates: Any) -> np.ndarray:
-    features = np.asarray(checks.real("candidates", candidates), float)
+    features = np.array(checks.real("candidates", candidates), float)
     if features.ndim != 2:
         raise ValueError(
             "candidates must be a matrix [A, d], one candidate a row; an array of shape"
@@ -82,27 +127,33 @@ def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
     return np.where(largest > 0, np.exp2(np.frexp(largest)[1] - 1.0), 1.0)
 
 
-def standardized(features: np.ndarray) -> np.ndarray:
-    """Features [A,d] with mean 0 and standard deviation 1 in every column. Raises ValueError for a
-    constant column."""
-    constant = np.flatnonzero(np.ptp(features, axis=0) == 0)
+def in_units(features: np.ndarray, first: int = 0) -> np.ndarray:
+    """Numbers [A,d] from 0 to 1 in every column. Raises ValueError for a constant column, counted
+    from `first` on."""
+    features = features / power_of_two(features, axis=0)
+    least, range_ = features.min(0), np.ptp(features, axis=0)
+    constant = np.flatnonzero(range_ == 0)
     if len(constant):
-        column = constant[0]
+        column = first + constant[0]
         raise ValueError(
-            f"column {column} of the candidates is {features[0, column]:g} in every row: it says"
+            f"column {column} of the candidates has the same value in every row: it says"
             " nothing and cannot be scaled. Leave it out."
         )
-    features = features / power_of_two(features, axis=0)
-    return (features - features.mean(0)) / features.std(0)
+    return (features - least) / range_
 
 
 def padded(size: int) -> int:
-    """The next of 64, 96, 128, 192, 256, ...: few sizes to compile; of all but the first at most a
-    third is padding."""
-    power = 1 << max(size - 1, 0).bit_length()
-    return max(SMALLEST_SIZE, 3 * power // 4 if 4 * size <= 3 * power else power)
+    """The next of 64, 256, 512, 1024, ...: few sizes to compile, which takes seconds for each."""
+    power = max(SMALLEST_SIZE, 1 << max(size - 1, 0).bit_length())
+    return power if power != 2 * SMALLEST_SIZE else 4 * SMALLEST_SIZE
 
 
-def lengthened(rows: np.ndarray, size: int) -> np.ndarray:
-    """Rows [n, ...], n > 0, with the last one repeated up to `size` of them."""
-    return np.concatenate([rows, np.broadcast_to(rows[-1:], (size - len(rows), *rows.shape[1:]))])
+def slots(rows: np.ndarray, least: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, mask) in a padded number of slots; no slot for no row, unless there is to be one."""
+    size = padded(len(rows)) if max(len(rows), least) else 0
+    return filled(rows, size), np.arange(size) < len(rows)
+
+
+def filled(values: np.ndarray, size: int) -> np.ndarray:
+    """Values [n] with zeros up to `size` of them."""
+    return np.append(values, np.zeros(size - len(values), values.dtype))

@@ -1,12 +1,9 @@
-"""What the values say before any sketch of the candidates: lengthscale, noise and scale by marginal
-likelihood.
-
-The likelihood is Titsias' bound on a sketch of the evaluations (`posterior.evidence`), maximised
-over a grid of lengthscales and of noise ratios; the scale has a closed form.
-"""
+"""What the values say: a Gaussian process with a lengthscale for every column, at its posterior
+mode."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,28 +11,31 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import checks, kernels
+from jsketch import checks
+from jsketch.box.gp import regression
+from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.posterior import evidence
-from jsketch.suggest.data import Data, checked, lengthened, padded, power_of_two
+from jsketch.suggest import hyperparameters
+from jsketch.suggest.data import Data, Library, checked, filled, power_of_two, slots
 from jsketch.types import PRNGKey
 
 FIT = 0  # folded into the key of a suggestion
-INDUCING = 384  # points of the sketch on which a lengthscale is chosen
-LENGTHSCALES = np.geomspace(0.1, 10, 17)  # times sqrt(d)
-RATIOS = np.geomspace(1e-4, 10, 21)  # noise variance over signal variance
-RATIOS_32 = RATIOS[RATIOS > 1.5e-3]  # those that float32 resolves (THEORY 9.1)
-DEFAULT_RATIO = 0.01
-FEW = 5
+# evaluations up to which the process is exact; of more, a sketch
+EXACT = 1024
+INDUCING = 512  # points of the sketch on which the noise of more evaluations is chosen
+RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance, of those
+FITTED = 512  # evaluations that lengthscales are fitted to where there are more than EXACT
+FEW = 2  # values that say something of a spread
 
 
 class Model(NamedTuple):
-    """A Gaussian process for the values: centre + scale * f + noise, f with a Gaussian kernel of
-    that lengthscale."""
+    """A Gaussian process for the values: centre + scale * f + noise, f with a `Mixed` kernel."""
 
-    lengthscale: float  # in units of the scaled features
+    # [L], one for each number (of its range), category and fingerprint
+    lengthscale: np.ndarray
     ratio: float  # noise variance over signal variance, the regularization
     scale: float  # standard deviation of the signal, in units of the values
-    centre: float  # mean of the values
+    centre: float  # mean of the signal
     fitted: bool  # False: the values were too few, or too alike, to learn from, and defaults stand
 
     @property
@@ -49,93 +49,111 @@ def fit(
     arms: Any,
     values: Any,
     *,
-    lengthscale: float | None = None,
+    columns: Sequence[Columns] | None = None,
+    lengthscale: Any = None,
     scaling: bool = True,
     key: PRNGKey | None = None,
 ) -> Model:
     """The model that explains the evaluations best.
 
-    candidates   [A, d] numbers, as in `suggest`
-    arms         [n] int, as in `suggest`
-    values       [n] numbers, as in `suggest`
-    lengthscale  of the Gaussian kernel in units of the scaled features; None: fitted
-    scaling      as in `suggest`
-    key          of the choice of inducing points; None: jax.random.key(0)
+    candidates, columns, arms, values, scaling   as in `suggest`
+    lengthscale   a number for all, or [L]: taken as it is, the rest is fitted; None: fitted
+    key           of the choice of evaluations where there are more than EXACT; None:
+                  jax.random.key(0)
 
     Fewer than FEW values, or values that are all the same, teach nothing: the defaults are taken,
     and `fitted` is False. Raises ValueError for what `suggest` says it does.
     """
     key = None if key is None else checks.one_key(key=key)
-    return of_data(checked(candidates, arms, values, (), scaling), lengthscale, key)
+    return of_data(checked(candidates, columns, arms, values, (), scaling), lengthscale, key)
 
 
-def of_data(data: Data, lengthscale: float | None, key: PRNGKey | None) -> Model:
+def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
     """`fit` of checked arrays."""
+    known, fixed = data.library, None
     if lengthscale is not None:
-        check_lengthscale(data, lengthscale)
-    features, values = data.features[data.arms[data.observed]], data.values[data.observed]
+        fixed = _lengthscales(known, lengthscale)
+    arms, values = data.arms[data.observed], data.values[data.observed]
     unit = float(power_of_two(values))
-    values = values / unit
-    centre = float(values.mean()) if len(values) else 0.0
-    default = float(np.sqrt(features.shape[1]))
-    if not _learnable(values):
-        spread = float(np.std(values)) if len(values) else 0.0
-        return Model(
-            lengthscale or default, DEFAULT_RATIO, unit * spread or 1.0, unit * centre, False
-        )
-    points = _inducing_points(features, jax.random.key(0) if key is None else key)
-    grid = [lengthscale] if lengthscale else (LENGTHSCALES * default).tolist()
-    found = _evidence_of(features, values - centre, points, grid)
-    table = np.array([e.log_likelihood for e in found])
-    best, at = np.unravel_index(np.nanargmax(table), table.shape)
-    ratio, scale = float(_ratios()[at]), float(found[best].scale[at])
-    return Model(float(grid[best]), ratio, unit * scale, unit * centre, True)
+    start = hyperparameters.default(known.lengthscales)
+    if len(values) < FEW or np.ptp(values) == 0:
+        centre = float(values[0]) if len(values) else 0.0
+        length = np.asarray(start.lengthscale if fixed is None else fixed, float)
+        return Model(length, float(start.noise / start.outputscale), 1.0, centre, False)
+    key = jax.random.key(0) if key is None else key
+    rows = _some(len(values), EXACT if len(values) <= EXACT else FITTED, key)
+    index, mask = slots(arms[rows])
+    y = np.where(mask, filled(values[rows] / unit, len(mask)), 0)
+    standard = regression.standardized(
+        known.features[jnp.asarray(index)], jnp.asarray(y), jnp.asarray(mask)
+    )
+    found = hyperparameters.compiled(Mixed(start.lengthscale, known.columns), standard, fixed)
+    scale = unit * float(standard.spread) * float(found.outputscale) ** 0.5
+    model = Model(
+        np.asarray(found.lengthscale, float),
+        float(found.noise / found.outputscale),
+        scale,
+        unit * float(standard.centre),
+        True,
+    )
+    return model if len(values) <= EXACT else _with_all(known, model, arms, values, key)
 
 
-def check_lengthscale(data: Data, lengthscale: Any) -> None:
-    """Raises ValueError for what is no lengthscale in the dtype that a suggestion computes in."""
-    checks.positive(lengthscale=lengthscale)
-    kernels.Gaussian(lengthscale).check(jnp.asarray(data.features[:1]))
-
-
-def _ratios() -> np.ndarray:
-    return RATIOS if jnp.result_type(float) == jnp.float64 else RATIOS_32
-
-
-def _evidence_of(
-    x: np.ndarray, y: np.ndarray, points: np.ndarray, lengthscales: list[float]
-) -> list[evidence.MarginalLikelihood]:
-    """For each lengthscale the evidence of labels y [n] at x [n,d] on inducing points [m,d], in
-    padded sizes."""
-    rows, slots = padded(len(y)), padded(len(points))
-    arrays = (lengthened(x, rows), lengthened(y, rows), lengthened(points, slots), _ratios())
-    masks = (np.arange(rows) < len(y), np.arange(slots) < len(points))
-    arguments = [jnp.asarray(array) for array in (*arrays, *masks)]
-    return [_evidence(length, *arguments) for length in lengthscales]
+def _with_all(
+    known: Library, model: Model, arms: np.ndarray, values: np.ndarray, key: PRNGKey
+) -> Model:
+    """The model whose centre, noise and scale are those of all evaluations, by Titsias' bound on a
+    sketch (`posterior.evidence`): its lengthscales are of some."""
+    unit = float(power_of_two(values))
+    centre = float(np.mean(values / unit))
+    distinct = np.unique(arms)
+    points, included = slots(distinct[_some(len(distinct), INDUCING, key)])
+    index, observed = slots(arms)
+    y = filled(values / unit - centre, len(index))
+    kernel = Mixed(jnp.asarray(model.lengthscale, known.features.dtype), known.columns)
+    arrays = map(jnp.asarray, (index, y, points, RATIOS, observed, included))
+    found = _evidence(kernel, known.features, *arrays)
+    best = int(np.nanargmax(np.asarray(found.log_likelihood)))
+    scale = unit * float(found.scale[best])
+    return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
 
 
 @jax.jit
 def _evidence(
-    lengthscale: Array,
-    x: Array,
+    kernel: Mixed,
+    features: Array,
+    index: Array,
     y: Array,
     points: Array,
     ratios: Array,
     observed: Array,
     included: Array,
 ) -> evidence.MarginalLikelihood:
-    kernel = kernels.Gaussian(lengthscale)
-    return evidence.log_evidence(kernel, x, y, points, ratios, observed=observed, included=included)
+    return evidence.log_evidence(
+        kernel,
+        features[index],
+        y,
+        features[points],
+        ratios.astype(features.dtype),
+        observed=observed,
+        included=included,
+    )
 
 
-def _learnable(values: np.ndarray) -> bool:
-    """Whether values [n] can say anything of a lengthscale."""
-    return len(values) >= FEW and np.ptp(values) > 0
+def _lengthscales(library: Library, lengthscale: Any) -> np.ndarray:
+    """[L]. Raises ValueError for what is no lengthscale of these columns."""
+    checks.all_positive(lengthscale=lengthscale)
+    count = library.lengthscales
+    if np.shape(lengthscale) not in ((), (count,)):
+        raise ValueError(
+            f"lengthscale must be one number, or one for each of the {count} numbers, categories"
+            f" and fingerprints; its shape is {np.shape(lengthscale)}."
+        )
+    return np.broadcast_to(np.asarray(lengthscale, float), (count,))
 
 
-def _inducing_points(features: np.ndarray, key: PRNGKey) -> np.ndarray:
-    """At most INDUCING of the distinct rows of features [n,d], at random."""
-    distinct = np.unique(features, axis=0)
+def _some(count: int, most: int, key: PRNGKey) -> np.ndarray:
+    """At most so many of `count` rows at random, in order."""
     fit_key = jax.random.key_data(jax.random.fold_in(key, FIT))
     random = np.random.default_rng(np.asarray(fit_key).ravel().tolist())
-    return distinct[random.permutation(len(distinct))[:INDUCING]]
+    return np.sort(random.permutation(count)[:most])

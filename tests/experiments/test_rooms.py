@@ -15,6 +15,7 @@ ROOMS = [
         "figures",
         "claims",
         "suggest",
+        "pools",
         "runs",
         "demo",
     ),

@@ -1,0 +1,93 @@
+"""A campaign: a random first batch, then batches that `jsketch.suggest` chooses, each read from the
+record.
+
+A round is two compiled programs, the fit and the choice, of a few padded sizes; the seeds of a
+campaign share them, and run on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from experiments.pools.libraries import Pool
+from jsketch.suggest import suggest
+
+
+class Campaign(NamedTuple):
+    """One seed's evaluations in order."""
+
+    seed: int
+    arms: np.ndarray  # [n]
+    values: np.ndarray  # [n]
+
+
+def play(
+    pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None, random: bool = True
+) -> Campaign:
+    """Batches of these sizes, the first at random, or else spread by `suggest` too; acquisition
+    None: the default."""
+    key = jax.random.key(seed)
+    first = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
+    arms = first if random else np.zeros(0, int)
+    for count, size in enumerate(sizes[1:] if random else sizes):
+        found = suggest(
+            pool.library,
+            arms,
+            pool.values[arms],
+            batch=size,
+            acquisition=acquisition,
+            key=jax.random.fold_in(key, count),
+        )
+        arms = np.append(arms, found.rows)
+    return Campaign(seed, arms, pool.values[arms])
+
+
+def play_all(
+    pool: Pool,
+    sizes: Sequence[int],
+    seeds: Sequence[int],
+    acquisition: Any = None,
+    random: bool = True,
+    threads: int = 1,
+    done: Callable[[Campaign], None] = lambda campaign: None,
+) -> list[Campaign]:
+    """The campaigns of all seeds; `done` is called with each as it ends."""
+
+    def one(seed: int) -> Campaign:
+        campaign = play(pool, sizes, seed, acquisition, random)
+        done(campaign)
+        return campaign
+
+    with ThreadPoolExecutor(threads) as pool_of_threads:
+        return list(pool_of_threads.map(one, seeds))
+
+
+def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
+    """[S, len(at)], the largest value of the first so many evaluations."""
+    values = np.stack([campaign.values for campaign in campaigns])
+    best = np.fmax.accumulate(values, axis=1)
+    return best[:, np.asarray(at) - 1]
+
+
+def top_found(
+    campaigns: Sequence[Campaign], values: np.ndarray, top: int, at: Sequence[int]
+) -> np.ndarray:
+    """[S, len(at)], the share of the `top` largest values of a library [A] that is found.
+
+    By values: of several candidates that tie at the last place as many count as there are places
+    (the rule of MolPAL's authors).
+    """
+    ranked = np.sort(np.where(np.isnan(values), -np.inf, values))[::-1]
+    cut = ranked[top - 1]
+    places = int((ranked[:top] == cut).sum())
+
+    def found(part: np.ndarray) -> float:
+        above = int((part > cut).sum())
+        return (above + min(int((part == cut).sum()), places)) / top
+
+    return np.array([[found(c.values[:n]) for n in at] for c in campaigns])

@@ -1,0 +1,135 @@
+"""Recorded libraries: direct arylation, GB1, Enamine 10k, silver nanoparticles.
+
+The files lie in `pools/` of the data folder (`experiments.data.datasets.find_folder`); checksums
+are checked. Values are such that larger is better.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from experiments.data import datasets
+from jsketch.kernels import Columns
+from jsketch.kernels.discrete import pack_bits
+from jsketch.suggest import Library, library
+
+SHA256 = {
+    "direct_arylation.csv.gz": "2ccc7bec18f4386b8ad79d26f8894c006d58d16267872c814eaa47de299156b9",
+    "direct_arylation_base_dft.csv": (
+        "a8102cbe2120a4bfd8ffdbc38d430f8b3bdac9296d741e498f17bb4ac2423c07"
+    ),
+    "direct_arylation_ligand-boltzmann_dft.csv": (
+        "d3faa322224601f438743ca13dc97c88e7648de7976ffb9539363b4db974ab8b"
+    ),
+    "direct_arylation_solvent_dft.csv": (
+        "e07a83d3f6fe32a289d9abf824aa5cf66fda4b8938da4920af82f5826dab5163"
+    ),
+    "gb1_149361.npz": "6ee5903617630fffefd8e48c3a5da2ede5063f8c30f8c7e5c450c9bd915437dd",
+    "enamine10k_dock_fp.npz": "b64ceace493dd5163b2945bc4b2d76aa1ec8298dc07e0afc888739f5b8b14e72",
+    "enamine50k_dock_fp.npz": "4fb3ce56ecb81bae4381c7e45e26b47033149df5f3e78a88d13d78a28d27a9b6",
+    "pv_AgNP_dataset.csv": "d25ec6fbb178bbb1b58350ff1c933034b409cdced4f9b20f7d7be61ffaed0d08",
+}
+# descriptors that EDBO's authors leave out of their DFT columns, by a part of their names, and the
+# correlation above which a column is one that is there already
+LEFT_OUT = (
+    *("file_name", "vibration", "correlation", "Rydberg", "correction", "atom_number"),
+    *("E-M_angle", "MEAN", "MAXG", "STDEV"),
+)
+CORRELATED = 0.95
+
+
+class Pool(NamedTuple):
+    """A library of A candidates whose values are known."""
+
+    name: str
+    library: Library
+    values: np.ndarray  # [A], NaN: the evaluation fails
+
+
+def _content(name: str, folder: str | Path | None) -> io.BytesIO:
+    path = datasets.find_folder(folder) / "pools" / name
+    return io.BytesIO(datasets.verified(path, SHA256[name]))
+
+
+def _one_hot(values: pd.Series) -> np.ndarray:
+    """[A, levels], levels in the order of their first rows."""
+    codes, levels = pd.factorize(values)
+    return np.eye(len(levels))[codes]
+
+
+def _reactions(folder: str | Path | None) -> pd.DataFrame:
+    return pd.read_csv(_content("direct_arylation.csv.gz", folder), compression="gzip")
+
+
+def arylation_one_hot(folder: str | Path | None = None) -> Pool:
+    """1,728 reactions, the yield in percent: five categories."""
+    table = _reactions(folder)
+    names = ("Base_SMILES", "Ligand_SMILES", "Solvent_SMILES", "Concentration", "Temp_C")
+    parts = [_one_hot(table[name]) for name in names]
+    columns = [Columns("category", part.shape[1]) for part in parts]
+    values = table["yield"].to_numpy(float)
+    return Pool("arylation_one_hot", library(np.hstack(parts), columns), values)
+
+
+def arylation_dft(folder: str | Path | None = None) -> Pool:
+    """The same reactions by their components' DFT descriptors, concentration and temperature."""
+    table = _reactions(folder)
+    parts = [
+        _descriptors("base", table["Base_SMILES"], folder),
+        _descriptors("ligand-boltzmann", table["Ligand_SMILES"], folder),
+        _descriptors("solvent", table["Solvent_SMILES"], folder),
+        table[["Concentration", "Temp_C"]].to_numpy(float),
+    ]
+    features = np.hstack(parts)
+    features = features[:, _uncorrelated(features)]
+    return Pool("arylation_dft", library(features), table["yield"].to_numpy(float))
+
+
+def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -> np.ndarray:
+    """Numeric descriptors [A, d] of a component, but for those left out, empty or constant."""
+    table = pd.read_csv(_content(f"direct_arylation_{component}_dft.csv", folder))
+    table = table.set_index(next(name for name in table if name.endswith("_SMILES")))
+    table = table.select_dtypes("number")
+    table = table[[name for name in table if not any(word in name for word in LEFT_OUT)]]
+    table = table.loc[:, table.notna().all() & (table.nunique() > 1)]
+    return table.loc[smiles].to_numpy(float)
+
+
+def _uncorrelated(features: np.ndarray) -> list[int]:
+    """Columns that have no correlation above CORRELATED with one before them."""
+    table, kept = np.abs(np.corrcoef(features.T)), list[int]()
+    for column in range(features.shape[1]):
+        if (table[column, kept] <= CORRELATED).all():
+            kept.append(column)
+    return kept
+
+
+def gb1(folder: str | Path | None = None) -> Pool:
+    """149,361 variants of a protein at four sites, by the amino acid of each: fitness."""
+    table = np.load(_content("gb1_149361.npz", folder))
+    residues = table["residue_index"].astype(int)
+    sites = [Columns("category", 20)] * residues.shape[1]
+    features = np.eye(20)[residues].reshape(len(residues), -1)
+    return Pool("gb1", library(features, sites), table["fitness"].astype(float))
+
+
+def enamine(
+    size: str = "10k", folder: str | Path | None = None, fingerprint: str = "pair2048"
+) -> Pool:
+    """Molecules by a fingerprint of 2,048 bits; values are docking scores, turned round."""
+    table = np.load(_content(f"enamine{size}_dock_fp.npz", folder))
+    words = pack_bits(np.unpackbits(table[fingerprint], axis=1))
+    values = -table["docking_score"].astype(float)
+    return Pool(f"enamine{size}", library(words, [Columns("bits", words.shape[1])]), values)
+
+
+def nanoparticles(folder: str | Path | None = None) -> Pool:
+    """164 settings of a reactor; values are the means of their repeats, turned round."""
+    table = pd.read_csv(_content("pv_AgNP_dataset.csv", folder))
+    means = table.groupby(list(table.columns[:-1]), sort=False)[table.columns[-1]].mean()
+    return Pool("nanoparticles", library(np.array(means.index.tolist(), float)), -means.to_numpy())

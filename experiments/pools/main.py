@@ -1,0 +1,110 @@
+"""Campaigns over a recorded library, beside what others found on it.
+
+    python -m experiments.pools.main --pool arylation_one_hot --out results/pools/arylation_one_hot
+
+A campaign starts with a random batch; `jsketch.suggest` with its defaults chooses the others. What
+the defaults are was chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from experiments import cli
+from experiments.pools import campaigns, published
+from experiments.pools.campaigns import Campaign
+from experiments.pools.libraries import Pool
+from experiments.results import environment, outputs, summaries, tidy
+from experiments.suggest.main import ACQUISITIONS
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--pool", choices=published.SETTINGS, required=True)
+    parser.add_argument("--seeds", type=cli.count, default=50)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--acquisition", choices=ACQUISITIONS, help="the default without it")
+    parser.add_argument("--threads", type=cli.count, default=1, help="campaigns side by side")
+    parser.add_argument("--data-dir", type=Path, help="folder of the data files")
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    cli.set_up_jax()
+    setting = published.SETTINGS[options.pool]
+    pool = setting.load(options.data_dir)
+    config = dict(
+        pool=options.pool,
+        sizes=list(setting.sizes),
+        first_seed=options.first_seed,
+        acquisition=options.acquisition or "default",
+    )
+    with outputs.opened(options, "pools", config, options.seeds) as opened:
+        found, seconds = play(options, pool)
+        report(opened, options.pool, config, pool, found, seconds)
+
+
+def play(options: argparse.Namespace, pool: Pool) -> tuple[list[Campaign], float]:
+    """(campaigns, CPU seconds of one)."""
+    began = time.process_time()
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+
+    def done(campaign: Campaign) -> None:
+        print(f"seed {campaign.seed}: best {np.nanmax(campaign.values):.4g}", flush=True)
+
+    found = campaigns.play_all(
+        pool,
+        published.SETTINGS[options.pool].sizes,
+        seeds,
+        None if options.acquisition is None else ACQUISITIONS[options.acquisition],
+        threads=options.threads,
+        done=done,
+    )
+    return found, (time.process_time() - began) / options.seeds
+
+
+def report(
+    opened: outputs.Folder,
+    name: str,
+    config: dict[str, object],
+    pool: Pool,
+    found: list[Campaign],
+    seconds: float,
+) -> None:
+    """Says and saves what was found."""
+    ours = published.counted(name, pool, found)
+    setting = published.SETTINGS[name]
+    largest = np.nanmax(pool.values)
+    runs = [
+        tidy.Run(
+            dict(problem=name, algorithm="suggest"),
+            campaign.seed,
+            dict(
+                t=np.arange(1, len(campaign.arms) + 1),
+                y=campaign.values,
+                simple_regret=largest - np.fmax.accumulate(campaign.values),
+            ),
+        )
+        for campaign in found
+    ]
+    summary = dict(
+        config=config,
+        cpu_seconds_a_campaign=seconds,
+        counted=setting.counted,
+        ours={
+            str(n): summaries.describe(column, ci=True)
+            for n, column in zip(setting.at, ours.T, strict=True)
+        },
+        published={who: list(numbers) for who, numbers in setting.published.items()},
+        **environment.describe(),
+    )
+    opened.finish(summary, runs, f"{name}, batches of {setting.sizes[0]}")
+    print("\n".join(published.lines(name, ours)))
+    print(f"{seconds:.1f} CPU seconds a campaign, with compilation")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What others found on the same libraries, and the same numbers of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.pools import campaigns, libraries
+from experiments.pools.libraries import Pool
+
+
+class Setting(NamedTuple):
+    """A library, the batches that it is searched in, and what is counted."""
+
+    load: Callable[[str | Path | None], Pool]
+    sizes: tuple[int, ...]  # of the batches, the first one random
+    at: tuple[int, ...]  # evaluations after which is counted
+    counted: str
+    published: Mapping[str, Sequence[float | None]]  # at the same evaluations; None: not published
+
+
+ARYLATION_AT = (5, 10, 15, 25, 50, 75)
+ARYLATION = {
+    # Shields et al., Nature 590, 2021: 50 runs, and 50 chemists
+    "EDBO (GP-EI, DFT)": (50.0, 74.1, 86.2, 95.6, 99.8, 100.0),
+    "chemists": (64.8, 79.8, 85.0, 91.7, 94.2, 94.9),
+}
+GB1 = {
+    # ALDE: 70 runs, 96 random and 4 x 96, at 480 evaluations
+    name: (None, None, None, None, share)
+    for name, share in {
+        "GP-UCB, one-hot": 0.819,
+        "DNN-UCB, one-hot": 0.903,
+        "boosting-TS, AAindex": 0.930,
+        "random": 0.471,
+    }.items()
+}
+SETTINGS = {
+    "arylation_one_hot": Setting(
+        libraries.arylation_one_hot, (5,) * 15, ARYLATION_AT, "best yield (%)", ARYLATION
+    ),
+    "arylation_dft": Setting(
+        libraries.arylation_dft, (5,) * 15, ARYLATION_AT, "best yield (%)", ARYLATION
+    ),
+    "gb1": Setting(
+        libraries.gb1, (96,) * 5, tuple(96 * k for k in range(1, 6)), "best over maximum", GB1
+    ),
+    # Graff, Shakhnovich, Coley, Chemical Science 2021: greedy, 6 batches of 1%
+    "enamine10k": Setting(
+        lambda folder: libraries.enamine("10k", folder),
+        (105,) * 6,
+        tuple(105 * k for k in range(1, 7)),
+        "share of the top 100",
+        {"MolPAL (message passing)": (None,) * 5 + (0.596,)},
+    ),
+    "nanoparticles": Setting(
+        libraries.nanoparticles, (4,) * 12, (8, 16, 24, 32, 48), "share of best settings found", {}
+    ),
+}
+TOP = {"enamine10k": 100, "nanoparticles": 1}
+
+
+def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.ndarray:
+    """[S, len(at)], what the setting counts, of each campaign."""
+    at = SETTINGS[name].at
+    if name in TOP:
+        return campaigns.top_found(found, pool.values, TOP[name], at)
+    best = campaigns.best_so_far(found, at)
+    return best / pool.values.max() if name == "gb1" else best
+
+
+def lines(name: str, ours: np.ndarray) -> list[str]:
+    """A table in Markdown: our means and standard errors beside what was published."""
+    setting = SETTINGS[name]
+
+    def row(first: str, cells: Sequence[Any]) -> str:
+        return "| " + " | ".join([first, *map(str, cells)]) + " |"
+
+    digits = 3 if ours.max() <= 1 else 1
+    count = len(ours)
+    error = ours.std(0, ddof=min(count - 1, 1)) / count**0.5
+    mine = [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in zip(ours.mean(0), error, strict=True)]
+    theirs = [
+        row(who, ["" if number is None else f"{number:.{digits}f}" for number in numbers])
+        for who, numbers in setting.published.items()
+    ]
+    head = [row(setting.counted, setting.at), row("---", ["---"] * len(setting.at))]
+    return [*head, row(f"jsketch, {len(ours)} seeds", mine), *theirs]

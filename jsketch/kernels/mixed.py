@@ -1,0 +1,145 @@
+"""One kernel of a table whose columns are of several kinds: numbers, categories and fingerprints.
+
+Every kind has a squared distance that a Hilbert space has (Schoenberg, 1938): a number the square
+of its difference, a category 0 or 1, a fingerprint 1 - T, T its Tanimoto similarity, which is
+positive semi-definite with T(x,x) = 1. So have their sums over the columns, each divided by the
+square of a lengthscale of its own, and a Matern kernel of that distance is positive semi-definite
+too: it is a mixture of Gaussians of the distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks
+from jsketch.kernels.discrete import Tanimoto
+from jsketch.kernels.distances import scaled_squared_distances
+from jsketch.kernels.stationary import _matern
+from jsketch.linalg import aligned
+from jsketch.precision import one_dtype
+
+KINDS = ("numbers", "category", "bits")
+
+
+class Columns(NamedTuple):
+    """Columns of one kind that stand side by side: `width` numbers, each with a lengthscale; one
+    category as `width` zeros and ones (one-hot; a site of a sequence is one); or one fingerprint as
+    `width` words of `pack_bits`."""
+
+    kind: str
+    width: int
+
+    @property
+    def lengthscales(self) -> int:
+        return self.width if self.kind == "numbers" else 1
+
+
+def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]:
+    """The columns as a tuple. Raises ValueError unless they are of known kinds and `width` in
+    all."""
+    columns = tuple(Columns(*group) for group in columns)
+    for group in columns:
+        checks.choice(KINDS, kind=group.kind)
+        checks.capacity(width=group.width)
+    total = sum(group.width for group in columns)
+    if total != width:
+        raise ValueError(f"columns name {total} columns in all; the candidates have {width}.")
+    return columns
+
+
+@struct.dataclass
+@one_dtype
+class Mixed:
+    """Matern 5/2 of sqrt(sum of squared distances / lengthscale^2), lengthscale [L]: one for each
+    number, category and fingerprint, in the order of the columns.
+
+    Numbers count in their own units, a category that differs as 1, fingerprints that share nothing
+    as 1.
+    """
+
+    lengthscale: ArrayLike
+    columns: tuple[Columns, ...] = struct.field(pytree_node=False)
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.of_bits(x, y, self.bits(x, y))
+
+    def diag(self, x: Array) -> Array:
+        return jnp.ones(x.shape[0], x.dtype)
+
+    def bits(self, x: Array, y: Array) -> list[Array]:
+        """1 - Tanimoto [n,m] of every fingerprint: what no lengthscale changes."""
+        return [
+            1 - Tanimoto().gram(x[:, start:stop], y[:, start:stop])
+            for start, stop, _ in self._slices("bits")
+        ]
+
+    def of_bits(self, x: Array, y: Array, bits: list[Array]) -> Array:
+        """The kernel's values where the distances of the fingerprints are known."""
+        length = jnp.asarray(self.lengthscale, x.dtype)
+        squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
+        index, owner, unit = self._plain()
+        if len(index):
+            plain = length[owner] * aligned(unit.astype(x.dtype), length)
+            squared = scaled_squared_distances(x[:, index], y[:, index], plain)
+        for distance, (_, _, at) in zip(bits, self._slices("bits"), strict=True):
+            squared = squared + distance / jnp.square(length[at])
+        return _matern(5 * squared, 2.5)
+
+    def check(self, x: Any) -> None:
+        checks.all_positive(lengthscale=self.lengthscale)
+        count = sum(group.lengthscales for group in self.columns)
+        if np.shape(self.lengthscale) != (count,):
+            raise ValueError(
+                f"a Mixed kernel of these columns has {count} lengthscales; an array of shape"
+                f" {np.shape(self.lengthscale)} was given."
+            )
+
+    def check_inputs(self, x: Any) -> None:
+        """Raises ValueError for columns that are not there, categories that are not zeros and a
+        one, and words that are no bits."""
+        table = np.asarray(x)
+        check_columns(self.columns, table.shape[1])
+        for start, stop, _ in self._slices("category"):
+            part = table[:, start:stop]
+            wrong = np.flatnonzero(~np.isin(part, (0, 1)).all(1) | (part.sum(1) != 1))
+            if wrong.size:
+                raise ValueError(
+                    f"columns {start} to {stop - 1} are a category: one 1 and zeros in every row;"
+                    f" row {wrong[0]} is {part[wrong[0]]}."
+                )
+        for start, stop, _ in self._slices("bits"):
+            Tanimoto().check_inputs(table[:, start:stop])
+
+    def _slices(self, kind: str) -> list[tuple[int, int, int]]:
+        """(first column, end, its first lengthscale) of every group of a kind."""
+        found, start, at = [], 0, 0
+        for group in self.columns:
+            if group.kind == kind:
+                found.append((start, start + group.width, at))
+            start, at = start + group.width, at + group.lengthscales
+        return found
+
+    def _plain(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(columns, the lengthscale of each, its unit) of numbers and categories; two ones in
+        different places are sqrt(2) apart."""
+        index: list[int] = []
+        owner: list[int] = []
+        unit: list[float] = []
+        for start, stop, at in self._slices("numbers"):
+            index += range(start, stop)
+            owner += range(at, at + stop - start)
+            unit += [1.0] * (stop - start)
+        for start, stop, at in self._slices("category"):
+            index += range(start, stop)
+            owner += [at] * (stop - start)
+            unit += [2**0.5] * (stop - start)
+        order = np.argsort(index)
+        columns, owners = np.array(index, np.int32)[order], np.array(owner, np.int32)[order]
+        return columns, owners, np.array(unit)[order]

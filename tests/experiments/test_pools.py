@@ -1,0 +1,67 @@
+"""`experiments.pools`: campaigns against a plain loop over a dense posterior, and what is
+counted."""
+
+import numpy as np
+import pytest
+
+from experiments.pools import campaigns, libraries, published
+from experiments.pools.libraries import Pool
+from jsketch.kernels import Columns, Mixed
+from jsketch.suggest import acquisitions, fit, library
+
+RANDOM = np.random.default_rng(0)
+LEVELS = np.stack([RANDOM.integers(0, 4, 70), RANDOM.integers(0, 3, 70)], axis=1)
+FEATURES = np.hstack([np.eye(4)[LEVELS[:, 0]], np.eye(3)[LEVELS[:, 1]], RANDOM.random((70, 1))])
+COLUMNS = (Columns("category", 4), Columns("category", 3), Columns("numbers", 1))
+VALUES = np.array([1.0, 0.2, 0.6, 0.1])[LEVELS[:, 0]] * LEVELS[:, 1] + FEATURES[:, -1]
+POOL = Pool("made up", library(FEATURES, COLUMNS), VALUES)
+
+
+def loop(sizes, seed):
+    """The campaign in NumPy, but for the fit: every candidate's posterior by a dense solve."""
+    arms = np.random.default_rng(seed).permutation(len(VALUES))[: sizes[0]].tolist()
+    for size in sizes[1:]:
+        model = fit(POOL.library, arms, VALUES[arms])
+        kernel = Mixed(model.lengthscale, COLUMNS)
+        gram = np.asarray(kernel.gram(POOL.library.features, POOL.library.features))
+        known = list(arms)
+
+        def explained(by, gram=gram, model=model):
+            return np.linalg.solve(gram[np.ix_(by, by)] + model.ratio * np.eye(len(by)), gram[by])
+
+        mean = (VALUES[known] - model.centre) / model.scale @ explained(known)
+        for _ in range(size):
+            variance = np.maximum(1 - (gram[arms] * explained(arms)).sum(0), 0)
+            score = mean + 1.5 * np.sqrt(variance)
+            score[arms] = -np.inf
+            arms.append(int(score.argmax()))
+    return arms
+
+
+def test_campaigns_are_a_plain_loop():
+    found = campaigns.play_all(POOL, (5, 3, 3, 3), (0, 1), acquisitions.UCB(1.5), threads=2)
+    for campaign in found:
+        assert campaign.arms.tolist() == loop((5, 3, 3, 3), campaign.seed)
+        np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
+    designed = campaigns.play(POOL, (4, 3), 0, random=False)
+    assert len(set(designed.arms.tolist())) == 7
+
+
+def test_what_is_counted():
+    """Three values of 5 tie for two places of the top three."""
+    values = np.array([1.0, 5.0, 9.0, 5.0, np.nan, 5.0, 2.0])
+    arms = np.array([0, 4, 1, 3, 5, 2, 6])
+    campaign = campaigns.Campaign(0, arms, values[arms])
+    found = campaigns.top_found([campaign], values, 3, range(1, 8))
+    np.testing.assert_allclose(found[0], np.array([0, 0, 1, 2, 2, 3, 3]) / 3)
+    best = campaigns.best_so_far([campaign], (1, 2, 3, 7))
+    assert best.tolist() == [[1.0, 1.0, 5.0, 9.0]]
+    rows = published.lines("arylation_one_hot", np.tile([[50.0, 60, 70, 80, 90, 100]], (2, 1)))
+    assert rows[2].startswith("| jsketch, 2 seeds | 50.0 ± 0.0 |") and "95.6" in rows[3]
+
+
+def test_other_files_are_refused(tmp_path):
+    (tmp_path / "pools").mkdir()
+    (tmp_path / "pools" / "gb1_149361.npz").write_bytes(b"other")
+    with pytest.raises(ValueError, match="is not the expected file"):
+        libraries.gb1(tmp_path)
