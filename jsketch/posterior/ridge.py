@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 from flax import struct
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.factor import cholesky_inverse, upper_root
 from jsketch.linalg import matmul, upper_outer
+
+LARGER_ETA = 100.0  # by how much the shift of `learnt` grows where it was too small
 
 
 @struct.dataclass
@@ -59,13 +61,25 @@ def unseen(variance: Array, u: Array) -> Array:
 def learnt(ridge: Ridge, regularization: ArrayLike) -> Array:
     """F [M,M] upper triangular: what the data have said along z, lam sigma^2 = k(x,x) - |z F|^2.
 
-    F F^T = I - B^-1/(1 + eta), eta = M eps, which is positive definite in spite of rounding and
-    scales e(x,x) by 1/(1 + eta) and nothing else.
+    F F^T = I - B^-1/(1 + eta), which scales e(x,x) by 1/(1 + eta) and changes nothing else. eta =
+    M eps keeps the matrix positive definite in spite of rounding, or the first of 100 eta, 10^4
+    eta ... that does where B^-1 itself has lost more digits.
     """
     size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
-    eta = max(size, 16) * jnp.finfo(dtype).eps
     unknown = regularization * upper_outer(ridge.whiten)
-    return upper_root(jnp.eye(size, dtype=dtype) - unknown / (1 + eta))
+    identity = jnp.eye(size, dtype=dtype)
+
+    def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        eta = LARGER_ETA * carry[1]
+        return upper_root(identity - unknown / (1 + eta)), eta
+
+    def failed(carry: tuple[Array, Array]) -> Array:
+        root, eta = carry
+        return ~jnp.isfinite(jnp.diagonal(root)).all() & (eta < 1 / jnp.finfo(dtype).eps)
+
+    none = jnp.full((size, size), jnp.nan, dtype)
+    start = (none, jnp.asarray(max(size, 16) * jnp.finfo(dtype).eps / LARGER_ETA, dtype))
+    return lax.while_loop(failed, attempt, start)[0]
 
 
 def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
