@@ -48,7 +48,7 @@ def main() -> None:
             table += tidy_runs(options.dataset, configs[f"lengthscale_{lengthscale:g}"], runs)
             print(f"\nlengthscale {lengthscale:g}")
             print_table(rows)
-        title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
+        title = f"{options.dataset}, {regret.seeds_text(options)}, mean and 95% interval"
         opened.finish(summary, table, title)
         draw(options.out)
     print(

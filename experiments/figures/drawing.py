@@ -56,6 +56,24 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
             axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
 
 
+def published_lines(
+    axes: Axes, published: Mapping[str, tuple[np.ndarray, np.ndarray]], reach: float
+) -> None:
+    """The published curve of each method up to x = `reach`, thin and dashed, in the method's
+    colour."""
+    for name, (x, values) in published.items():
+        label, colour, _ = METHOD_STYLES[name]
+        shown = x <= reach
+        axes.plot(
+            x[shown],
+            values[shown],
+            color=colour,
+            linestyle=(0, (4, 2)),
+            linewidth=0.9,
+            label=f"{label}, published",
+        )
+
+
 def posterior(axes: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, colour: str) -> None:
     """Mean and mean +- 3 standard deviations, [P] each, over the points x [P]."""
     axes.fill_between(x, mean - 3 * std, mean + 3 * std, color=colour, alpha=0.3, linewidth=0)

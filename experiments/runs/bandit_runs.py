@@ -3,7 +3,7 @@ summarised and drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,8 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """What summary.json says of one algorithm."""
     column = {field: np.array([float(run[field]) for run in runs]) for field in SUMMARY_FIELDS}
     return dict(
+        seeds=len(runs),
+        horizon=int(runs[0]["t"][-1]),
         regret_ratio=summaries.describe(column["final_regret_ratio"], ci=True),
         batches=summaries.describe(column["batches"]),
         dictionary_size=summaries.describe(column["dictionary_size"]),
@@ -159,15 +161,18 @@ def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy
     ]
 
 
-def draw(folder: Path) -> None:
+def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -> None:
     """regret_ratio.png, time.png, batch_size.png, and dictionary.png where sizes are in the tables
-    in the folder."""
+    in the folder, with the `published` curves {metric: {method: (t, value)}}."""
+    beside = published or {}
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
-    plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), title)
+    ratios = tidy.lines(curves, "regret_ratio")
+    plots.regret_ratio(folder / "regret_ratio.png", ratios, title, beside.get("regret_ratio"))
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
-    plots.run_time(folder / "time.png", timed(curves), title, side_by_side)
-    plots.batch_size(folder / "batch_size.png", tidy.lines(curves, "batch_size"), title)
+    plots.run_time(folder / "time.png", timed(curves), title, side_by_side, beside.get("seconds"))
+    batches = tidy.lines(curves, "batch_size")
+    plots.batch_size(folder / "batch_size.png", batches, title, beside.get("batch_size"))
     sizes = {
         name: (t, values)
         for name, (t, values) in tidy.lines(curves, "dictionary").items()
