@@ -19,7 +19,7 @@ POSTER = "bbkb_poster_curves.csv"
 POSTER_SHA256 = "f6cfe37bec6ec950f6d9efe2244ecb54284e236367ac3de38e32b7feb49a7062"
 SOURCE = "poster.pdf of github.com/luigicarratino/batch-bkb, commit 3c23928"
 # the poster's names, where they are not those of our methods
-NAMES = {"async_ts": "ts"}
+NAMES = {"async_ts": "ts", "eps_greedy": "eps_greedy_free"}
 
 Curve = tuple[np.ndarray, np.ndarray]  # t [P], value [P]
 
@@ -47,7 +47,6 @@ def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
     if not found:
         panels = sorted({row["panel"] for row in rows})
         raise ValueError(f"{POSTER} has no panel {name!r}; it has {', '.join(panels)}.")
-    # its axes begin at the first evaluation
     return {name: (table[:, 0], table[:, 1]) for name, table in _arrays(found).items()}
 
 

@@ -64,6 +64,8 @@ def published_lines(
     for name, (x, values) in published.items():
         label, colour, _ = METHOD_STYLES[name]
         shown = x <= reach
+        if not shown.any():
+            continue
         axes.plot(
             x[shown],
             values[shown],

@@ -5,6 +5,7 @@
 METHOD_STYLES = {
     "uniform": ("uniform", "#000000", (0, (1, 1.5))),
     "eps_greedy": ("ε-greedy", "#E69F00", (0, (5, 1.5))),
+    "eps_greedy_free": ("ε-greedy, model-free", "#B8860B", (0, (1, 1))),
     "gp_ucb": ("GP-UCB", "#56B4E9", (0, (4, 1, 1, 1))),
     "evolution": ("regularized evolution", "#7F7F7F", (0, (5, 1, 1, 1))),
     "gp_bucb": ("GP-BUCB", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),

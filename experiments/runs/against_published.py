@@ -27,11 +27,19 @@ REACH = 0.06
 Panels = Mapping[str, Mapping[str, published.Curve]]  # {metric: {algorithm: (t [P], value [P])}}
 
 
-def keep(folder: Path, panels: Mapping[str, str], initial: int, data_dir: str | None) -> None:
+def keep(
+    folder: Path,
+    panels: Mapping[str, str],
+    initial: int,
+    data_dir: str | None,
+    scales: Mapping[str, float] | None = None,
+) -> None:
     """Writes published.csv: the poster's panels {metric: panel}, with the `initial` evaluations
-    that the poster counts taken off t. Nothing where the poster's file is absent."""
+    that the poster counts taken off t, and values times the `scales` of their metrics. Nothing
+    where the poster's file is absent."""
+    times = scales or {}
     rows = [
-        (metric, name, f"{t - initial:.6g}", f"{value:.6g}")
+        (metric, name, f"{t - initial:.6g}", f"{value * times.get(metric, 1.0):.6g}")
         for metric, panel in panels.items()
         for name, (x, y) in published.panel(panel, data_dir).items()
         for t, value in zip(x, y, strict=True)
