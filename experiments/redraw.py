@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from experiments import cli
-from experiments.bbkb_2020 import bandwidths, nas_bench_101, regret
+from experiments.bbkb_2020 import bandwidths, nas_bench_101, regret, settings_tried, widths
 from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic, tuning
 from experiments.pkawv_2019 import adversarial, large_scale, rates
@@ -40,6 +40,8 @@ DRAW: dict[str, Callable[[Path], None]] = {
     "bbkb_2020.regret": regret.draw,
     "bbkb_2020.bandwidths": bandwidths.draw,
     "bbkb_2020.nas_bench_101": nas_bench_101.draw,
+    "bbkb_2020.widths": widths.draw,
+    "bbkb_2020.settings_tried": settings_tried.draw,
     "bkb_2019.linear": linear.draw,
     "bkb_2019.variance_starvation": variance_starvation.draw,
     "pkawv_2019.adversarial": adversarial.draw,
