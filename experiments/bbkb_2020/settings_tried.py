@@ -90,7 +90,7 @@ def draw(folder: Path) -> None:
         row = [f"{value:.3f}" for value in np.interp(AT, *theirs[name])]
         rows.append((label(name), "published", "", *row))
     head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in AT))
-    against_published.write(folder / TABLE, head, sorted(rows, key=lambda row: row[0]))
+    against_published.write(folder / TABLE, head, sorted(rows, key=lambda row: str(row[0])))
 
 
 @cli.line

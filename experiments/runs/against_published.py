@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +59,7 @@ def kept(folder: Path) -> dict[str, dict[str, published.Curve]]:
         curves = found.setdefault(row["metric"], {})
         curves.setdefault(row["algorithm"], []).append((float(row["t"]), float(row["value"])))
     return {
-        metric: {name: tuple(np.array(points).T) for name, points in curves.items()}  # type: ignore[misc]
+        metric: {name: tuple(np.array(points).T) for name, points in curves.items()}
         for metric, curves in found.items()
     }
 
@@ -94,7 +94,7 @@ def _at(line: tuple[np.ndarray, np.ndarray] | None, t: float) -> float | None:
     return float(np.interp(t, line[0], line[1].mean(0)))
 
 
-def write(path: Path, head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+def write(path: Path, head: tuple[str, ...], rows: Sequence[Sequence[object]]) -> None:
     """A CSV table, whole or not at all."""
     buffer = io.StringIO()
     table = csv.writer(buffer, lineterminator="\n")

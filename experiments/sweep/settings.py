@@ -57,9 +57,8 @@ def load(sweep: Sweep) -> Setting:
         lengthscale=lengthscale,
         ratio=2.0,
         epsilon=0.05,
-        width="code",
     )
-    return Setting(problem, source, methods.ALGORITHMS, common | own)
+    return Setting(problem, source, methods.ALGORITHMS, {"width": "code"} | common | own)
 
 
 def full_name(algorithm: str) -> str:
