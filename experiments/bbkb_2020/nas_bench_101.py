@@ -29,7 +29,15 @@ from experiments.data import architectures
 from experiments.figures import plots
 from experiments.results import environment, outputs, summaries, tidy
 from experiments.runs import against_published, bandit_runs
-from experiments.runs.bandit_runs import Config, print_table, run_algorithm, summarise
+from experiments.runs.bandit_runs import (
+    Config,
+    add_fewer,
+    print_table,
+    run_algorithm,
+    seeds_of,
+    seeds_text,
+    summarise,
+)
 from experiments.runs.model_free import ModelFreeEpsGreedy
 from jsketch import kernels
 from jsketch.bandits import BBKB, EpsGreedy, RegularizedEvolution, SketchedTS, Uniform, history
@@ -170,6 +178,7 @@ def parse() -> argparse.Namespace:
         help="T, evaluations a run with the initial ones (default 12000)",
     )
     parser.add_argument("--seeds", type=cli.count, default=10)
+    add_fewer(parser, list(COLD))
     parser.add_argument(
         "--algorithms", nargs="+", choices=COLD, help="default: the paper's, and uniform"
     )
@@ -218,7 +227,7 @@ def main() -> None:
                 else None
             )
             runs[name] = run_algorithm(
-                name, bandit, problem, config, options.out, options.seeds, states
+                name, bandit, problem, config, options.out, seeds_of(name, options), states
             )
             if options.initial:
                 include_initial(runs[name], problem, config)
@@ -237,7 +246,7 @@ def main() -> None:
             algorithms=summary,
         )
         title = (
-            f"{space.name}, {options.initial} initial evaluations, {options.seeds} seeds, mean and"
+            f"{space.name}, {options.initial} initial evaluations, {seeds_text(options)}, mean and"
             " 95% interval"
         )
         table = bandit_runs.tidy_runs(space.name, configs, runs)

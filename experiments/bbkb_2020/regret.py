@@ -19,13 +19,15 @@ from typing import Any
 from experiments import cli
 from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, WIDTHS
 from experiments.data import datasets
-from experiments.figures.styles import label
 from experiments.results import environment, outputs
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import (
     Config,
+    add_fewer,
     print_table,
     run_algorithm,
+    seeds_of,
+    seeds_text,
     summarise,
     tidy_runs,
 )
@@ -104,18 +106,6 @@ def run_all(
     return runs
 
 
-def seeds_of(name: str, options: argparse.Namespace) -> int:
-    """Seeds of one algorithm: --seeds, or its own entry of --fewer."""
-    return min(dict(options.fewer).get(name, options.seeds), options.seeds)
-
-
-def _named_count(text: str) -> tuple[str, int]:
-    name, _, number = text.partition("=")
-    if name not in ALGORITHMS:
-        raise argparse.ArgumentTypeError(f"must be ALGORITHM=SEEDS; {text!r} was given")
-    return name, cli.count(number)
-
-
 def add_options(parser: argparse.ArgumentParser, horizon: int) -> None:
     """The options that this script and `bandwidths` share."""
     parser.add_argument("--dataset", choices=sorted(LENGTHSCALES), default="abalone")
@@ -123,14 +113,7 @@ def add_options(parser: argparse.ArgumentParser, horizon: int) -> None:
         "--horizon", type=cli.count, default=horizon, help=f"evaluations a run (default {horizon})"
     )
     parser.add_argument("--seeds", type=cli.count, default=10)
-    parser.add_argument(
-        "--fewer",
-        nargs="+",
-        type=_named_count,
-        default=[],
-        metavar="ALGORITHM=SEEDS",
-        help="fewer seeds for slow algorithms",
-    )
+    add_fewer(parser, list(ALGORITHMS))
     parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=DEFAULT)
     parser.add_argument(
         "--width", choices=WIDTHS, default=WIDTHS[0], help="of the theorems, or of the code"
@@ -163,13 +146,6 @@ def describe(options: argparse.Namespace, source: str) -> dict[str, Any]:
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
         **environment.describe(),
     )
-
-
-def seeds_text(options: argparse.Namespace) -> str:
-    """Such as "10 seeds (BKB 3)"."""
-    found = {label(name): seeds_of(name, options) for name in options.algorithms}
-    fewer = ", ".join(f"{name} {n}" for name, n in found.items() if n < options.seeds)
-    return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
 
 
 def draw(folder: Path) -> None:

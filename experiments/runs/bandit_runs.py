@@ -3,7 +3,8 @@ summarised and drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import argparse
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from experiments import cli
 from experiments.figures import plots
+from experiments.figures.styles import label
 from experiments.results import store, summaries, tidy
 from experiments.suggest import plan_line
 from jsketch import loops
@@ -31,6 +34,37 @@ SUMMARY_FIELDS = (
 
 Config = dict[str, Any]
 Runs = dict[str, list[dict[str, np.ndarray]]]
+
+
+def add_fewer(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """--fewer of an experiment: ALGORITHM=SEEDS for algorithms that take too long for --seeds."""
+
+    def entry(text: str) -> tuple[str, int]:
+        name, _, number = text.partition("=")
+        if name not in names:
+            raise argparse.ArgumentTypeError(f"must be ALGORITHM=SEEDS; {text!r} was given")
+        return name, cli.count(number)
+
+    parser.add_argument(
+        "--fewer",
+        nargs="+",
+        type=entry,
+        default=[],
+        metavar="ALGORITHM=SEEDS",
+        help="fewer seeds for slow algorithms",
+    )
+
+
+def seeds_of(name: str, options: argparse.Namespace) -> int:
+    """Seeds of one algorithm: --seeds, or its own entry of --fewer."""
+    return min(dict(options.fewer).get(name, options.seeds), options.seeds)
+
+
+def seeds_text(options: argparse.Namespace) -> str:
+    """Such as "10 seeds (BKB 3)"."""
+    found = {label(name): seeds_of(name, options) for name in options.algorithms}
+    fewer = ", ".join(f"{name} {n}" for name, n in found.items() if n < options.seeds)
+    return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
 
 
 def grid(horizon: int) -> np.ndarray:
