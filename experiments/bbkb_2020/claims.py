@@ -163,13 +163,15 @@ PAPER = Paper(
         _regression(
             "abalone",
             "Abalone",
-            "Table 1's lengthscales and the theorems' widths; lambda, C and scaling are chosen. Runs with the widths of the authors' code are in abalone_code.",
+            "Table 1's lengthscales and the theorems' widths; lambda, C and scaling are chosen."
+            " Runs with the widths of the authors' code are in abalone_code.",
         ),
         _regression(
             "cadata",
             "Cadata",
-            "Table 1's lengthscales and the theorems' widths; lambda, C and scaling are chosen. Slow methods stop where the poster's curves do. Runs with the widths of"
-            " the authors' code are in cadata_code.",
+            "Table 1's lengthscales and the theorems' widths; lambda, C and scaling are chosen."
+            " Slow methods stop where the poster's curves do. Runs with the widths of the authors'"
+            " code are in cadata_code.",
         ),
         _bandwidths(
             "abalone",
