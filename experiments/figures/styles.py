@@ -19,6 +19,8 @@ METHOD_STYLES = {
     "width_paper": ("C β (paper)", "#D55E00", "solid"),
     "width_sqrt": ("√C β", "#009E73", (0, (2, 1))),
     "width_certified": ("certified", "#CC79A7", (0, (6, 1))),
+    "bkb_logdet": ("BKB, width of the log-determinant", "#332288", (0, (3, 1))),
+    "bkb_theory": ("BKB, theorem's width", "#7F7F7F", (0, (5, 1, 1, 1))),
     "soful": ("SOFUL", "#D55E00", "solid"),
     "soful_full": ("SOFUL, m = d", "#0072B2", (0, (1, 1))),
     "soful_paper": ("SOFUL, paper's width", "#F0E442", (0, (4, 1, 1, 1))),
