@@ -61,9 +61,9 @@ def seeds_of(name: str, options: argparse.Namespace) -> int:
 
 
 def seeds_text(options: argparse.Namespace) -> str:
-    """Such as "10 seeds (BKB 3)"."""
+    """Such as "10 seeds (BKB: 3)"."""
     found = {label(name): seeds_of(name, options) for name in options.algorithms}
-    fewer = ", ".join(f"{name} {n}" for name, n in found.items() if n < options.seeds)
+    fewer = "; ".join(f"{name}: {n}" for name, n in found.items() if n < options.seeds)
     return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
 
 
