@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from experiments.figures.styles import METHOD_STYLES
 from experiments.results import files, summaries
 
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
+
+TITLE_WIDTH = 80  # letters in a line
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (5.6, 3.2),
@@ -137,7 +140,7 @@ def finish(
     figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None
 ) -> None:
     """Title, a legend beside the plot in the order of the lines' ends, and the files."""
-    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+    figure.suptitle(textwrap.fill(title, TITLE_WIDTH), x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort(
         [-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable"

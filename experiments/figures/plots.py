@@ -61,7 +61,7 @@ def regret_ratio(
         add_published(axes, curves, published)
         count_axis(axes)
         # the first evaluations may be far above the uniform policy's and would flatten the rest
-        axes.set_ylim(0, min(axes.get_ylim()[1], 1.5))
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1.1))
         axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
         finish(figure, axes, path, title)
 
