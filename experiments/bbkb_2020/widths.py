@@ -4,7 +4,7 @@ problems, mean and worst seed.
     python -m experiments.bbkb_2020.widths --out out/widths
 
 Abalone and Cadata with Table 1's lengthscales, NAS-Bench-101 with the paper's, and five functions
-drawn from a Gaussian process on 1,000 points of the cube [0, 1]^3 (lengthscale 0.3, noise 0.1, and
+drawn from a Gaussian process on 500 points of the square [0, 1]^2 (lengthscale 0.2, noise 0.1, and
 F = 1, which such functions break, as a user's would). lambda = noise^2, C = 2, q_bar = 2, delta =
 1/T. An interrupted run resumes with the missing seeds.
 """
@@ -38,8 +38,8 @@ WIDTHS = {
 DRAWS = [f"gp_draw_{i}" for i in range(5)]
 TABLE = "widths.csv"
 # (evaluations, seeds); Cadata's dictionaries are large
-SIZES = {"abalone": (10_000, 10), "nasbench101": (4_000, 10), "cadata": (1_000, 3)}
-DRAW_SIZE = (1_000, 3)
+SIZES = {"abalone": (10_000, 10), "nasbench101": (2_000, 5), "cadata": (500, 2)}
+DRAW_SIZE = (1_000, 4)
 HEAD = ("problem", "width", "T", "seeds", "mean", "worst seed", "batches", "inducing points")
 
 
@@ -47,8 +47,8 @@ def load(name: str, data_dir: str | None) -> tuple[Any, float, float]:
     """(problem, lengthscale, noise_std). Raises ValueError or OSError when its data are absent."""
     if name.startswith("gp_draw"):
         point_key, draw_key = jax.random.split(jax.random.fold_in(jax.random.key(7), int(name[-1])))
-        points = jax.random.uniform(point_key, (1_000, 3))
-        return problems.gp_draw(draw_key, kernels.Gaussian(0.3), points, 0.1), 0.3, 0.1
+        points = jax.random.uniform(point_key, (500, 2))
+        return problems.gp_draw(draw_key, kernels.Gaussian(0.2), points, 0.1), 0.2, 0.1
     if name == "nasbench101":
         space = architectures.load("nasbench101_means", data_dir)
         return architectures.problem(space), 100.0, 0.01
