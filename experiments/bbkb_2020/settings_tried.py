@@ -43,6 +43,10 @@ TRIED: dict[str, Config] = {
     "the code's width": dict(width="code"),
     "width of BBKB's Theorem 2 with C = 1": dict(formula="bbkb_paper", factor=1.0),
     "the same, with C = 2": dict(formula="bbkb_paper", factor=2.0),
+    "the same, with C = 3": dict(formula="bbkb_paper", factor=3.0),
+    "the same, with C = 2 and kernel exp(-d^2 / l^2)": dict(
+        formula="bbkb_paper", factor=2.0, lengthscale=12.5 / 2**0.5
+    ),
     "features in [0, 1]": dict(scaling="unit"),
     "features divided by their largest norm": dict(scaling="norm"),
     "kernel exp(-d^2 / l^2)": dict(lengthscale=12.5 / 2**0.5),
@@ -96,8 +100,8 @@ def draw(folder: Path) -> None:
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--horizon", type=cli.count, default=1_000)
-    parser.add_argument("--seeds", type=cli.count, default=1)
+    parser.add_argument("--horizon", type=cli.count, default=2_000)
+    parser.add_argument("--seeds", type=cli.count, default=2)
     parser.add_argument(
         "--algorithms", nargs="+", choices=["gp_ucb", "bbkb_global"], default=["gp_ucb"]
     )
