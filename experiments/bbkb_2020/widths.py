@@ -90,7 +90,7 @@ def draw(folder: Path) -> None:
     """regret_ratio.png and widths.csv from the tables in the folder."""
     curves, summary, _ = tidy.load(folder)
     panels = {
-        str(problem): tidy.lines(part, "regret_ratio")
+        str(problem).replace("_", " "): tidy.lines(part, "regret_ratio")
         for problem, part in curves.groupby("problem", observed=True, sort=False)
     }
     plots.regret_ratio_panels(folder / "regret_ratio.png", panels, curves.attrs["title"])

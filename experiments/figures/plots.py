@@ -84,15 +84,17 @@ def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) ->
     """Regret ratios against t, a panel for each entry, three in a row, on one scale."""
     rows = -(-len(panels) // 3)
     size = {"figure.figsize": (9.0, 0.6 + 2.3 * rows)}
+    ends = {x[-1] for curves in panels.values() for x, _ in curves.values()}
     with plt.rc_context(STYLE | size):
         figure, grid = plt.subplots(
-            rows, min(3, len(panels)), sharex=True, sharey=True, squeeze=False
+            rows, min(3, len(panels)), sharex=len(ends) == 1, sharey=True, squeeze=False
         )
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=False):
             lines(axes, curves)
             axes.set_title(name, loc="left")
             axes.set_ylim(0, 1)
             axes.set_xlim(left=0)
+            axes.xaxis.set_major_locator(MaxNLocator(4))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
