@@ -33,6 +33,14 @@ ABOVE = 1.5  # times BBKB's regret, from where on a method is said to hardly con
 WITHIN = 1.5  # times the least regret that any algorithm has at any lengthscale
 
 
+def _rules(source: Source) -> list[str]:
+    """The rules of BBKB that were run. Raises Missing where none was."""
+    found = [name for name in RULES if name in entry(source, "algorithms")]
+    if not found:
+        raise Missing("this run has no BBKB")
+    return found
+
+
 def _baselines(source: Source) -> list[str]:
     return [name for name in entry(source, "algorithms") if name not in (*RULES, "uniform")]
 
@@ -55,7 +63,7 @@ def _least_where_each_stops(source: Source, stops: dict[str, int]) -> Found:
     said, holds = [], True
     for name in _baselines(source):
         theirs = _at(source, "regret_ratio", name, stops[name])
-        best = min(_at(source, "regret_ratio", rule, stops[name]) for rule in RULES)
+        best = min(_at(source, "regret_ratio", rule, stops[name]) for rule in _rules(source))
         holds &= best < theirs
         said.append(f"{label(name)} at t = {stops[name]:,}: {theirs:.4f}, BBKB {best:.4f}")
     return Found(f"R_t / R_t^unif: {'; '.join(said)}.", holds)
@@ -65,7 +73,7 @@ def least_regret(source: Source) -> Found:
     stops = _stops(source)
     if stops:
         return _least_where_each_stops(source, stops)
-    names = [*RULES, *_baselines(source)]
+    names = [*_rules(source), *_baselines(source)]
     ratios = {name: mean(source, "algorithms", name, "regret_ratio") for name in names}
     ordered = sorted(names, key=lambda name: ratios[name])
     text = written({name: shown(source, "algorithms", name, "regret_ratio") for name in ordered})
@@ -76,14 +84,14 @@ def fraction_of_time(baseline: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
         # a summary of methods that all reach T; else seconds until the baseline's end
         entry(source, "algorithms", baseline)
-        stops = _stops(source)
+        stops, rules = _stops(source), _rules(source)
         seconds = {
             name: _at(source, "seconds", name, stops[baseline])
             if stops
             else number(source, "algorithms", name, "run_seconds")
-            for name in (*RULES, baseline)
+            for name in (*rules, baseline)
         }
-        ratio = min(seconds[rule] for rule in RULES) / seconds[baseline]
+        ratio = min(seconds[rule] for rule in rules) / seconds[baseline]
         return Found(
             f"Seconds {f'until t = {stops[baseline]:,}' if stops else 'a run'}:"
             f" {listed(list(seconds), list(seconds.values()), 2)}; the faster rule takes"
@@ -101,7 +109,7 @@ def hardly_converges(source: Source) -> Found:
         raise Missing("this run has no Thompson sampling (neither ts nor sketched_ts)")
     t, ratio = line(source, "regret_ratio", name)
     halfway = float(np.interp(t[-1] / 2, t, ratio))
-    best = min(_at(source, "regret_ratio", rule, t[-1]) for rule in RULES)
+    best = min(_at(source, "regret_ratio", rule, t[-1]) for rule in _rules(source))
     return Found(
         f"R_t / R_t^unif of {label(name)}: {halfway:.4f} at {t[-1] // 2:,}, {ratio[-1]:.4f} at"
         f" {t[-1]:,}, where BBKB has {best:.4f}.",
