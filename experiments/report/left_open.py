@@ -17,7 +17,7 @@ BBKB = (
         "width of GP-UCB",
         "theory's",
         "BKB eq. 7",
-        "Cadata, T = 1,000: eq. 7 has 0.23 of the poster's regret, three times Theorem 2's beta 1.06",
+        "Cadata, t = 1,000: eq. 7 has 0.23 of the poster's regret, 3 beta of Theorem 2 has 1.06",
     ),
     Setting("lambda", "not given", "noise^2 = 1e-4", "the code's default"),
     Setting("C", "not given", "2", "the code's default; batch sizes on the poster"),
