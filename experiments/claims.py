@@ -16,7 +16,9 @@ import numpy as np
 from experiments.figures.styles import label
 from experiments.results import store, tidy
 
-CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE = "confirmed", "differs", "not run", "unreadable"
+# differs: the statement does not hold with the paper's own settings, as far as the paper gives them
+CONFIRMED, DIFFERS, UNREADABLE = "confirmed", "differs", "unreadable"
+UNDECIDED = "not decidable here"
 
 
 class Missing(LookupError):
@@ -35,6 +37,7 @@ class Found(NamedTuple):
 
     number: str
     holds: bool
+    note: str = ""  # under which other settings the statement holds or fails, with the numbers
 
 
 class Claim(NamedTuple):
@@ -44,6 +47,24 @@ class Claim(NamedTuple):
     statement: str
     rule: str  # under which condition it counts as confirmed
     check: Callable[[Source], Found]
+    # what our set-up lacks of the paper's: where the rule fails, that decides nothing
+    lacks: str = ""
+
+
+class Table(NamedTuple):
+    """A CSV table that an experiment leaves in its folder."""
+
+    file: str
+    caption: str
+
+
+class Setting(NamedTuple):
+    """A setting that a paper leaves open."""
+
+    name: str
+    paper: str  # what it says
+    chosen: str
+    evidence: str
 
 
 class Figure(NamedTuple):
@@ -62,6 +83,7 @@ class Experiment(NamedTuple):
     note: str  # what differs from the paper's set-up
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
+    tables: tuple[Table, ...] = ()
 
 
 class Paper(NamedTuple):
@@ -78,6 +100,7 @@ class Outcome(NamedTuple):
     claim: Claim
     verdict: str
     number: str
+    note: str = ""
 
 
 def read(folder: Path) -> Source:
@@ -96,17 +119,19 @@ def beside(source: Source, name: str) -> Source:
 def judge(claim: Claim, folder: Path) -> Outcome:
     """The verdict. Nothing that a folder holds or lacks raises an error here: it becomes words."""
     try:
-        number, holds = claim.check(read(folder))
+        number, holds, note = claim.check(read(folder))
     except Missing as error:
         words = str(error)
-        return Outcome(claim, NOT_RUN, f"{words[0].upper()}{words[1:]}.")
+        return Outcome(claim, UNDECIDED, f"{words[0].upper()}{words[1:]}.")
     except Exception as error:
         # whatever a broken file leads to belongs on the page, beside its claim
         words = str(error).replace(str(folder), folder.name)
         return Outcome(
             claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {words}"
         )
-    return Outcome(claim, CONFIRMED if holds else DIFFERS, number)
+    if not holds and claim.lacks:
+        return Outcome(claim, UNDECIDED, number, f"Missing here: {claim.lacks}. {note}".strip())
+    return Outcome(claim, CONFIRMED if holds else DIFFERS, number, note)
 
 
 def entry(source: Source, *keys: str) -> Any:

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from experiments import cli
-from experiments.bbkb_2020 import bandwidths, nas_bench_101
+from experiments.bbkb_2020 import bandwidths, nas_bench_101, regret, settings_tried, widths
 from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic, tuning
 from experiments.pkawv_2019 import adversarial, large_scale, rates
 from experiments.results import tidy
-from experiments.runs import bandit_runs
 from experiments.sweep import heat_maps
 
 
@@ -38,9 +37,11 @@ def draw_sweep(folder: Path) -> None:
 
 
 DRAW: dict[str, Callable[[Path], None]] = {
-    "bbkb_2020.regret": bandit_runs.draw,
+    "bbkb_2020.regret": regret.draw,
     "bbkb_2020.bandwidths": bandwidths.draw,
     "bbkb_2020.nas_bench_101": nas_bench_101.draw,
+    "bbkb_2020.widths": widths.draw,
+    "bbkb_2020.settings_tried": settings_tried.draw,
     "bkb_2019.linear": linear.draw,
     "bkb_2019.variance_starvation": variance_starvation.draw,
     "pkawv_2019.adversarial": adversarial.draw,

@@ -15,7 +15,7 @@ from experiments import cli
 from experiments.bbkb_2020 import regret
 from experiments.figures import plots
 from experiments.results import outputs, tidy
-from experiments.runs.bandit_runs import print_table, summarise, tidy_runs
+from experiments.runs.bandit_runs import print_table, seeds_text, summarise, tidy_runs
 
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 
@@ -48,7 +48,7 @@ def main() -> None:
             table += tidy_runs(options.dataset, configs[f"lengthscale_{lengthscale:g}"], runs)
             print(f"\nlengthscale {lengthscale:g}")
             print_table(rows)
-        title = f"{options.dataset}, {options.seeds} seeds, mean and 95% interval"
+        title = f"{options.dataset}, {seeds_text(options)}, mean and 95% interval"
         opened.finish(summary, table, title)
         draw(options.out)
     print(

@@ -72,9 +72,14 @@ def linear_regret(method: str) -> Callable[[Source], Found]:
 
 def below_soful(source: Source) -> Found:
     keys = [("algorithms", name, "regret_ratio") for name in ("bkb", "soful")]
+    note = ""
+    if "bkb_logdet" in entry(source, "algorithms"):
+        ratio = shown(source, "algorithms", "bkb_logdet", "regret_ratio")
+        note = f"With SOFUL's width, of the log-determinant, BKB has {ratio}."
     return Found(
         f"R_T / R_T^unif: BKB: {shown(source, *keys[0])}; SOFUL: {shown(source, *keys[1])}.",
         mean(source, *keys[0]) < mean(source, *keys[1]),
+        note,
     )
 
 

@@ -52,6 +52,14 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "uniform": lambda c: Uniform(),
     "gp_ucb": lambda c: GPUCB(kernels.Linear(), **_assumed(c)),
     "bkb": lambda c: BKB(kernels.Linear(), **_assumed(c), qbar=c["qbar"]),
+    # the width of its competitors: that of GP-UCB, from the sketch's own log-determinant
+    "bkb_logdet": lambda c: BKB(
+        kernels.Linear(), **_assumed(c), qbar=c["qbar"], width=widths.gp_ucb_code
+    ),
+    # the width of the theorem
+    "bkb_theory": lambda c: BKB(
+        kernels.Linear(), **_assumed(c), qbar=c["qbar"], width=widths.bkb_paper
+    ),
     "soful": _soful,
     "soful_full": lambda c: _soful(c, size=INPUTS),
     "soful_paper": lambda c: _soful(c, width=widths.soful_paper),

@@ -24,7 +24,6 @@ from jsketch.types import PRNGKey
 
 GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5
 LENGTHSCALE, NOISE_STD, QBAR, QFF_NODES = 0.1, 0.1, 2.0, 96
-KERNEL = kernels.Gaussian(LENGTHSCALE)
 LAM = NOISE_STD**2
 
 
@@ -52,22 +51,24 @@ class Outcome(NamedTuple):
     inducing: np.ndarray
 
 
-def generate(key: PRNGKey, evaluations: int) -> Setting:
+def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Setting:
     """A GP draw, and `evaluations` noisy values at uniform points of [0, EDGE]; more of them
     continue the same list."""
     f_key, arm_key, noise_key = jax.random.split(key, 3)
     x = jnp.linspace(0, 1, GRID)[:, None]
-    f = problems.gp_draw(f_key, KERNEL, x, NOISE_STD).mean_reward
+    f = problems.gp_draw(f_key, kernel, x, NOISE_STD).mean_reward
     inside = int(EDGE * (GRID - 1)) + 1
     arms = jax.random.randint(arm_key, (max(EVALUATIONS),), 0, inside, jnp.int32)[:evaluations]
     noise = NOISE_STD * jax.random.normal(noise_key, (max(EVALUATIONS),))[:evaluations]
     return Setting(x, f, arms, f[arms] + noise)
 
 
-def bkb_state(setting: Setting, key: PRNGKey, capacity: int) -> tuple[SketchState, Array]:
+def bkb_state(
+    setting: Setting, key: PRNGKey, capacity: int, kernel: kernels.Gaussian
+) -> tuple[SketchState, Array]:
     """BKB after the evaluations, observed one by one: every step resamples its dictionary. And
     whether it ever overflowed."""
-    bandit = BKB(KERNEL, regularization=LAM, noise_std=NOISE_STD, qbar=QBAR, capacity=capacity)
+    bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, qbar=QBAR, capacity=capacity)
     state = bandit.init(problems.finite_arms(setting.x, setting.f, NOISE_STD).arms, key)
 
     def step(state: SketchState, given: tuple[Array, Array, Array]) -> tuple[SketchState, Array]:
@@ -90,21 +91,22 @@ def on_features(z: Array, setting: Setting) -> Posterior:
     return Posterior(ridge.mean(fitted, u), bayes_std(variance, LAM))
 
 
-@partial(jax.jit, static_argnames=("evaluations", "capacity"))
+@partial(jax.jit, static_argnames=("evaluations", "capacity", "lengthscale"))
 def sketched(
-    key: PRNGKey, evaluations: int, capacity: int
+    key: PRNGKey, evaluations: int, capacity: int, lengthscale: float
 ) -> tuple[Setting, dict[str, Any], Dictionary, Array]:
     """(setting, posteriors of all methods but RFF, dictionary, overflow) of one seed."""
+    kernel = kernels.Gaussian(lengthscale)
     data_key, bkb_key = jax.random.split(key)
-    setting = generate(data_key, evaluations)
+    setting = generate(data_key, evaluations, kernel)
     counts, sums = (
         jnp.zeros(GRID).at[setting.arms].add(v) for v in (jnp.ones(evaluations), setting.y)
     )
-    dense = exact.dense(KERNEL, setting.x, counts, sums, LAM)
-    state, overflow = bkb_state(setting, bkb_key, capacity)
-    unseen = residuals(KERNEL, state.nystrom, state.dictionary, state.domain.features) / LAM
+    dense = exact.dense(kernel, setting.x, counts, sums, LAM)
+    state, overflow = bkb_state(setting, bkb_key, capacity, kernel)
+    unseen = residuals(kernel, state.nystrom, state.dictionary, state.domain.features) / LAM
     without = jnp.maximum(state.variance - unseen, 0)
-    grid = QuadratureFourier(QFF_NODES).draw(KERNEL, 1, key, setting.x.dtype)
+    grid = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, setting.x.dtype)
     posteriors = dict(
         exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),
         bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
@@ -114,20 +116,23 @@ def sketched(
     return setting, posteriors, state.dictionary, overflow
 
 
-@partial(jax.jit, static_argnames="count")
-def random_features(key: PRNGKey, setting: Setting, count: int) -> Posterior:
+@partial(jax.jit, static_argnames=("count", "lengthscale"))
+def random_features(key: PRNGKey, setting: Setting, count: int, lengthscale: float) -> Posterior:
     """The posterior with 2 count random Fourier features."""
-    drawn = RandomFourier(count).draw(KERNEL, 1, jax.random.fold_in(key, 1), setting.x.dtype)
+    kernel, feature_key = kernels.Gaussian(lengthscale), jax.random.fold_in(key, 1)
+    drawn = RandomFourier(count).draw(kernel, 1, feature_key, setting.x.dtype)
     return on_features(fourier.features(drawn, setting.x), setting)
 
 
-def one(seed: int, evaluations: int) -> Outcome:
+def one(seed: int, evaluations: int, lengthscale: float = LENGTHSCALE) -> Outcome:
     """What is observed under one seed."""
     key, capacity = jax.random.fold_in(jax.random.key(0), seed), 48
     while True:
-        setting, posteriors, dictionary, overflow = sketched(key, evaluations, capacity)
+        setting, posteriors, dictionary, overflow = sketched(
+            key, evaluations, capacity, lengthscale
+        )
         if not bool(overflow):
             break
         capacity *= 2
-    posteriors["rff"] = random_features(key, setting, -(-int(dictionary.size) // 2))
+    posteriors["rff"] = random_features(key, setting, -(-int(dictionary.size) // 2), lengthscale)
     return Outcome(setting, posteriors, np.asarray(dictionary.index)[np.asarray(dictionary.mask)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from experiments.figures.styles import METHOD_STYLES
 from experiments.results import files, summaries
 
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
+
+TITLE_WIDTH = 80  # letters in a line
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (5.6, 3.2),
@@ -54,6 +57,26 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
         if len(values) > 1:
             half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
             axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+
+
+def published_lines(
+    axes: Axes, published: Mapping[str, tuple[np.ndarray, np.ndarray]], reach: float
+) -> None:
+    """The published curve of each method up to x = `reach`, thin and dashed, in the method's
+    colour."""
+    for name, (x, values) in published.items():
+        label, colour, _ = METHOD_STYLES[name]
+        shown = x <= reach
+        if not shown.any():
+            continue
+        axes.plot(
+            x[shown],
+            values[shown],
+            color=colour,
+            linestyle=(0, (4, 2)),
+            linewidth=0.9,
+            label=f"{label}, published",
+        )
 
 
 def posterior(axes: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, colour: str) -> None:
@@ -117,7 +140,7 @@ def finish(
     figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None
 ) -> None:
     """Title, a legend beside the plot in the order of the lines' ends, and the files."""
-    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+    figure.suptitle(textwrap.fill(title, TITLE_WIDTH), x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort(
         [-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable"

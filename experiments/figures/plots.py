@@ -12,6 +12,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.figures import drawing
@@ -23,11 +24,19 @@ from experiments.figures.drawing import (
     finish,
     lines,
     log_axes,
+    published_lines,
     save,
 )
 from experiments.figures.styles import METHOD_STYLES
 
+Published = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], value [P])}
 SLOPES = "method, slope"  # of a legend that says the fitted powers
+
+
+def add_published(axes: Axes, curves: Curves, published: Published | None) -> None:
+    """The published curves of the methods, if there are any, no further than ours."""
+    if published:
+        published_lines(axes, published, max(x[-1] for x, _ in curves.values()))
 
 
 def regret(
@@ -41,24 +50,30 @@ def regret(
     streams(path, curves, title, ylabel, xlabel)
 
 
-def regret_ratio(path: Path, curves: Curves, title: str) -> None:
+def regret_ratio(
+    path: Path, curves: Curves, title: str, published: Published | None = None
+) -> None:
     """Cumulative regret over the expected regret of the uniform policy, R_t / R_t^unif, against
     t."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves)
+        add_published(axes, curves, published)
         count_axis(axes)
         # the first evaluations may be far above the uniform policy's and would flatten the rest
-        axes.set_ylim(0, min(axes.get_ylim()[1], 1.5))
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1.1))
         axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
         finish(figure, axes, path, title)
 
 
-def simple_regret(path: Path, curves: Curves, title: str) -> None:
+def simple_regret(
+    path: Path, curves: Curves, title: str, published: Published | None = None
+) -> None:
     """Regret of the best arm evaluated so far, against t."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves)
+        add_published(axes, curves, published)
         count_axis(axes)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("simple regret (rewards in [0, 1])")
@@ -69,15 +84,17 @@ def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) ->
     """Regret ratios against t, a panel for each entry, three in a row, on one scale."""
     rows = -(-len(panels) // 3)
     size = {"figure.figsize": (9.0, 0.6 + 2.3 * rows)}
+    ends = {x[-1] for curves in panels.values() for x, _ in curves.values()}
     with plt.rc_context(STYLE | size):
         figure, grid = plt.subplots(
-            rows, min(3, len(panels)), sharex=True, sharey=True, squeeze=False
+            rows, min(3, len(panels)), sharex=len(ends) == 1, sharey=True, squeeze=False
         )
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=False):
             lines(axes, curves)
             axes.set_title(name, loc="left")
             axes.set_ylim(0, 1)
             axes.set_xlim(left=0)
+            axes.xaxis.set_major_locator(MaxNLocator(4))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
@@ -146,12 +163,15 @@ def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title
         save(figure, path)
 
 
-def run_time(path: Path, curves: Curves, title: str, side_by_side: int) -> None:
+def run_time(
+    path: Path, curves: Curves, title: str, side_by_side: int, published: Published | None = None
+) -> None:
     """Run time in seconds, without compilation, against t on log axes, with the fitted power of t
     in the legend."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves, slopes=True)
+        add_published(axes, curves, published)
         log_axes(axes)
         seeds = "one seed" if side_by_side == 1 else f"{side_by_side} seeds side by side"
         axes.set_ylabel(f"run time of {seeds} (s)")
@@ -186,11 +206,12 @@ def streams(
         finish(figure, axes, path, title, SLOPES if slopes else None)
 
 
-def batch_size(path: Path, curves: Curves, title: str) -> None:
+def batch_size(path: Path, curves: Curves, title: str, published: Published | None = None) -> None:
     """Size of the batch of evaluation t, against t, on log axes."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves)
+        add_published(axes, curves, published)
         log_axes(axes)
         axes.set_ylabel("batch size (evaluations)")
         finish(figure, axes, path, title)

@@ -4,18 +4,22 @@
     scripts/report --results DIR --out DIR
 
 Every figure and claim of the four papers has the paper's statement, our figure, our number, a
-verdict (confirmed, differs, not run) by a rule that the page states, and how the results were made.
+verdict (confirmed, differs, not decidable here) by a rule that the page states, and how the results
+were made.
 Nothing is run. Any browser opens it from disk.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments import cli
 from experiments.claims import Experiment, Missing, Outcome, Paper, judge, read
 from experiments.report import markup
+from experiments.report.left_open import LEFT_OPEN
 from experiments.report.papers import PAPERS
 from experiments.results import environment, files
 
@@ -99,6 +103,15 @@ def pictures(part: Experiment, folder: Path, out: Path) -> list[str]:
     return found
 
 
+def tables(part: Experiment, folder: Path) -> list[str]:
+    """The CSV tables of an experiment as HTML, those that are there."""
+    return [
+        markup.table(table.caption, list(csv.reader(io.StringIO(path.read_text()))), folded=True)
+        for table in part.tables
+        if (path := folder / table.file).is_file()
+    ]
+
+
 def build(root: Path, out: Path) -> dict[str, list[Section]]:
     """Writes out/index.html and the pictures beside it; the sections of each paper.
 
@@ -124,15 +137,25 @@ def build(root: Path, out: Path) -> dict[str, list[Section]]:
             "<h2"
             f' id="{markup.anchor(paper.name)}">{markup.text(f"{paper.name}: {paper.title}")}</h2>'
         )
+        body.append(markup.left_open(LEFT_OPEN.get(paper.name, ())))
         for part, outcomes in sections[paper.name]:
             folder = root / part.folder
             body.append(
-                markup.experiment(part, outcomes, pictures(part, folder, out), provenance(folder))
+                markup.experiment(
+                    part,
+                    outcomes,
+                    pictures(part, folder, out),
+                    tables(part, folder),
+                    provenance(folder),
+                )
             )
     intro = (
         "<p>Each figure and claim of the four papers, in our words, beside what was measured here."
         " The rule under a claim decides its verdict; the numbers are read from the saved results."
-        " Intervals are 95%, over seeds.</p><p>Built at commit"
+        " Intervals are 95%, over seeds.</p><p>Confirmed: the rule holds. Differs: the statement"
+        " does not hold with the paper's own settings, as far as the paper gives them. Not"
+        " decidable here: something of the paper's set-up is missing, and the page says what."
+        "</p><p>Built at commit"
         f" <code>{markup.text(_commit())}</code>.</p>"
     )
     files.write(out / "index.html", markup.page(TITLE, intro, "\n".join(body)).encode())

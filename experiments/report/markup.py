@@ -5,14 +5,22 @@ from __future__ import annotations
 import html
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.claims import CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE, Experiment, Outcome
+from experiments.claims import (
+    CONFIRMED,
+    DIFFERS,
+    UNDECIDED,
+    UNREADABLE,
+    Experiment,
+    Outcome,
+    Setting,
+)
 
 WIDE = 1_400  # pixels; a picture at least as wide has panels and needs the whole line
-VERDICTS = (CONFIRMED, DIFFERS, NOT_RUN, UNREADABLE)
+VERDICTS = (CONFIRMED, DIFFERS, UNDECIDED, UNREADABLE)
 STYLE = """
 body { margin: 0; background: #fff; color: #1a1a1a; font: 1rem/1.5 system-ui, sans-serif; }
 main, header { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
@@ -29,14 +37,15 @@ caption { text-align: left; padding: .25rem 0; color: #4a4a4a; }
 th, td { text-align: left; vertical-align: top; padding: .45rem .75rem .45rem 0;
   border-bottom: 1px solid #d9d9d9; }
 td, dd { overflow-wrap: anywhere; }
-.counts { max-width: 36rem; }
+.counts { max-width: 40rem; }
+.numbers { font-size: .875rem; }
 .counts td, .counts thead th + th { text-align: right; }
 .counts th { white-space: nowrap; }
 .claims td:nth-child(1) { width: 7rem; }
 .claims td:nth-child(2) { width: 42%; }
 .item, .rule { color: #4a4a4a; font-size: .875rem; display: block; }
 .verdict { white-space: nowrap; font-weight: 600; padding-left: .5rem; border-left: .35rem solid; }
-.confirmed { color: #00664b; } .differs { color: #a33f00; } .not-run { color: #595959; }
+.confirmed { color: #00664b; } .differs { color: #a33f00; } .not-decidable-here { color: #595959; }
 .unreadable { color: #8a004f; }
 .figures { display: grid; gap: 1rem; margin: 1rem 0;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }
@@ -117,7 +126,9 @@ def claims(outcomes: Iterable[Outcome]) -> str:
         f"<tr><td>{verdict(outcome.verdict)}</td>"
         f'<td><span class="item">{text(outcome.claim.item)}</span>{text(outcome.claim.statement)}'
         f'<span class="rule">Confirmed if: {text(outcome.claim.rule)}</span></td>'
-        f"<td>{text(outcome.number)}</td></tr>"
+        f"<td>{text(outcome.number)}"
+        + (f'<span class="rule">{text(outcome.note)}</span>' if outcome.note else "")
+        + "</td></tr>"
         for outcome in outcomes
     ]
     head = "".join(
@@ -130,10 +141,36 @@ def claims(outcomes: Iterable[Outcome]) -> str:
     )
 
 
+def table(caption: str, rows: Sequence[Sequence[str]], folded: bool = False) -> str:
+    """A table whose first row is its head; `folded` away until it is asked for."""
+    head = "".join(f'<th scope="col">{text(name)}</th>' for name in rows[0])
+    lines = "\n".join(
+        "<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:]
+    )
+    said = f"<summary>{text(caption)}</summary>" if folded else ""
+    above = "" if folded else f"<caption>{text(caption)}</caption>"
+    found = (
+        f'<div class="box"><table class="numbers">{above}<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{lines}\n</tbody></table></div>\n"
+    )
+    return f"<details>{said}\n{found}</details>\n" if folded else found
+
+
+def left_open(settings: Sequence[Setting]) -> str:
+    """The table of what a paper leaves open; nothing where it is empty."""
+    head = ("setting", "the paper", "chosen here", "evidence")
+    return table("Settings that the paper leaves open", [head, *settings]) if settings else ""
+
+
 def experiment(
-    part: Experiment, outcomes: list[Outcome], pictures: list[str], provenance: Mapping[str, Any]
+    part: Experiment,
+    outcomes: list[Outcome],
+    pictures: list[str],
+    tables: list[str],
+    provenance: Mapping[str, Any],
 ) -> str:
-    """One experiment: what it is, its pictures, its claims, how to run it, and how it was run."""
+    """One experiment: what it is, its pictures and tables, its claims, how to run it, and how it
+    was run."""
     shown = f'<div class="figures">\n{"".join(pictures)}</div>\n' if pictures else ""
     how = "Run again with" if provenance else "Not run. Run it with"
     made = (
@@ -149,7 +186,7 @@ def experiment(
     return (
         f'<section id="{anchor(part.folder)}">\n<h3>{text(part.title)}</h3>\n'
         f"<p>{text(part.note)}</p>\n{shown}"
-        f"{claims(outcomes)}\n"
+        f"{claims(outcomes) if outcomes else ''}\n{''.join(tables)}"
         f"<p>{how}: <code>{text(part.command)}</code></p>\n{made}</section>\n"
     )
 

@@ -3,7 +3,8 @@ summarised and drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from experiments import cli
 from experiments.figures import plots
+from experiments.figures.styles import label
 from experiments.results import store, summaries, tidy
 from experiments.suggest import plan_line
 from jsketch import loops
@@ -31,6 +34,37 @@ SUMMARY_FIELDS = (
 
 Config = dict[str, Any]
 Runs = dict[str, list[dict[str, np.ndarray]]]
+
+
+def add_fewer(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """--fewer of an experiment: ALGORITHM=SEEDS for algorithms that take too long for --seeds."""
+
+    def entry(text: str) -> tuple[str, int]:
+        name, _, number = text.partition("=")
+        if name not in names:
+            raise argparse.ArgumentTypeError(f"must be ALGORITHM=SEEDS; {text!r} was given")
+        return name, cli.count(number)
+
+    parser.add_argument(
+        "--fewer",
+        nargs="+",
+        type=entry,
+        default=[],
+        metavar="ALGORITHM=SEEDS",
+        help="fewer seeds for slow algorithms",
+    )
+
+
+def seeds_of(name: str, options: argparse.Namespace) -> int:
+    """Seeds of one algorithm: --seeds, or its own entry of --fewer."""
+    return min(dict(options.fewer).get(name, options.seeds), options.seeds)
+
+
+def seeds_text(options: argparse.Namespace) -> str:
+    """Such as "10 seeds (BKB: 3)"."""
+    found = {label(name): seeds_of(name, options) for name in options.algorithms}
+    fewer = "; ".join(f"{name}: {n}" for name, n in found.items() if n < options.seeds)
+    return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
 
 
 def grid(horizon: int) -> np.ndarray:
@@ -142,6 +176,8 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """What summary.json says of one algorithm."""
     column = {field: np.array([float(run[field]) for run in runs]) for field in SUMMARY_FIELDS}
     return dict(
+        seeds=len(runs),
+        horizon=int(runs[0]["t"][-1]),
         regret_ratio=summaries.describe(column["final_regret_ratio"], ci=True),
         batches=summaries.describe(column["batches"]),
         dictionary_size=summaries.describe(column["dictionary_size"]),
@@ -159,15 +195,18 @@ def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy
     ]
 
 
-def draw(folder: Path) -> None:
+def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -> None:
     """regret_ratio.png, time.png, batch_size.png, and dictionary.png where sizes are in the tables
-    in the folder."""
+    in the folder, with the `published` curves {metric: {method: (t, value)}}."""
+    beside = published or {}
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
-    plots.regret_ratio(folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), title)
+    ratios = tidy.lines(curves, "regret_ratio")
+    plots.regret_ratio(folder / "regret_ratio.png", ratios, title, beside.get("regret_ratio"))
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
-    plots.run_time(folder / "time.png", timed(curves), title, side_by_side)
-    plots.batch_size(folder / "batch_size.png", tidy.lines(curves, "batch_size"), title)
+    plots.run_time(folder / "time.png", timed(curves), title, side_by_side, beside.get("seconds"))
+    batches = tidy.lines(curves, "batch_size")
+    plots.batch_size(folder / "batch_size.png", batches, title, beside.get("batch_size"))
     sizes = {
         name: (t, values)
         for name, (t, values) in tidy.lines(curves, "dictionary").items()

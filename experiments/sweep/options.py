@@ -57,8 +57,9 @@ class Sweep:
 
     out: Path  # folder of the results
     problem: Problem = "abalone"  # as the experiments set it up
-    # uniform, eps_greedy, gp_ucb, gp_bucb, ts, sketched_ts, bkb, bbkb (bbkb_global),
-    # bbkb_global_local; on linear problems uniform, gp_ucb, bkb, soful, soful_full, soful_paper,
+    # uniform, eps_greedy, gp_ucb, gp_bucb, gp_bucb_sqrt, ts, sketched_ts, bkb, bbkb (bbkb_global),
+    # bbkb_global_local; on linear problems uniform, gp_ucb, bkb, bkb_logdet, bkb_theory, soful,
+    # soful_full, soful_paper,
     # soful_ts, cbrap
     algorithm: str = "bbkb"
     horizon: int = 1_000  # evaluations a run

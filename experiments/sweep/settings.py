@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from experiments import demo
-from experiments.bbkb_2020 import regret
+from experiments.bbkb_2020 import methods
 from experiments.bkb_2019 import linear
 from experiments.data import architectures, datasets
 from experiments.sweep.configurations import closest, numbers, swept, with_numbers
@@ -36,7 +36,7 @@ def load(sweep: Sweep) -> Setting:
         return Setting(linear.generate(spectrum), "generated", linear.ALGORITHMS, common | own)
     noise_std, lengthscale = (
         0.01,
-        regret.LENGTHSCALES.get(name, {}).get(full_name(sweep.algorithm), 1.0),
+        methods.LENGTHSCALES.get(name, {}).get(full_name(sweep.algorithm), 1.0),
     )
     problem: Any
     if name == "generated":
@@ -44,7 +44,7 @@ def load(sweep: Sweep) -> Setting:
         problem, source = problems.finite_arms(*demo.generate(sweep.arms), noise_std), "generated"
     elif name == "nas":
         space, lengthscale = architectures.load("auto", sweep.data_dir), 100.0
-        problem, source = problems.recorded_arms(space.features, space.evaluations), space.source
+        problem, source = architectures.problem(space), space.source
     else:
         dataset = datasets.load(name, sweep.data_dir)
         problem, source = (
@@ -58,7 +58,7 @@ def load(sweep: Sweep) -> Setting:
         ratio=2.0,
         epsilon=0.05,
     )
-    return Setting(problem, source, regret.ALGORITHMS, common | own)
+    return Setting(problem, source, methods.ALGORITHMS, {"width": "code"} | common | own)
 
 
 def full_name(algorithm: str) -> str:

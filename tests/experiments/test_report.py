@@ -17,7 +17,7 @@ from experiments import claims
 from experiments.go_ucb_2023 import synthetic, tuning, tuning_runs
 from experiments.report import main as report
 from experiments.report.papers import PAPERS
-from experiments.results import environment, store
+from experiments.results import environment, store, tidy
 
 EXPERIMENTS = [part for paper in PAPERS for part in paper.experiments]
 OWN = environment.ROOT / "results"
@@ -118,11 +118,51 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
     assert "BKB: 0.2000 ± 0.0100" in found.number and "GP-UCB: 0.3000" in found.number
 
 
+def test_a_rule_that_fails_without_the_papers_set_up_decides_nothing(tmp_path):
+    def check(source):
+        return claims.Found("a number", source.summary["holds"], "a note")
+
+    def judged(holds, lacks):
+        store.write_json(tmp_path / "summary.json", dict(holds=holds))
+        return claims.judge(claims.Claim("Figure", "so", "if", check, lacks), tmp_path)
+
+    assert judged(False, "").verdict == "differs" and judged(False, "").note == "a note"
+    assert judged(True, "the data").verdict == "confirmed"
+    found = judged(False, "the data")
+    assert found.verdict == "not decidable here"
+    assert found.note == "Missing here: the data. a note"
+
+
+def test_methods_that_stop_are_compared_where_they_stop(tmp_path):
+    root = made_results(tmp_path)
+    runs = []
+    for name, end in (("bbkb_global", 8), ("bbkb_global_local", 8), ("gp_ucb", 4), ("bkb", 8)):
+        t = np.arange(1, end + 1)
+        ratio = (0.5 if name == "gp_ucb" else 0.9) / t + 0.1 * (name == "bkb")
+        arrays = dict(t=t, regret_ratio=ratio, seconds=t * (9.0 if name == "gp_ucb" else 1.0))
+        runs.append(tidy.Run(dict(problem="p", algorithm=name), 0, arrays))
+    tidy.write(root / ABALONE, runs, "bbkb_2020.regret", "a title")
+    summary = store.read_json(root / ABALONE / "summary.json")
+    for name in ("bbkb_global", "bbkb_global_local", "gp_ucb", "bkb"):
+        summary["algorithms"][name]["horizon"] = 4 if name == "gp_ucb" else 8
+    store.write_json(root / ABALONE / "summary.json", summary)
+    found = outcomes(root)
+    least = found["BBKB has the smallest regret."]
+    assert least.verdict == "differs" and "GP-UCB at t = 4: 0.1250, BBKB 0.2250" in least.number
+    fast = found["BBKB takes a fraction of GP-UCB's time."]
+    assert fast.verdict == "confirmed" and "until t = 4" in fast.number
+
+
 def test_page_of_a_tiny_folder(tmp_path):
-    report.build(made_results(tmp_path / "results"), tmp_path / "out")
+    root = made_results(tmp_path / "results")
+    tables = root / "bbkb_2020" / "widths" / "widths.csv"
+    tables.parent.mkdir()
+    tables.write_text("width,mean\n<certified>,0.1\n")
+    report.build(root, tmp_path / "out")
     assert len(check_page(tmp_path / "out")) == 1
     html = (tmp_path / "out" / "index.html").read_text()
     assert "made &lt;up&gt;" in html and "0123abcd (with changes that were not committed)" in html
+    assert "<td>&lt;certified&gt;</td><td>0.1</td>" in html
     assert "<script" not in html and "http" not in html
 
 
@@ -153,15 +193,18 @@ def test_what_is_missing_is_said(tmp_path):
     root = made_results(tmp_path)
     missing = outcomes(root)["BBKB takes a fraction of GP-BUCB's time."]
     assert (
-        missing.verdict == "not run"
+        missing.verdict == "not decidable here"
         and missing.number == "The summary holds no algorithms / gp_bucb."
     )
     for outcome in outcomes(root, "go_ucb_2023/synthetic").values():
         assert (
-            outcome.verdict == "not run"
+            outcome.verdict == "not decidable here"
             and "There is no summary.json in go_ucb_2023" in outcome.number
         )
-    assert outcomes(root)["Batch sizes grow linearly with t under both rules."].verdict == "not run"
+    assert (
+        outcomes(root)["Batch sizes grow linearly with t under both rules."].verdict
+        == "not decidable here"
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +216,10 @@ def test_what_is_broken_is_said(tmp_path, content):
     (root / ABALONE / "regret_ratio.png").write_bytes(b"no picture")
     (root / ABALONE / "time.png").unlink(missing_ok=True)
     (root / ABALONE / "time.png").mkdir()
-    assert {outcome.verdict for outcome in outcomes(root).values()} <= {"unreadable", "not run"}
+    assert {outcome.verdict for outcome in outcomes(root).values()} <= {
+        "unreadable",
+        "not decidable here",
+    }
     report.build(root, tmp_path / "out")
     assert check_page(tmp_path / "out") == []
     assert "regret_ratio.png is no PNG picture" in (tmp_path / "out" / "index.html").read_text()
@@ -262,7 +308,7 @@ def test_claims_name_what_exists():
     folders = [part.folder for part in EXPERIMENTS]
     assert len(set(folders)) == len(folders)
     for part in EXPERIMENTS:
-        assert part.claims and part.figures
+        assert (part.claims and part.figures) or part.tables
         assert part.command.endswith(f" --out results/{part.folder}")
         assert importlib.util.find_spec(re.match(r"python -m (\S+)", part.command)[1])
         texts = [claim.statement for claim in part.claims]

@@ -1,5 +1,7 @@
 """Architecture spaces: what each is called, its shapes, and tables that are missing or wrong."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,20 @@ def test_a_missing_table_is_not_replaced(tmp_path, small_cells):
         architectures.load("nasbench101", tmp_path)
     with pytest.raises(ValueError, match="no space called 'other'"):
         architectures.load("other", tmp_path)
+
+
+def test_recorded_means_have_noise_around_them(tmp_path, small_cells, monkeypatch):
+    accuracy = np.linspace(0.1, 0.9, 6)
+    np.savez(tmp_path / architectures.MEANS, module_hash=HASHES, mean_test_accuracy=accuracy)
+    digest = hashlib.sha256((tmp_path / architectures.MEANS).read_bytes()).hexdigest()
+    monkeypatch.setattr(architectures, "MEANS_SHA256", digest)
+    space = architectures.load("auto", tmp_path)
+    assert space.name == "NAS-Bench-101" and "GENERATED Gaussian noise" in space.source
+    problem = architectures.problem(space)
+    np.testing.assert_allclose(problem.mean_reward, np.linspace(0, 1, 6), atol=1e-12)
+    # rewards of 0 and 1 are 0.8 of accuracy apart
+    assert space.span == pytest.approx(0.8)
+    assert float(problem.noise_std) == pytest.approx(architectures.NOISE_STD / 0.8)
+    monkeypatch.setattr(architectures, "_cells", lambda folder: (None, None, HASHES[::-1]))
+    with pytest.raises(ValueError, match="rows of"):
+        architectures.load("nasbench101_means", tmp_path)

@@ -1,0 +1,54 @@
+"""The curves that the BBKB authors published on their poster, read out of its vector graphics.
+
+`bbkb_poster_curves.csv` in the data folder: panel, algorithm, t, value, at most 80 points a curve,
+of Cadata and of NAS-Bench-101. Nothing is downloaded: where the file is absent, that is said, and
+figures are drawn without it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+
+from experiments.data.datasets import find_folder, verified
+
+POSTER = "bbkb_poster_curves.csv"
+POSTER_SHA256 = "f6cfe37bec6ec950f6d9efe2244ecb54284e236367ac3de38e32b7feb49a7062"
+SOURCE = "poster.pdf of github.com/luigicarratino/batch-bkb, commit 3c23928"
+# the poster's names, where they are not those of our methods
+NAMES = {"async_ts": "ts", "eps_greedy": "eps_greedy_free"}
+
+Curve = tuple[np.ndarray, np.ndarray]  # t [P], value [P]
+
+
+def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
+    """{algorithm: (t [P], value [P])} of one panel of the poster, such as "cadata_regret_ratio";
+    empty, with a line that says so, where the file is absent.
+
+    Raises ValueError for a file with another checksum, and for a panel that it does not hold.
+    """
+    path = find_folder(data_dir) / POSTER
+    if not path.exists():
+        print(
+            f"NO PUBLISHED CURVES: {POSTER} ({SOURCE}) is not in the data folder; figures and"
+            " tables are made without them.",
+            flush=True,
+        )
+        return {}
+    rows = list(csv.DictReader(io.StringIO(verified(path, POSTER_SHA256).decode())))
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["panel"] == name:
+            algorithm = NAMES.get(row["algorithm"], row["algorithm"])
+            found.setdefault(algorithm, []).append((float(row["t"]), float(row["value"])))
+    if not found:
+        panels = sorted({row["panel"] for row in rows})
+        raise ValueError(f"{POSTER} has no panel {name!r}; it has {', '.join(panels)}.")
+    return {name: (table[:, 0], table[:, 1]) for name, table in _arrays(found).items()}
+
+
+def _arrays(points: dict[str, list[tuple[float, float]]]) -> dict[str, np.ndarray]:
+    return {name: np.array(sorted(values)) for name, values in points.items()}
