@@ -53,9 +53,9 @@ def variance(u: Array, residual: Array, regularization: ArrayLike) -> Array:
 
 
 def unseen(variance: Array, u: Array) -> Array:
-    """residual/lam >= 0, [n], of points whose variances [n] and whitened features u [n,M] are
-    known."""
-    return jnp.maximum(variance - jnp.square(u).sum(-1), 0)
+    """residual/lam, [n], of points whose variances [n] and whitened features u [n,M] are known.
+    Rounding may leave less than zero: with e added the variance is what it was, to the last bit."""
+    return variance - jnp.square(u).sum(-1)
 
 
 def learnt(ridge: Ridge, regularization: ArrayLike) -> Array:

@@ -331,10 +331,11 @@ def test_both_strategies_give_the_same_picks():
     assert runs[0].state.pull_counts.shape == (3, 60) and runs[0].capacity > SMALL
 
 
-@pytest.mark.parametrize(("size", "most", "arms"), [(16, 256, 40), (3, 2, 20)])
-def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, most, arms):
-    """THEORY 5.7: exact on 64 problems with every arm twice, ties included where one set serves a
-    batch; by sets so small, and of so few picks, that a batch takes several, up to twins."""
+@pytest.mark.parametrize(("size", "most"), [(16, 256), (3, 2)])
+def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, most):
+    """THEORY 5.7: on 64 problems with every arm twice, up to twins, one of which may be in the
+    dictionary: by one set a batch, and by sets so small, and of so few picks, that a batch takes
+    several."""
     monkeypatch.setattr(working_set, "SIZE", size)
     monkeypatch.setattr(working_set, "PICKS", most)
 
@@ -359,7 +360,7 @@ def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, most, arms)
         warnings.simplefilter("ignore")
         lazy, swept = jax.jit(jax.vmap(picks))(jax.random.split(jax.random.key(1), 64))
     np.testing.assert_array_equal(lazy.mask, swept.mask)
-    np.testing.assert_array_equal(lazy.index % arms, swept.index % arms)
+    np.testing.assert_array_equal(lazy.index % 20, swept.index % 20)
     assert int(lazy.mask.sum(1).min()) > 1
 
 
