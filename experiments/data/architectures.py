@@ -46,8 +46,8 @@ WHOLE_SHA256 = "ba058159087afa06c791a3e79371a54ef99a92294b2a0a32785622b38debe78f
 IMAGES = 9_984  # test images of a training, of the mean of three
 # standard deviation of one training's test accuracy around the mean of its cell. Counting 9,984
 # images alone gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, a lower bound; the rest, 0.0037,
-# is the spread between trainings with which one of them misses the mean of two others by 0.0045 in
-# the mean, as Siems et al. (NAS-Bench-301, 2020) report of this table
+# is our guess of the spread between trainings: one of them then misses the mean of two others by
+# 0.0045 in the mean
 NOISE_STD = 0.0046
 CHOICES = ("nasbench101", "nasbench101_means", "nasbench101_whole", "macro", "generated")
 
