@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
@@ -97,19 +98,33 @@ def only_those(
 def in_turn(function: Callable[..., Pytree], *args: Any) -> Pytree:
     """function(*args), an array function that closes over no array. Under vmap on a CPU the runs
     are taken one after the other: what works in chunks that fit a cache would otherwise work in
-    chunks of all runs, that do not."""
-    if devices.on_accelerator():
-        return function(*args)
+    chunks of all runs, that do not. Where an argument is no pytree of arrays and numbers, which may
+    hide an array, all runs are taken together."""
     leaves, tree = jax.tree.flatten(args)
-    # numbers and what is no array are the same for all runs, and keep their (weak) types
+    # numbers are the same for all runs, and keep their (weak) types
     positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
+    plain = all(isinstance(leaf, Array | np.ndarray | np.generic | float | int) for leaf in leaves)
+    if devices.on_accelerator() or not plain:
+        return function(*args)
 
-    @jax.custom_batching.sequential_vmap
-    def one_run(*arrays: Array) -> Pytree:
+    def whole(*arrays: Array) -> Pytree:
         given = list(leaves)
         for i, array in zip(positions, arrays, strict=True):
             given[i] = array
         return function(*jax.tree.unflatten(tree, given))
+
+    one_run = jax.custom_batching.custom_vmap(whole)
+
+    @one_run.def_vmap
+    def _runs(count: int, batched: list[bool], *arrays: Array) -> tuple[Pytree, Pytree]:
+        def one(some: list[Array]) -> Pytree:
+            found = iter(some)
+            return one_run(*(next(found) if b else a for a, b in zip(arrays, batched, strict=True)))
+
+        mapped = [array for array, b in zip(arrays, batched, strict=True) if b]
+        # none is mapped where only derivatives are
+        out = lax.map(one, mapped) if mapped else whole(*arrays)
+        return out, jax.tree.map(lambda _: bool(mapped), out)
 
     return one_run(*(leaves[i] for i in positions))
 

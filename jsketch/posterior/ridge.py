@@ -17,7 +17,9 @@ from jax.typing import ArrayLike
 from jsketch.factor import cholesky_inverse, upper_root
 from jsketch.linalg import matmul, upper_outer
 
-LARGER_ETA = 100.0  # by how much the shift of `learnt` grows where it was too small
+# the shift of `learnt` in units of eps, the same at every capacity; and by how much it grows where
+# it was too small: no more than that is lost beyond what B^-1 has lost
+ETA, LARGER_ETA = 256.0, 4.0
 
 
 @struct.dataclass
@@ -53,17 +55,18 @@ def variance(u: Array, residual: Array, regularization: ArrayLike) -> Array:
 
 
 def unseen(variance: Array, u: Array) -> Array:
-    """residual/lam, [n], of points whose variances [n] and whitened features u [n,M] are known.
-    Rounding may leave less than zero: with e added the variance is what it was, to the last bit."""
-    return variance - jnp.square(u).sum(-1)
+    """residual/lam >= 0, [n], of points whose variances [n] and whitened features u [n,M] are
+    known."""
+    return jnp.maximum(variance - jnp.square(u).sum(-1), 0)
 
 
 def learnt(ridge: Ridge, regularization: ArrayLike) -> Array:
     """F [M,M] upper triangular: what the data have said along z, lam sigma^2 = k(x,x) - |z F|^2.
 
     F F^T = I - B^-1/(1 + eta), which scales e(x,x) by 1/(1 + eta) and changes nothing else. eta =
-    M eps keeps the matrix positive definite in spite of rounding, or the first of 100 eta, 10^4
-    eta ... that does where B^-1 itself has lost more digits.
+    ETA eps keeps the matrix positive definite in spite of rounding, or the first of 4 eta, 16 eta
+    ... that does where B^-1 itself has lost more digits: arms of the dictionary that nothing was
+    observed of, beside others pulled n >> lam times. NaN where that would take eta above 1.
     """
     size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
     unknown = regularization * upper_outer(ridge.whiten)
@@ -75,10 +78,10 @@ def learnt(ridge: Ridge, regularization: ArrayLike) -> Array:
 
     def failed(carry: tuple[Array, Array]) -> Array:
         root, eta = carry
-        return ~jnp.isfinite(jnp.diagonal(root)).all() & (eta < 1 / jnp.finfo(dtype).eps)
+        return ~jnp.isfinite(jnp.diagonal(root)).all() & (eta < 1)
 
     none = jnp.full((size, size), jnp.nan, dtype)
-    start = (none, jnp.asarray(max(size, 16) * jnp.finfo(dtype).eps / LARGER_ETA, dtype))
+    start = (none, jnp.asarray(ETA * jnp.finfo(dtype).eps / LARGER_ETA, dtype))
     return lax.while_loop(failed, attempt, start)[0]
 
 

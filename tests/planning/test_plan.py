@@ -313,7 +313,7 @@ def test_rounds_and_evaluations_are_told_apart():
     high, low = (timing.Rates(seconds, 0.0, 1.0, 0, 0.0, 0.0) for seconds in (9.0, 1.0))
     assert timing.power(high, low, 3.0) == pytest.approx(2)
     assert timing.timed(()) == (0,) and timing.timed((64,)) == (64,)
-    assert timing.timed(timing.capacities(ALL["bbkb"], 330, 4000)) == (224, 64)
+    assert timing.timed(timing.capacities(ALL["bbkb"], 330, 4000)) == (144, 64)
     assert timing.timed((900,)) == (256, 85)
 
 

@@ -56,7 +56,7 @@ def _swept_pick(
     return batch._replace(
         arms=put(batch.arms, batch.size, arm),
         size=batch.size + 1,
-        scores=state.mean + width * jnp.sqrt(jnp.maximum(unseen + e, 0)),
+        scores=state.mean + width * jnp.sqrt(unseen + e),
         precision=ridge.hallucinate(batch.precision, direction, own),
         e=e,
         local=batch.local + spent if rule.local else batch.local,

@@ -101,8 +101,8 @@ def extend(
     ruled_out = jnp.isneginf(batch.scores[index])
 
     def scores_of(covariance: Array) -> Array:
-        variance = jnp.maximum(unseen + jnp.diagonal(covariance), 0)
-        return jnp.where(ruled_out, -jnp.inf, mean + width * jnp.sqrt(variance))
+        e = jnp.maximum(jnp.diagonal(covariance), 0)
+        return jnp.where(ruled_out, -jnp.inf, mean + width * jnp.sqrt(unseen + e))
 
     picks = _pick(
         batch, scores_of, outside, covariance, spent=state.variance[index], ratio=ratio, limit=limit

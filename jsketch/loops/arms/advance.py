@@ -134,8 +134,8 @@ class Clock:
 
 
 def next_capacity(capacity: int, arms: int) -> int:
-    """The capacity to continue with when `capacity` is too small: twice as large or, from
-    LARGE_CAPACITY on, an eighth larger; never needlessly over A."""
+    """The capacity to continue with when `capacity` is too small: more than twice as
+    large or, from LARGE_CAPACITY on, an eighth larger; never needlessly over A."""
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
     return max(min(grown, arms), capacity + 1)
