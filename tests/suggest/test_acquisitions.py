@@ -15,7 +15,8 @@ ROOT = RANDOM.standard_normal((K, K)) / 2
 COVARIANCE = ROOT @ ROOT.T
 MEAN = RANDOM.standard_normal(K)
 FREE = np.arange(K) != 2
-OUTLOOK = Outlook(*map(jnp.asarray, (MEAN, COVARIANCE, FREE, RATIO, 0.2)))
+# copies: `asarray` may share NumPy's memory
+OUTLOOK = Outlook(*map(jnp.array, (MEAN, COVARIANCE, FREE, RATIO, 0.2)))
 KEY = jax.random.key(0)
 choose = jax.jit(lambda a, key: a.choose(OUTLOOK, 3, key))
 
