@@ -99,7 +99,17 @@ def _stacked(bandit: Bandit[Any], states: Sequence[Any]) -> Any:
     capacity = max(capacity_of(state, False) for state in states)
     if capacity:
         states = [enlarged(bandit, state, capacity) for state in states]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    return _stack(*states)
+
+
+@jax.jit
+def _stack(*trees: Any) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+@jax.jit
+def _first(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
 def _validate(
@@ -239,10 +249,7 @@ def _on_threads(
     with locked(held), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         runs = list(pool.map(of_seed, keys, begins, files))
     grown = _stacked(bandit, [p.state for p in runs])
-    progress = jax.tree.map(
-        lambda *leaves: jnp.stack(leaves), *[replace(p, state=None) for p in runs]
-    )
-    return replace(progress, state=grown)
+    return replace(_stack(*[replace(p, state=None) for p in runs]), state=grown)
 
 
 def run(
@@ -253,5 +260,5 @@ def run(
         key, 0, "run takes one key, such as jax.random.key(0); `run_seeds` takes several"
     )
     result = run_seeds(bandit, problem, key[None], horizon, **options)
-    first = jax.tree.map(lambda leaf: leaf[0], replace(result, state=detach(result.state)))
+    first = _first(replace(result, state=detach(result.state)))
     return replace(first, state=attach(first.state, problem.arms))
