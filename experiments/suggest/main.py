@@ -12,7 +12,7 @@ import pandas as pd
 
 from experiments import cli
 from experiments.results import files
-from experiments.suggest import words
+from experiments.suggest import page, words
 from experiments.suggest.inputs import check_out, read
 from experiments.suggest.options import acquisition_of, parse
 from experiments.suggest.tables import Candidates
@@ -50,6 +50,9 @@ def run(options: argparse.Namespace) -> Suggestion:
     if options.explain:
         words.explain(options, inputs, batch)
     write(options, inputs.candidates, batch)
+    if options.report is not None:
+        page.write(options, inputs, batch, key)
+        print(f"{options.report} opens in any browser")
     print(f"{len(batch.rows)} candidates in {options.out}, {time.perf_counter() - began:.1f} s")
     return batch
 

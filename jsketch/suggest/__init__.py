@@ -14,6 +14,7 @@
     feasibility      the chance that an evaluation succeeds
     choice           the compiled choice
     batch            `suggest`
+    left_out         every value predicted from all others
 
 Reading order is import order. Nothing here reads a file or prints.
 """
@@ -21,15 +22,18 @@ Reading order is import order. Nothing here reads a file or prints.
 from jsketch.suggest import acquisitions
 from jsketch.suggest.batch import Certificate, Suggestion, suggest
 from jsketch.suggest.data import Library, library
+from jsketch.suggest.left_out import LeftOut, leave_one_out
 from jsketch.suggest.model import Model, fit
 
 __all__ = [
     "Certificate",
+    "LeftOut",
     "Library",
     "Model",
     "Suggestion",
     "acquisitions",
     "fit",
+    "leave_one_out",
     "library",
     "suggest",
 ]

@@ -1,6 +1,8 @@
 """`scripts/suggest` in a laboratory: constraints, failures, tables of spreadsheet programs, and
 what it says in plain words."""
 
+import base64
+import re
 import sys
 
 import numpy as np
@@ -8,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.suggest import main as suggest
-from experiments.suggest import tables, words
+from experiments.suggest import page, tables, words
 from experiments.suggest.options import parse
 from jsketch.kernels import Columns, Mixed
 from jsketch.kernels.discrete import pack_bits
@@ -52,7 +54,14 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     frame, _ = laboratory()
     evaluated = np.arange(0, A, 7)
     out = written(tmp_path, "never.csv", frame[["id"]][45:])
-    _, rows = run(tmp_path, "--same", "heat", "--exclude", str(out))
+    report = tmp_path / "page.html"
+    more = ("--same", "heat", "--exclude", str(out), "--report", str(report))
+    batch, rows = run(tmp_path, *more)
+    shown = report.read_text()
+    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', shown)
+    assert len(pictures) == 5
+    assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in pictures)
+    assert all(f"<td>{name}</td>" in shown for name in batch["id"])
     assert len(set(frame["heat"][rows])) == 1 and not (rows >= 45).any()
     said = capsys.readouterr().out
     assert f"all of the batch has heat = {frame['heat'][rows[0]]}" in said
@@ -94,11 +103,14 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("c1:"))
     assert "than the best value so far (-9, c0); much is known there" in line
     assert "; most like c0 (-9), from which it differs most in size" in line
-    suggest.run(parse([*arguments, "--explain"]))
+    report = tmp_path / "page.html"
+    suggest.run(parse([*arguments, "--explain", "--report", str(report)]))
+    assert report.read_text().count("data:image/png") == 1  # the map
     assert "nothing is known yet" in capsys.readouterr().out
 
 
 def test_distances_are_the_kernels():
+    """And those of the map, but for fingerprints; two axes hold all of a plane."""
     random = np.random.default_rng(1)
     level, bits = random.integers(0, 3, 8), pack_bits(random.integers(0, 2, (8, 40)))
     x = np.hstack([random.random((8, 2)), np.eye(3)[level], bits])
@@ -108,6 +120,16 @@ def test_distances_are_the_kernels():
     squared = words.distances(known, x[0], x[1])
     r = np.sqrt(5 * (squared / lengths**2).sum())
     kernel = Mixed(lengths, columns).gram(known.features[:1], known.features[1:2])
+    at = page.weighted(known, lengths, np.arange(8))[:, :5]
+    apart = np.square(at[0] - at[1]).sum()
+    assert apart == pytest.approx((squared / lengths**2)[:3].sum(), rel=1e-12)
+    plane = x[:, :2] @ random.standard_normal((2, 5))
+    points, share = page.projected(plane)
+    assert share == pytest.approx(1)
+    np.testing.assert_allclose(
+        np.linalg.norm(points[0] - points[1:], axis=1),
+        np.linalg.norm(plane[0] - plane[1:], axis=1),
+    )
     assert float(kernel[0, 0]) == pytest.approx((1 + r + r * r / 3) * np.exp(-r), rel=1e-9)
 
 

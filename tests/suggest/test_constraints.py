@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 from jsketch.kernels import Columns, Mixed
-from jsketch.suggest import Model, acquisitions, data, feasibility, suggest
+from jsketch.suggest import Model, acquisitions, data, feasibility, leave_one_out, suggest
 from jsketch.suggest.acquisitions import Chance, Outlook, Price, Terms, expected_best
 
 A, B = 60, 4
@@ -198,6 +198,25 @@ def test_the_certificate_is_of_the_dense_posterior(pending):
     assert gap == pytest.approx(upper.max() - lower.max(), rel=1e-8) and width == 1.5
     assert (best, rival) == (rows[lower.argmax()], rows[upper.argmax()])
     assert suggest(LIBRARY, batch=2).certificate is None
+
+
+def test_every_value_is_predicted_from_the_others():
+    """By a posterior without it, densely; a failed evaluation is none."""
+    values = np.where(np.arange(len(ARMS)) == 3, np.nan, TRUTH[ARMS])
+    found = leave_one_out(LIBRARY, ARMS, values, MODEL)
+    assert found.at.tolist() == [0, 1, 2, 4, 5, 6, 7]
+    x = data.in_units(LIBRARY)
+    gram = np.asarray(Mixed(MODEL.lengthscale, (Columns("numbers", 2),)).gram(x, x))
+    for k, i in enumerate(found.at):
+        others = ARMS[[j for j in found.at if j != i]]
+        known = gram[np.ix_(others, others)] + MODEL.ratio * np.eye(len(others))
+        weights = np.linalg.solve(known, gram[others, ARMS[i]])
+        mean = MODEL.centre + weights @ (TRUTH[others] - MODEL.centre)
+        variance = 1 + MODEL.ratio - weights @ gram[others, ARMS[i]]
+        assert found.mean[k] == pytest.approx(mean, abs=1e-9)
+        assert found.std[k] == pytest.approx(MODEL.scale * variance**0.5, rel=1e-7)
+    wrong = np.mean(np.square(found.observed - found.mean))
+    assert found.explained == pytest.approx(1 - wrong / np.var(TRUTH[ARMS[found.at]]))
 
 
 class Own:
