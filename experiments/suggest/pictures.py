@@ -52,8 +52,10 @@ def best_so_far(values: np.ndarray, best: np.ndarray) -> bytes:
         axes.step(t, best, where="post", color=BLUE, label="best so far")
         failed = np.flatnonzero(np.isnan(values))
         if failed.size:
-            floor = np.full(failed.size, np.nanmin(values))
-            axes.plot(t[failed], floor, "x", color=ORANGE, markersize=4, label="failed")
+            # where the worst values are
+            worst = np.nanmin if best[-1] == np.nanmax(values) else np.nanmax
+            at = np.full(failed.size, worst(values))
+            axes.plot(t[failed], at, "x", color=ORANGE, markersize=4, label="failed")
         figure.legend(loc="outside lower center", ncols=3)
         return _png(figure)
 

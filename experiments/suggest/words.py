@@ -102,10 +102,10 @@ def reasons(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> l
     ids, model, flip = inputs.candidates.ids, batch.model, sign(options)
     if observed.size == 0:
         return [f"{ids[row]}: nothing is known yet; it is unlike the others" for row in batch.rows]
-    features = np.asarray(inputs.library.features)
     arms, values = inputs.arms[observed], inputs.values[observed]
+    there, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]
     kernel = Mixed(np.asarray(model.lengthscale), inputs.library.columns)
-    alike = np.asarray(kernel.gram(inputs.library.features[batch.rows], features[arms]))
+    alike = np.asarray(kernel.gram(chosen, there))
     best, lines = int(values.argmax()), []
     for i, row in enumerate(batch.rows):
         beyond = "above" if batch.mean[i] > values[best] else "below"
@@ -122,7 +122,7 @@ def reasons(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> l
             line += ", no evaluation is much like it"
         else:
             line += f"; most like {ids[arms[near]]} ({flip * values[near]:.3g})"
-            apart = distances(inputs.library, features[row], features[arms[near]])
+            apart = distances(inputs.library, np.asarray(chosen[i]), np.asarray(there[near]))
             apart = apart / np.square(model.lengthscale)
             if apart.max() > 0:
                 line += f", from which it differs most in {inputs.candidates.names[apart.argmax()]}"

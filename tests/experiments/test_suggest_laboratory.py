@@ -11,10 +11,11 @@ import pytest
 
 from experiments.suggest import main as suggest
 from experiments.suggest import page, tables, words
+from experiments.suggest.inputs import Inputs
 from experiments.suggest.options import parse
 from jsketch.kernels import Columns, Mixed
 from jsketch.kernels.discrete import pack_bits
-from jsketch.suggest import library
+from jsketch.suggest import Model, Suggestion, library
 
 A = 60
 
@@ -130,6 +131,19 @@ def test_distances_are_the_kernels():
         np.linalg.norm(points[0] - points[1:], axis=1),
         np.linalg.norm(plane[0] - plane[1:], axis=1),
     )
+    model = Model(lengths, 0.1, 1.0, 0.0, True)
+    names = ["a", "b", "c", "d"]
+    inputs = Inputs(
+        tables.Candidates(np.arange(8).astype(str), x, list(columns), names),
+        known,
+        np.array([1, 5]),
+        np.array([0.2, 0.1]),
+        *[np.zeros(0, int)] * 2,
+    )
+    found = Suggestion(np.array([0]), np.array([0.3]), np.array([0.1]), model, 2)
+    (line,) = words.reasons(parse(["--candidates", "l.csv"]), inputs, found)
+    best = "0: predicted 0.3 +- 0.1, better than the best value so far (0.2, 1); much is known"
+    assert line.startswith(best)
     assert float(kernel[0, 0]) == pytest.approx((1 + r + r * r / 3) * np.exp(-r), rel=1e-9)
 
 
