@@ -64,7 +64,7 @@ def say_batch(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) ->
             f"a sketch of {batch.dictionary_size} inducing points stands for {values} evaluations"
         )
     candidates = inputs.candidates
-    if candidates.same is not None:
+    if candidates.same is not None and len(batch.rows):
         print(f"all of the batch has {options.same} = {candidates.same[batch.rows[0]]}")
     if candidates.cost is not None:
         said = f"the batch costs {candidates.cost[batch.rows].sum():g}"

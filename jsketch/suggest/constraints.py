@@ -13,6 +13,8 @@ from jsketch.suggest.acquisitions import ExpectedImprovement, Price
 from jsketch.suggest.data import Data
 from jsketch.types import Arms
 
+ROUNDING = 1e-6  # of a budget, by which it may be exceeded
+
 
 class Constraints(NamedTuple):
     """Of A candidates, on the host; None: there is none of the kind."""
@@ -67,12 +69,14 @@ def checked(
         left = float(budget) - spent
         out = np.concatenate([data.arms, data.pending, excluded])
         rest = np.delete(numbers, out)
-        if rest.size and rest.min() > left:
+        if rest.size and rest.min() > left + ROUNDING * float(budget):
             raise ValueError(
                 f"of the budget of {budget:g} the evaluations made and pending cost {spent:g}:"
                 f" {max(left, 0):g} is left, and the cheapest candidate costs {rest.min():g}."
             )
         exponent = max(left, 0.0) / float(budget)
+        # ten times 0.1 is not 1: what fits but for rounding fits
+        left += ROUNDING * float(budget)
     if cost_exponent is not None:
         checks.nonnegative(cost_exponent=cost_exponent)
         exponent = float(cost_exponent)

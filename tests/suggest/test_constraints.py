@@ -128,6 +128,8 @@ def test_a_budget_is_kept():
     assert half.rows.tolist() == asked(costs=COST * 3.0, budget=6.0 * spent).rows.tolist()
     few = asked(costs=COST, budget=spent + 2.5, cost_exponent=1)
     assert 0 < len(few.rows) < B and COST[few.rows].sum() <= 2.5
+    tenths = asked(costs=0.1 * COST, budget=0.1 * (spent + 3), cost_exponent=0)
+    assert COST[tenths.rows].sum() == 3
     assert len(few.mean) == len(few.std) == len(few.rows)
     assert COST[asked(costs=COST).rows].mean() < COST[every.rows].mean()
 
