@@ -7,6 +7,7 @@ them (the header is row 1).
 from __future__ import annotations
 
 import importlib
+import io
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def read(path: Path, needed: list[str]) -> pd.DataFrame:
 
     Raises ValueError for an empty file, a missing, repeated or unnamed column, a row with more
     cells than the header, and a format whose package is missing."""
+    check_package(path)
     kind = path.suffix.lower()
     table = _parquet(path) if kind in PARQUET else _with_header(path, kind)
     names = list(table.columns)
@@ -37,6 +39,32 @@ def read(path: Path, needed: list[str]) -> pd.DataFrame:
     if len(table) == 0:
         raise ValueError(f"{path} has a header and no rows.")
     return table
+
+
+def content(path: Path, table: pd.DataFrame) -> bytes:
+    """What a file of that name holds."""
+    buffer, kind = io.BytesIO(), path.suffix.lower()
+    if kind in PARQUET:
+        table.to_parquet(buffer)
+    elif kind in EXCEL:
+        table.to_excel(buffer, index=False, engine="openpyxl")
+    else:
+        return table.to_csv(index=False).encode()
+    return buffer.getvalue()
+
+
+def check_package(path: Path) -> None:
+    """Raises ValueError for a format whose package is missing."""
+    package = {**dict.fromkeys(PARQUET, "pyarrow"), **dict.fromkeys(EXCEL, "openpyxl")}
+    name = package.get(path.suffix.lower())
+    try:
+        if name is not None:
+            importlib.import_module(name)
+    except ImportError as error:
+        raise ValueError(
+            f"{path} needs the package {name} (pip install {name}). Install it, or take"
+            " comma-separated values."
+        ) from error
 
 
 def text(column: pd.Series) -> pd.Series:
@@ -70,7 +98,6 @@ def _word(cell: Any) -> str:
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    _needs("pyarrow", path)
     import pyarrow
 
     try:
@@ -124,7 +151,6 @@ def _separated(path: Path) -> pd.DataFrame:
 
 def _excel(path: Path) -> pd.DataFrame:
     """The first sheet."""
-    _needs("openpyxl", path)
     from zipfile import BadZipFile
 
     try:
@@ -134,16 +160,6 @@ def _excel(path: Path) -> pd.DataFrame:
     if table.empty:
         raise ValueError(f"{path} is empty: it needs a header and at least one row.")
     return table.map(_word)
-
-
-def _needs(package: str, path: Path) -> None:
-    try:
-        importlib.import_module(package)
-    except ImportError as error:
-        raise ValueError(
-            f"{path} cannot be read without the package {package} (pip install {package}). Save it"
-            " as comma-separated values, or install it."
-        ) from error
 
 
 def _check_names(path: Path, names: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.results import files
-from experiments.suggest import tables
+from experiments.suggest import cells, tables
 from jsketch.suggest import Library, library
 
 TABLES = ("candidates", "observations", "pending", "exclude")
@@ -67,6 +67,7 @@ def _rows(
 def check_out(options: argparse.Namespace) -> None:
     """Raises ValueError or OSError, before anything is computed, for a file that cannot be written
     or is a table to read."""
+    cells.check_package(options.out)
     for option in ("out", "report"):
         out = getattr(options, option)
         if out is None:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from experiments import cli
 from experiments.results import files
-from experiments.suggest import page, words
+from experiments.suggest import cells, page, words
 from experiments.suggest.inputs import check_out, read
 from experiments.suggest.options import acquisition_of, parse
 from experiments.suggest.tables import Candidates
@@ -66,7 +66,7 @@ def write(options: argparse.Namespace, candidates: Candidates, batch: Suggestion
     }
     if batch.chance is not None:
         columns["chance_of_success"] = batch.chance
-    files.write(options.out, pd.DataFrame(columns).to_csv(index=False).encode())
+    files.write(options.out, cells.content(options.out, pd.DataFrame(columns)))
 
 
 @cli.line

@@ -54,7 +54,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--batch", type=cli.count, default=96, help="evaluations to suggest (default 96)"
     )
-    parser.add_argument("--out", type=Path, default=Path("next.csv"), help="default next.csv")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("next.csv"),
+        help="default next.csv; Excel and Parquet by the end of its name",
+    )
     parser.add_argument(
         "--categories", nargs="+", default=[], help="columns of numbers that are names"
     )

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.suggest import cells, page, tables, words
 from experiments.suggest import main as suggest
-from experiments.suggest import page, tables, words
 from experiments.suggest.inputs import Inputs
 from experiments.suggest.options import parse
 from jsketch.kernels import Columns, Mixed
@@ -195,7 +195,7 @@ def same_as_csv(tmp_path, path):
 
 def test_parquet_tables_are_read(tmp_path):
     path = tmp_path / "l.parquet"
-    mixed().to_parquet(path)
+    path.write_bytes(cells.content(path, mixed()))
     same_as_csv(tmp_path, path)
     mixed().set_index("id").to_parquet(path)
     assert tables.read_candidates(path).ids[:2].tolist() == ["c0", "c1"]
@@ -219,7 +219,7 @@ def expected_ids(tmp_path):
 def test_excel_tables_are_read(tmp_path):
     pytest.importorskip("openpyxl", reason="Excel tables need openpyxl: pip install openpyxl")
     path = tmp_path / "l.xlsx"
-    mixed().to_excel(path, index=False)
+    path.write_bytes(cells.content(path, mixed()))
     same_as_csv(tmp_path, path)
     frame = mixed().astype(object)
     frame.loc[3, "size"] = None
@@ -233,5 +233,7 @@ def test_excel_tables_are_read(tmp_path):
 
 def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(ValueError, match="cannot be read without the package openpyxl"):
+    with pytest.raises(ValueError, match="l.xlsx needs the package openpyxl"):
         tables.read_ids(tmp_path / "l.xlsx", None)
+    with pytest.raises(ValueError, match="next.xlsx needs the package openpyxl"):
+        run(tmp_path, "--out", str(tmp_path / "next.xlsx"))
