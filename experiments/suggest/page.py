@@ -187,10 +187,11 @@ def _curve(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: 
 def _table(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> str:
     flip = words.sign(options)
     lines = words.reasons(options, inputs, batch)
+    names = inputs.candidates.ids[batch.rows]
     rows = [
-        f"<tr><td>{text(inputs.candidates.ids[row])}</td><td>{flip * batch.mean[i]:.4g}</td>"
-        f"<td>{batch.std[i]:.3g}</td><td>{text(lines[i].split(': ', 1)[1])}</td></tr>\n"
-        for i, row in enumerate(batch.rows)
+        f"<tr><td>{text(name)}</td><td>{flip * mean:.4g}</td><td>{std:.3g}</td>"
+        f"<td>{text(line.removeprefix(f'{name}: '))}</td></tr>\n"
+        for name, mean, std, line in zip(names, batch.mean, batch.std, lines, strict=True)
     ]
     head = "".join(f"<th>{name}</th>" for name in (text(options.id_column), "mean", "+-", "why"))
     return f'<div class="box"><table><tr>{head}</tr>\n{"".join(rows)}</table></div>\n'

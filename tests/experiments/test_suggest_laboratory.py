@@ -50,12 +50,13 @@ def run(tmp_path, *more, done=None, failed=()):
     return batch, batch["id"].str[1:].astype(int).to_numpy()
 
 
-def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
+def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys, monkeypatch):
     """And without what is excluded. The cost is no feature; a budget ends a batch."""
     frame, _ = laboratory()
     evaluated = np.arange(0, A, 7)
     out = written(tmp_path, "never.csv", frame[["id"]][45:])
     report = tmp_path / "page.html"
+    monkeypatch.setattr(page, "CURVE", 2)
     more = ("--same", "heat", "--exclude", str(out), "--report", str(report))
     batch, rows = run(tmp_path, *more)
     shown = report.read_text()
