@@ -19,7 +19,7 @@ from experiments.pools import campaigns, published
 from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
 from experiments.results import environment, outputs, summaries, tidy
-from experiments.suggest.main import ACQUISITIONS
+from experiments.suggest.options import ACQUISITIONS
 
 
 @cli.line

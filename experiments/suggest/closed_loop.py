@@ -7,6 +7,10 @@ The library is Abalone: 4,177 animals with 8 measurements; an experiment counts 
 noise, 1 to 29). Every round suggests the next batch from all that was counted, as `scripts/suggest`
 does from tables. Simple regret is 29 less the best count so far; a random batch is drawn from what
 is left.
+
+A simple regret of 2 is all that the measurements show: from 1,000 random counts the two animals of
+27 rings are predicted fifth and sixth of the rest, and the one of 29 at 13.8, with a noise of 2.0,
+behind 155 others. It is found by chance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Tables that people bring: candidates (an id and features) and evaluations (an id and a value),
-checked cell by cell.
-
-Every mistake is a ValueError that names the file, the row and the column as a spreadsheet counts
-them (the header is row 1).
+checked cell by cell (`cells`).
 """
 
 from __future__ import annotations
@@ -14,11 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from experiments.suggest.cells import numbers, read, text
 from jsketch.kernels import Columns
 from jsketch.kernels.discrete import pack_bits
-
-LARGEST = 1e300  # beyond it a prediction may be no number any more
-FIRST_ROW = 2  # of the values: the header is row 1
 
 
 class Kinds(NamedTuple):
@@ -36,88 +31,39 @@ class Candidates(NamedTuple):
     features: np.ndarray  # [A, d], numbers, categories as zeros and ones, fingerprints as words
     columns: list[Columns]  # what the features are
     names: list[str]  # of the numbers, categories, sites and fingerprints
+    same: np.ndarray | None = None  # [A], the column that a batch has one value of
+    cost: np.ndarray | None = None  # [A], above 0; no feature
 
 
 class Evaluations(NamedTuple):
     """n measurements; an id may be repeated."""
 
     arms: np.ndarray  # [n], rows of the candidates
-    values: np.ndarray  # [n]
+    values: np.ndarray  # [n], NaN for a failed one
 
 
-def _read(path: Path, needed: list[str]) -> pd.DataFrame:
-    """All cells as text, by their rows in a spreadsheet (the index); empty rows are left out.
-    Raises ValueError for an empty file, a missing, repeated or unnamed column, and a row with more
-    cells than the header."""
-    try:
-        # without a header of its own pandas neither renames columns nor takes one of them for row
-        # names
-        table = pd.read_csv(
-            path,
-            dtype=str,
-            header=None,
-            keep_default_na=False,
-            skipinitialspace=True,
-            skip_blank_lines=False,
-        )
-    except pd.errors.EmptyDataError as error:
-        raise ValueError(f"{path} is empty: it needs a header and at least one row.") from error
-    except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{path} is not a table of comma-separated values: {str(error).strip()}"
-        ) from error
-    table = table.fillna("")
-    names = [str(name).strip() for name in table.iloc[0]]
-    table = table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
-    unnamed = table[table.iloc[:, 0] == ""]
-    table = table.drop(index=unnamed.index[(unnamed == "").all(axis=1)])
-    if not any(names):
-        raise ValueError(f"{path} is empty: it needs a header and at least one row.")
-    if "" in names:
-        raise ValueError(
-            f"{path}, row 1: column {names.index('') + 1} has no name; name it or remove it."
-        )
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ValueError(
-            f"{path}, row 1: there are {names.count(twice[0])} columns '{twice[0]}'; their names"
-            " must differ."
-        )
-    for name in needed:
-        if name not in names:
-            raise ValueError(
-                f"{path} has no column '{name}'; its columns are: {', '.join(names)}. Columns are"
-                " separated by commas."
-            )
-    if len(table) == 0:
-        raise ValueError(f"{path} has a header and no rows.")
-    return table
+def read_candidates(
+    path: Path,
+    id_column: str = "id",
+    kinds: Kinds | None = None,
+    same: str | None = None,
+    cost: str | None = None,
+) -> Candidates:
+    """The library; the column `same` is a feature too, the column `cost` is none.
 
-
-def _numbers(path: Path, table: pd.DataFrame, column: str) -> np.ndarray:
-    """A column as finite floats. Raises ValueError at the first cell that is none, or too large to
-    compute with."""
-    values = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
-    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
-    if bad.size:
-        cell = table[column].iloc[bad[0]]
-        wrong = f"larger than {LARGEST:g}" if np.isfinite(values[bad[0]]) else "not a finite number"
-        what = "is missing" if cell.strip() == "" else f"is '{cell}', {wrong}"
-        raise ValueError(f"{path}, row {table.index[bad[0]]}, column '{column}': the value {what}.")
-    return values
-
-
-def read_candidates(path: Path, id_column: str = "id", kinds: Kinds | None = None) -> Candidates:
-    """Raises ValueError for missing values, ids that are empty or used twice, constant columns,
-    columns of `kinds` that are not there or hold something else, and fewer than two rows."""
+    Raises ValueError for missing values, ids that are empty or used twice, constant columns,
+    columns that are asked for and not there or hold something else, and fewer than two rows."""
     kinds = Kinds() if kinds is None else kinds
     asked = [name for group in kinds for name in group]
-    table = _read(path, [id_column, *asked])
-    twice_asked = [name for name in asked if asked.count(name) > 1 or name == id_column]
+    asked += [] if cost is None else [cost]
+    table = read(path, [id_column, *asked, *([] if same is None else [same])])
+    twice_asked = [
+        name for name in asked if asked.count(name) > 1 or name == id_column or name == cost == same
+    ]
     if twice_asked:
         raise ValueError(f"the column '{twice_asked[0]}' is asked to be two things at once.")
     ids = _ids(path, table, id_column)
-    names = [name for name in table.columns if name != id_column]
+    names = [name for name in table.columns if name not in (id_column, cost)]
     if not names:
         raise ValueError(f"{path} has no feature column beside '{id_column}'.")
     if len(ids) == 1:
@@ -129,11 +75,31 @@ def read_candidates(path: Path, id_column: str = "id", kinds: Kinds | None = Non
             parts.append(part)
             labels.append(label)
             columns.append(Columns(kind, part.shape[1]))
-    return Candidates(ids, np.hstack(parts), columns, labels)
+    of_one = None if same is None else _labels(path, table, same)
+    price = None if cost is None else _costs(path, table, cost)
+    return Candidates(ids, np.hstack(parts), columns, labels, of_one, price)
+
+
+def _labels(path: Path, table: pd.DataFrame, column: str) -> np.ndarray:
+    """Numbers where all are: 50 and 50.0 are one."""
+    if pd.to_numeric(table[column], errors="coerce").notna().all():
+        return numbers(path, table, column)
+    return text(table[column]).to_numpy(str)
+
+
+def _costs(path: Path, table: pd.DataFrame, column: str) -> np.ndarray:
+    costs = numbers(path, table, column)
+    wrong = np.flatnonzero(costs <= 0)
+    if wrong.size:
+        raise ValueError(
+            f"{path}, row {table.index[wrong[0]]}, column '{column}': a cost is above 0, and this"
+            f" one is {costs[wrong[0]]:g}."
+        )
+    return costs
 
 
 def _ids(path: Path, table: pd.DataFrame, id_column: str) -> np.ndarray:
-    ids = table[id_column].str.strip()
+    ids = text(table[id_column])
     empty = np.flatnonzero(ids == "")
     if empty.size:
         raise ValueError(
@@ -154,7 +120,10 @@ def _features(
 ) -> list[tuple[str, str, np.ndarray]]:
     """(label, kind, features [A, width]) of a column; of a sequence one for every site that
     varies. A column without any number in it is a category."""
-    words = table[name].str.strip()
+    asked = [*kinds.categories, *kinds.sequences, *kinds.bits]
+    if name not in asked and pd.api.types.is_numeric_dtype(table[name].dtype):
+        return [(name, "numbers", _varying(path, table, name))]
+    words = text(table[name])
     if name in kinds.sequences:
         letters = np.array([list(word) for word in _of_one_length(path, table, name)])
         parts = [(f"{name}[{i + 1}]", _one_hot(site)) for i, site in enumerate(letters.T)]
@@ -170,12 +139,9 @@ def _features(
                 " zeros and ones, such as 0110."
             )
         return [(name, "bits", pack_bits((bits == "1").astype(int)))]
-    numbers = pd.to_numeric(words, errors="coerce").notna()
-    if name not in kinds.categories and (numbers.any() or (words == "").all()):
-        values = _numbers(path, table, name)
-        if len(values) > 1 and np.ptp(values) == 0:
-            _same(path, name, f"{values[0]:g}")
-        return [(name, "numbers", values[:, None])]
+    plain = pd.to_numeric(words, errors="coerce").notna()
+    if name not in kinds.categories and (plain.any() or (words == "").all()):
+        return [(name, "numbers", _varying(path, table, name))]
     _present(path, table, name)
     levels = words.nunique()
     if len(words) > 1 and levels == 1:
@@ -188,8 +154,16 @@ def _features(
     return [(name, "category", _one_hot(words.to_numpy(str)))]
 
 
+def _varying(path: Path, table: pd.DataFrame, name: str) -> np.ndarray:
+    """Numbers as a column [A, 1]."""
+    values = numbers(path, table, name)
+    if len(values) > 1 and np.ptp(values) == 0:
+        _same(path, name, f"{values[0]:g}")
+    return values[:, None]
+
+
 def _present(path: Path, table: pd.DataFrame, name: str) -> None:
-    empty = np.flatnonzero(table[name].str.strip() == "")
+    empty = np.flatnonzero(text(table[name]) == "")
     if empty.size:
         raise ValueError(
             f"{path}, row {table.index[empty[0]]}, column '{name}': the value is missing."
@@ -198,7 +172,7 @@ def _present(path: Path, table: pd.DataFrame, name: str) -> None:
 
 def _of_one_length(path: Path, table: pd.DataFrame, name: str) -> list[str]:
     _present(path, table, name)
-    words = table[name].str.strip()
+    words = text(table[name])
     wrong = np.flatnonzero(words.str.len() != len(words.iloc[0]))
     if wrong.size:
         raise ValueError(
@@ -223,25 +197,35 @@ def _one_hot(values: np.ndarray) -> np.ndarray:
 
 def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.ndarray:
     """The rows [n] of the candidates that a table names. Raises ValueError for unknown ids."""
-    return _rows(path, _read(path, [id_column]), candidates, id_column)
+    return _rows(path, read(path, [id_column]), candidates, id_column)
 
 
 def _rows(path: Path, table: pd.DataFrame, candidates: Candidates, id_column: str) -> np.ndarray:
-    rows = pd.Index(candidates.ids).get_indexer(table[id_column].str.strip())
+    rows = pd.Index(candidates.ids).get_indexer(text(table[id_column]))
     unknown = np.flatnonzero(rows < 0)
     if unknown.size:
         raise ValueError(
             f"{path}, row {table.index[unknown[0]]}, column '{id_column}': there is no candidate"
-            f" '{table[id_column].iloc[unknown[0]]}' ({unknown.size} such rows)."
+            f" '{text(table[id_column]).iloc[unknown[0]]}' ({unknown.size} such rows)."
         )
     return rows
 
 
 def read_evaluations(
-    path: Path, candidates: Candidates, id_column: str = "id", value_column: str = "value"
+    path: Path,
+    candidates: Candidates,
+    id_column: str = "id",
+    value_column: str = "value",
+    failures: bool = False,
 ) -> Evaluations:
-    """Raises ValueError for unknown ids and values that are missing or not finite."""
-    table = _read(path, [id_column, value_column])
-    return Evaluations(
-        _rows(path, table, candidates, id_column), _numbers(path, table, value_column)
-    )
+    """Raises ValueError for unknown ids and values that are not finite, or missing: with `failures`
+    a missing one is an evaluation that failed."""
+    table = read(path, [id_column, value_column])
+    arms = _rows(path, table, candidates, id_column)
+    there = np.ones(len(table), bool)
+    if failures:
+        there = (text(table[value_column]) != "").to_numpy()
+    values = np.full(len(table), np.nan)
+    if there.any():
+        values[there] = numbers(path, table[there], value_column, "--failures")
+    return Evaluations(arms, values)

@@ -5,7 +5,8 @@ runs in files.
                 and vmap
     run         rollout on the host, growing the capacity when a dictionary would not fit
     run_seeds   the same over seeds: vmapped on an accelerator, spread over the cores of a CPU
-    drive       the same rounds for an objective that cannot be traced; resumable
+    drive       the same rounds for an objective that cannot be traced; resumable; `gap` is what is
+                still to be gained
     run_box     a box optimiser meets an objective; `drive_box` for objectives that cannot be traced
     prequential a forecaster meets a stream: every prediction before its label
     chunks      a stream in a file, for `prequential_chunks`
@@ -21,6 +22,7 @@ from jsketch.loops.arms.advance import compiled_programs, next_capacity
 from jsketch.loops.arms.drive import Driven, drive
 from jsketch.loops.arms.rollout import Progress, Trace, regret_ratio, rollout, split_roots
 from jsketch.loops.arms.run import Run, run, run_seeds
+from jsketch.loops.arms.stop import gap
 from jsketch.loops.box.drive_box import DrivenBox, drive_box
 from jsketch.loops.box.run_box import BoxRun, rollout_box, run_box
 from jsketch.loops.streams.chunks import chunks
@@ -41,6 +43,7 @@ __all__ = [
     "compiled_programs",
     "drive",
     "drive_box",
+    "gap",
     "next_capacity",
     "prequential",
     "prequential_chunks",

@@ -10,14 +10,30 @@
     model            fits them to the evaluations
     posterior        of all candidates, and jointly of a few: exact, or sketched
     acquisitions     choose a batch from a joint posterior
+    constraints      one value of a column, costs and a budget, what is excluded
+    feasibility      the chance that an evaluation succeeds
+    choice           the compiled choice
     batch            `suggest`
+    left_out         every value predicted from all others
 
 Reading order is import order. Nothing here reads a file or prints.
 """
 
 from jsketch.suggest import acquisitions
-from jsketch.suggest.batch import Suggestion, suggest
+from jsketch.suggest.batch import Certificate, Suggestion, suggest
 from jsketch.suggest.data import Library, library
+from jsketch.suggest.left_out import LeftOut, leave_one_out
 from jsketch.suggest.model import Model, fit
 
-__all__ = ["Library", "Model", "Suggestion", "acquisitions", "fit", "library", "suggest"]
+__all__ = [
+    "Certificate",
+    "LeftOut",
+    "Library",
+    "Model",
+    "Suggestion",
+    "acquisitions",
+    "fit",
+    "leave_one_out",
+    "library",
+    "suggest",
+]

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 
 from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.sketch import bless
-from jsketch.suggest import posterior
-from jsketch.suggest.acquisitions import UCB, Outlook, Spread
+from jsketch.suggest import choice, constraints, feasibility
+from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, Price, Spread
+from jsketch.suggest.constraints import Constraints, Limits
 from jsketch.suggest.data import LARGEST, Data, checked, filled, slots
 from jsketch.suggest.model import EXACT, Model, of_data
-from jsketch.suggest.posterior import Observed
 from jsketch.types import PRNGKey
 
 # folded into the key of a suggestion, as `model.FIT` is
-BATCH, INDUCING = 1, 2
+BATCH, INDUCING, FAILED = 1, 2, 3
 # inducing points beyond EXACT evaluations; more of them cost more than they tell when values are
 # noisy
 LARGEST_DICTIONARY = 768
-# candidates that a batch is chosen from, or four times the batch
-SHORTLIST = 1024
+WIDTH = 2.0  # of the certificate, where the acquisition has none
+
+
+class Certificate(NamedTuple):
+    """How much better than the best candidate another one may be, in units of the values: the
+    largest upper confidence bound less the largest lower one, of all candidates but those excluded
+    or failed. Where the bounds hold, the simple regret of `best` is at most `gap`.
+
+    That is a theorem with a width that bounds f (`widths.certified`, and a kernel whose norm of f
+    is known: `loops.drive(stop=...)`); with the fitted kernel and a fixed width it is a heuristic.
+    Pending evaluations count for nothing.
+    """
+
+    gap: float  # compare it with the noise, `Model.noise_std`
+    best: int  # row of the largest lower bound
+    rival: int  # row of the largest upper bound
+    width: float  # standard deviations
 
 
 class Suggestion(NamedTuple):
@@ -38,6 +51,8 @@ class Suggestion(NamedTuple):
     std: np.ndarray  # [B], standard deviation of the posterior, without the noise of a value
     model: Model
     dictionary_size: int  # evaluations that the posterior is built on: all, or inducing points
+    certificate: Certificate | None = None  # None: the values were too few to fit a model
+    chance: np.ndarray | None = None  # [B], that an evaluation succeeds, where `failures` counts
 
 
 def suggest(
@@ -47,6 +62,12 @@ def suggest(
     *,
     columns: Sequence[Columns] | None = None,
     pending: Any = (),
+    exclude: Any = (),
+    same: Any = None,
+    costs: Any = None,
+    budget: float | None = None,
+    cost_exponent: float | None = None,
+    failures: bool = False,
     batch: int = 96,
     acquisition: Any = None,
     lengthscale: Any = None,
@@ -70,8 +91,19 @@ def suggest(
                  evaluation failed, it teaches nothing and is not suggested again
     columns      what the features are, `kernels.Columns` from left to right; None: numbers
     pending      [p] int, rows whose evaluation is pending: they are not suggested
+    exclude      [e] int, rows that are never suggested
+    same         [A] labels, such as temperatures: the batch has one of them. The batches of the
+                 GROUPS labels of largest scores are compared by their joint expected improvement
+    costs        [A] numbers above 0, of an evaluation: expected improvement is divided by
+                 cost^exponent
+    budget       what all evaluations may cost, those made and pending included. The batch ends
+                 early where it is spent
+    cost_exponent  None: 1, or with a budget the share of it that is left (Lee et al., 2020: cheap
+                 candidates first, good ones at the end)
+    failures     True: failed evaluations lower the chance of candidates like them (`feasibility`),
+                 and a failure is worth the worst value so far
     batch        B, how many to suggest
-    acquisition  of `suggest.acquisitions`; None: UCB(2.0)
+    acquisition  of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
     lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
     scaling      True: every number is brought to [0, 1] first. False: they are as they are
     model        what `fit` found, where it is at hand; None: fitted here
@@ -84,19 +116,22 @@ def suggest(
 
     Raises ValueError, in words, for candidates that are no finite matrix, a constant column (with
     scaling), columns that do not fit them, arms or pending rows that are not there, values of
-    another length, infinite or too large, a batch larger than what is left, and options outside
-    their range.
+    another length, infinite or too large, labels or costs that are not one for each candidate, a
+    batch larger than what is left, a budget that is spent, and options outside their range.
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
     data = checked(candidates, columns, arms, values, pending, scaling)
-    acquisition = UCB() if acquisition is None else acquisition
-    _check_options(data, batch, acquisition, lengthscale, model)
+    known = constraints.checked(data, exclude, same, costs, budget, cost_exponent, failures)
+    if acquisition is None:
+        acquisition = UCB() if known.costs is None else ExpectedImprovement()
+    _check_options(data, acquisition, lengthscale, model)
+    constraints.check_acquisition(known, acquisition)
+    _check_batch(data, known, batch)
     model = of_data(data, lengthscale, key) if model is None else model
-    return _chosen(data, model, batch, acquisition, key)
+    return _chosen(data, known, model, batch, acquisition, key)
 
 
-def _check_options(data: Data, batch: int, acquisition: Any, lengthscale: Any, model: Any) -> None:
-    checks.capacity(batch=batch)
+def _check_options(data: Data, acquisition: Any, lengthscale: Any, model: Any) -> None:
     if isinstance(acquisition, type) or not hasattr(acquisition, "choose"):
         raise ValueError(
             "acquisition must be one of suggest.acquisitions, such as UCB(2.0);"
@@ -114,34 +149,99 @@ def _check_options(data: Data, batch: int, acquisition: Any, lengthscale: Any, m
         checks.finite(centre=model.centre)
         if max(abs(model.centre), model.scale) > LARGEST:
             raise ValueError(f"a model's centre and scale are at most {LARGEST:g}: {model}.")
+
+
+def _check_batch(data: Data, known: Constraints, batch: int) -> None:
+    checks.capacity(batch=batch)
     count, evaluated = len(data.library.features), len(np.unique(data.arms))
-    left = count - len(np.union1d(data.arms, data.pending))
+    left = int((~_taken(data, known)).sum())
     if batch > left:
+        out = f", {len(known.excluded)} are excluded" if len(known.excluded) else ""
         raise ValueError(
             f"batch = {batch} is more than what is left: of {count} candidates {evaluated} were"
-            f" evaluated and {len(data.pending)} are pending, {left} are left."
+            f" evaluated and {len(data.pending)} are pending{out}, {left} are left."
         )
 
 
-def _chosen(data: Data, model: Model, batch: int, acquisition: Any, key: PRNGKey) -> Suggestion:
+def _taken(data: Data, known: Constraints) -> np.ndarray:
+    """[A] bool, candidates that may not be picked."""
+    taken = np.zeros(len(data.library.features), bool)
+    for rows in (data.arms, data.pending, known.excluded):
+        taken[rows] = True
+    return taken
+
+
+def _chosen(
+    data: Data,
+    known: Constraints,
+    model: Model,
+    batch: int,
+    acquisition: Any,
+    key: PRNGKey,
+) -> Suggestion:
     features = data.library.features
     kernel = Mixed(jnp.asarray(model.lengthscale, features.dtype), data.library.columns)
     values = (data.values[data.observed] - model.centre) / model.scale
-    taken = np.zeros(len(features), bool)
-    taken[data.arms], taken[data.pending] = True, True
-    known, pending = slots(data.arms[data.observed], 1), slots(data.pending)
-    batch_key = jax.random.fold_in(key, BATCH)
+    taken = _taken(data, known)
+    limits, members = _limits(kernel, data, known, ~taken, batch, key)
+    observed, pending = slots(data.arms[data.observed], 1), slots(data.pending)
     inducing = slots(_inducing(kernel, data, model.ratio, key))
-    arrays = (features, *known, filled(values, len(known[0])), *pending, *inducing, taken)
+    # what was excluded or failed is no rival, what has a value is
+    open = np.ones(len(features), bool)
+    open[known.excluded], open[data.arms[~data.observed]] = False, False
+    open[data.arms[data.observed]] = True
+    arrays = (features, *observed, filled(values, len(observed[0])), *pending, *inducing)
     if len(values) == 0 and len(data.pending) == 0:
         acquisition = Spread()
-    rows, mean, variance = _picked(
-        kernel, *map(jnp.asarray, arrays), model.ratio, acquisition, batch_key, batch
+    width: Any = acquisition.width if isinstance(acquisition, UCB) else WIDTH
+    width = float(width) or WIDTH
+    found = choice.picked(
+        kernel,
+        choice.Arrays(*map(jnp.asarray, (*arrays, taken, open))),
+        limits,
+        model.ratio,
+        width,
+        acquisition,
+        jax.random.fold_in(key, BATCH),
+        batch,
+        members,
     )
+    rows = np.asarray(found.rows)
+    there = rows >= 0
     # in units of the values
-    mean = model.centre + model.scale * np.asarray(mean, float)
-    std = model.scale * np.sqrt(np.asarray(variance, float))
-    return Suggestion(np.asarray(rows), mean, std, model, int(inducing[1].sum()) or len(values))
+    mean = model.centre + model.scale * np.asarray(found.mean, float)
+    std = model.scale * np.sqrt(np.asarray(found.variance, float))
+    certificate = Certificate(
+        model.scale * float(found.gap), int(found.best), int(found.rival), width
+    )
+    return Suggestion(
+        rows[there],
+        mean[there],
+        std[there],
+        model,
+        int(inducing[1].sum()) or len(values),
+        certificate if model.fitted else None,
+        None if limits.success is None else np.asarray(limits.success, float)[rows[there]],
+    )
+
+
+def _limits(
+    kernel: Mixed, data: Data, known: Constraints, free: np.ndarray, batch: int, key: PRNGKey
+) -> tuple[Limits, int]:
+    """(the constraints of a compiled choice, the size of the largest group)."""
+    limits, members, dtype = Limits(), 0, data.library.features.dtype
+    if known.failures:
+        failed_key = jax.random.fold_in(key, FAILED)
+        limits = limits._replace(success=feasibility.chances(kernel, data, failed_key))
+    if known.costs is not None:
+        numbers = (known.costs, known.exponent, known.left)
+        limits = limits._replace(price=Price(*(jnp.asarray(number, dtype) for number in numbers)))
+    large = constraints.large(known, free, batch)
+    if known.label is not None and large is not None:
+        groups = constraints.Groups(jnp.asarray(known.label), jnp.asarray(large))
+        limits = limits._replace(groups=groups)
+        members = int(np.bincount(known.label).max())
+    return limits, members
 
 
 def _inducing(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
@@ -157,51 +257,3 @@ def _inducing(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarr
     if len(rows) > LARGEST_DICTIONARY:
         rows = np.asarray(jax.random.permutation(thin_key, rows))[:LARGEST_DICTIONARY]
     return np.union1d(rows, data.pending)
-
-
-@partial(jax.jit, static_argnames="batch")
-def _picked(
-    kernel: Mixed,
-    features: Array,
-    arms: Array,
-    known: Array,
-    values: Array,
-    pending: Array,
-    waiting: Array,
-    inducing: Array,
-    included: Array,
-    taken: Array,
-    ratio: Array,
-    acquisition: Any,
-    key: PRNGKey,
-    batch: int,
-) -> tuple[Array, Array, Array]:
-    """(rows [batch], posterior mean [batch], variance [batch]): one program for all rounds of
-    equal padded sizes."""
-    index = jnp.concatenate([arms, pending])
-    no, yes = jnp.zeros_like(waiting), jnp.zeros_like(known)
-    observed = Observed(
-        features[index],
-        jnp.concatenate([values, jnp.zeros(len(pending), values.dtype)]),
-        jnp.concatenate([known, no]),
-        jnp.concatenate([yes, waiting]),
-    )
-    ratio = jnp.asarray(ratio, features.dtype)
-    if inducing.size:
-        belief = posterior.condition_sketched(kernel, observed, features[inducing], included, ratio)
-    else:
-        belief = posterior.condition(kernel, observed, ratio)
-    mean, variance = posterior.predict(belief, features)
-    there = observed.known | observed.pending
-    threshold = jnp.max(jnp.where(there, mean[index], -jnp.inf))
-    threshold = jnp.where(there.any(), threshold, 0)
-    shuffle_key, key = jax.random.split(key)
-    # ties in any order: tables are often sorted
-    shuffled = jax.random.permutation(shuffle_key, features.shape[0])
-    score = jnp.where(taken, -jnp.inf, acquisition.score(mean, variance, threshold))[shuffled]
-    size = min(max(SHORTLIST, 4 * batch), features.shape[0])
-    short = shuffled[lax.top_k(score, size)[1]]
-    some, covariance = posterior.joint(belief, features[short])
-    outlook = Outlook(some, covariance, ~taken[short], belief.ratio, threshold)
-    rows = short[acquisition.choose(outlook, batch, key)]
-    return rows, mean[rows], variance[rows]

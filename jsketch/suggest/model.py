@@ -81,7 +81,7 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
         length = np.asarray(start.lengthscale if fixed is None else fixed, float)
         return Model(length, float(start.noise / start.outputscale), 1.0, centre, False)
     key = jax.random.key(0) if key is None else key
-    rows = _some(len(values), EXACT if len(values) <= EXACT else FITTED, key)
+    rows = sampled(len(values), EXACT if len(values) <= EXACT else FITTED, key)
     index, mask = slots(arms[rows])
     y = np.where(mask, filled(values[rows] / unit, len(mask)), 0)
     standard = regression.standardized(
@@ -107,7 +107,7 @@ def _with_all(
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
     distinct = np.unique(arms)
-    points, included = slots(distinct[_some(len(distinct), INDUCING, key)])
+    points, included = slots(distinct[sampled(len(distinct), INDUCING, key)])
     index, observed = slots(arms)
     y = filled(values / unit - centre, len(index))
     kernel = Mixed(jnp.asarray(model.lengthscale, known.features.dtype), known.columns)
@@ -152,7 +152,7 @@ def _lengthscales(library: Library, lengthscale: Any) -> np.ndarray:
     return np.broadcast_to(np.asarray(lengthscale, float), (count,))
 
 
-def _some(count: int, most: int, key: PRNGKey) -> np.ndarray:
+def sampled(count: int, most: int, key: PRNGKey) -> np.ndarray:
     """At most so many of `count` rows at random, in order."""
     fit_key = jax.random.key_data(jax.random.fold_in(key, FIT))
     random = np.random.default_rng(np.asarray(fit_key).ravel().tolist())

@@ -44,7 +44,7 @@ class Posterior:
     ratio: Array  # [], noise variance over signal variance
 
 
-def _inverse_root(matrix: Array) -> Array:
+def inverse_root(matrix: Array) -> Array:
     """L^-1 of a positive definite matrix L L^T. By LAPACK and not by `factor.cholesky_inverse`,
     which is faster but takes seconds to compile for each size."""
     identity = jnp.eye(len(matrix), dtype=matrix.dtype)
@@ -55,7 +55,7 @@ def _inverse_root(matrix: Array) -> Array:
 def _factored(kernel: Any, points: Array, used: Array, ratio: Array) -> Array:
     both = used[:, None] & used[None, :]
     gram = jnp.where(both, kernel.gram(points, points), 0)
-    return _inverse_root(gram + jnp.diag(jnp.where(used, ratio, 1)))
+    return inverse_root(gram + jnp.diag(jnp.where(used, ratio, 1)))
 
 
 def condition(kernel: Any, observed: Observed, ratio: Array) -> Posterior:
@@ -82,11 +82,11 @@ def condition_sketched(
     z = nystrom.features(built, kernel, observed.points)
     known = jnp.where(observed.known[:, None], z, 0)
     identity = jnp.eye(z.shape[1], dtype=z.dtype)
-    unknown = _inverse_root(identity + matmul(known.T, known) / ratio)
+    unknown = inverse_root(identity + matmul(known.T, known) / ratio)
     values = jnp.where(observed.known, observed.values, 0)
     moments = matmul(unknown.T, matmul(unknown, matmul(values, known))) / ratio
     used = jnp.where((observed.known | observed.pending)[:, None], z, 0)
-    unknown = _inverse_root(identity + matmul(used.T, used) / ratio)
+    unknown = inverse_root(identity + matmul(used.T, used) / ratio)
     everywhere = jnp.ones(len(inducing), bool)
     return Posterior(
         kernel, built.points, everywhere, matmul(built.root, moments), built.root.T, unknown, ratio

@@ -4,7 +4,7 @@ counted."""
 import numpy as np
 import pytest
 
-from experiments.pools import campaigns, libraries, published
+from experiments.pools import campaigns, laboratory, libraries, published
 from experiments.pools.libraries import Pool
 from jsketch.kernels import Columns, Mixed
 from jsketch.suggest import acquisitions, fit, library
@@ -65,3 +65,17 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "pools" / "gb1_149361.npz").write_bytes(b"other")
     with pytest.raises(ValueError, match="is not the expected file"):
         libraries.gb1(tmp_path)
+
+
+def test_a_laboratory_keeps_its_budget(monkeypatch):
+    """A campaign ends where nothing that is left can be paid; a round may have options of its
+    own."""
+    costs = laboratory.prices(LEVELS[:, 0], 0)
+    assert sorted(set(costs)) == pytest.approx(np.geomspace(1, 10, 4))
+    arms = laboratory.play(POOL, 0, budget=40.0, costs=costs, cost_exponent=None)
+    assert 40.0 - costs.min() < costs[arms].sum() <= 40.0 and len(set(arms)) == len(arms)
+    monkeypatch.setattr(laboratory, "AT", (5, 10, 15))
+    odd = laboratory.play(POOL, 0, each=lambda seed, count: dict(exclude=np.arange(0, 70, 2)))
+    assert (odd[5:] % 2 == 1).all()
+    best = laboratory.best(odd, POOL)
+    assert best.tolist() == [VALUES[odd[:n]].max() for n in (5, 10, 15)]

@@ -5,4 +5,5 @@ checkpoint   a run in a file
 advance      one run on the host: segments, growth, files
 run          runs over seeds
 drive        an objective that cannot be traced
+stop         when it has found enough
 """

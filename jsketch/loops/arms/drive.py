@@ -19,6 +19,7 @@ from jsketch.checks import queries
 from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.arms.drive_file import File, open_file
 from jsketch.loops.arms.run import warn_of_budget, warn_of_imprecision
+from jsketch.loops.arms.stop import rule
 from jsketch.loops.inputs import (
     check_bandit,
     check_horizon,
@@ -44,6 +45,8 @@ class Driven:
     untold: int = struct.field(pytree_node=False, default=0)
     # the algorithm asked for nothing more: no arm is left that it would evaluate
     exhausted: bool = struct.field(pytree_node=False, default=False)
+    # `stop` said so
+    stopped: bool = struct.field(pytree_node=False, default=False)
     # rounding may have decided on variances, as `Info.imprecise` says of a round
     imprecise: bool = struct.field(pytree_node=False, default=False)
     # some dictionary was scaled to its budget, as `Info.budgeted` says of a round
@@ -66,6 +69,7 @@ def drive(
     horizon: int,
     state: Driven | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    stop: Callable[[Driven], Any] | float | None = None,
 ) -> Driven:
     """The rounds of `run` for a host objective, up to `horizon` evaluations in all; `state` resumes
     an earlier call.
@@ -77,6 +81,11 @@ def drive(
     checkpoint: a file that the run is written to after every call of the objective, and resumes
     from when it is called again with the same algorithm, arms and key: a killed run makes the same
     picks. A larger horizon adds evaluations to it.
+
+    stop: a function of the run so far (a `Driven`), called before every round but the first. Where
+    it returns True the run ends, and comes back with `stopped` set. Or a number above 0, in units
+    of the rewards: the run ends once `loops.gap` is below it. With `widths.certified` as the
+    algorithm's width that bounds a regret by a theorem, with the default one it is a heuristic.
 
     Raises ValueError on a wrong number of rewards or an infinite one, and for a checkpoint that is
     damaged, of another run or version of jsketch (it says what differs), being written by another
@@ -96,11 +105,13 @@ def drive(
         driven = state
     check_started(bandit, driven.state)
     room.check_whole(driven.state)
+    ends = rule(bandit, driven.state, stop)
     file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
     with locked([] if file is None else [file.path]):
         if file is not None:
             driven = file.load(bandit, driven)
-        driven = _rounds(bandit, objective, roots, horizon, replace(driven, exhausted=False), file)
+        driven = replace(driven, exhausted=False, stopped=False)
+        driven = _rounds(bandit, objective, roots, horizon, driven, file, ends)
     if driven.exhausted:
         warn(
             f"the run ended after {driven.t} of {horizon} evaluations: no arm is left that the"
@@ -131,12 +142,17 @@ def _rounds(
     horizon: int,
     driven: Driven,
     file: File | None,
+    ends: Callable[[Driven], bool],
 ) -> Driven:
-    """The rounds from `driven` to the horizon, or until the algorithm asks for nothing."""
+    """The rounds from `driven` to the horizon, or until the algorithm asks for nothing, or until
+    `ends` says so."""
     kept = driven.t if file is not None and file.path.exists() else 0  # evaluations in the file
     try:
         while driven.t < horizon or driven.untold:
             known = driven.t - driven.untold
+            if known and not driven.untold and ends(driven):
+                driven = replace(driven, stopped=True)
+                break
             # asking again gives the same query, which begins with the evaluations not yet observed
             limit = max(horizon - known, driven.untold)
             query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, known), limit)

@@ -1,0 +1,84 @@
+"""What the options of `scripts/suggest` name: the tables that are read, and the files that are
+written."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.results import files
+from experiments.suggest import cells, tables
+from jsketch.suggest import Library, library
+
+TABLES = ("candidates", "observations", "pending", "exclude")
+
+
+class Inputs(NamedTuple):
+    """What was read, larger values being better."""
+
+    candidates: tables.Candidates
+    library: Library
+    arms: np.ndarray  # [n], rows of the candidates
+    values: np.ndarray  # [n], NaN for a failed evaluation
+    pending: np.ndarray  # [p], rows of the candidates, each once
+    excluded: np.ndarray  # [e], rows of the candidates, each once
+
+
+def read(options: argparse.Namespace) -> Inputs:
+    """Raises ValueError for what is wrong with the tables, and for a batch larger than what is
+    left."""
+    candidates = tables.read_candidates(
+        options.candidates,
+        options.id_column,
+        tables.Kinds(options.categories, options.sequence, options.bits),
+        options.same,
+        options.cost,
+    )
+    done = tables.Evaluations(np.zeros(0, int), np.zeros(0))
+    if options.observations is not None:
+        columns = (options.id_column, options.value_column, options.failures)
+        done = tables.read_evaluations(options.observations, candidates, *columns)
+    pending = _rows(options.pending, candidates, options)
+    excluded = _rows(options.exclude, candidates, options)
+    left = len(candidates.ids) - len(np.union1d(np.union1d(done.arms, pending), excluded))
+    if options.batch > left:
+        out = f", {len(excluded)} are excluded" if len(excluded) else ""
+        raise ValueError(
+            f"--batch {options.batch} is more than what is left: of {len(candidates.ids)}"
+            f" candidates {len(np.unique(done.arms))} were evaluated and {len(pending)} are"
+            f" pending{out}, {left} are left."
+        )
+    values = -done.values if options.minimize else done.values
+    known = library(candidates.features, candidates.columns, scaling=not options.no_scaling)
+    return Inputs(candidates, known, done.arms, values, pending, excluded)
+
+
+def _rows(
+    path: Path | None, candidates: tables.Candidates, options: argparse.Namespace
+) -> np.ndarray:
+    if path is None:
+        return np.zeros(0, int)
+    return np.unique(tables.read_ids(path, candidates, options.id_column))
+
+
+def check_out(options: argparse.Namespace) -> None:
+    """Raises ValueError or OSError, before anything is computed, for a file that cannot be written
+    or is a table to read."""
+    cells.check_package(options.out)
+    for option in ("out", "report"):
+        out = getattr(options, option)
+        if out is None:
+            continue
+        files.check(out)
+        for name in TABLES:
+            table = getattr(options, name)
+            if table is not None and table.resolve() == out.resolve():
+                raise ValueError(
+                    f"--{option} {out} is the table of --{name}, which it would replace: name"
+                    " another file."
+                )
+    if options.report is not None and options.report.resolve() == options.out.resolve():
+        raise ValueError(f"--report and --out are both {options.out}: name two files.")

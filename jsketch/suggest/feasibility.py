@@ -1,0 +1,86 @@
+"""How likely an evaluation is to succeed, from those that did and those that failed.
+
+A Gaussian process classifier with the probit likelihood, by Laplace's approximation (Rasmussen and
+Williams, Gaussian Processes for Machine Learning, 2006, section 3.4 and algorithms 3.1, 3.2). It
+weighs an acquisition as in Gelbart, Snoek, Adams. Bayesian optimization with unknown constraints.
+UAI 2014. The kernel is that of the values: failures are mostly too few to fit one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.scipy.special import ndtri
+from jax.scipy.stats import norm
+
+from jsketch.box.acquisition import log_normal_cdf
+from jsketch.linalg import matmul
+from jsketch.suggest import posterior
+from jsketch.suggest.data import Data, slots
+from jsketch.suggest.model import EXACT, sampled
+from jsketch.types import PRNGKey
+
+NEWTON = 20  # steps; the likelihood is log-concave, and Newton's method converges quadratically
+
+
+def chances(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
+    """P(success) of all candidates, [A]; None where no evaluation failed.
+
+    g ~ GP(m, k), P(success) = Phi(g): with the kernel's amplitude of 1 and m = 0 a chance is
+    uniform on [0, 1] before anything is known of it. m gives the share of successes, (s + 1)/(n +
+    2) of n (Laplace's rule). Of more than EXACT evaluations a random EXACT are read.
+    """
+    succeeded = data.observed
+    if succeeded.all():
+        return None
+    rows = sampled(len(succeeded), EXACT, key)
+    index, mask = slots(data.arms[rows])
+    label = np.ones(len(mask))
+    label[: len(rows)] = np.where(succeeded[rows], 1, -1)
+    share = (succeeded.sum() + 1) / (len(succeeded) + 2)
+    return _chances(kernel, data.library.features, *map(jnp.asarray, (index, label, mask, share)))
+
+
+@jax.jit
+def _chances(
+    kernel: Any, features: Array, index: Array, label: Array, mask: Array, share: Array
+) -> Array:
+    x = features[index]
+    both = mask[:, None] & mask[None, :]
+    gram = jnp.where(both, kernel.gram(x, x), 0)
+    # Phi(m / sqrt(1 + 1)) is the share of successes
+    centre = jnp.sqrt(2.0) * ndtri(share).astype(x.dtype)
+    label = label.astype(x.dtype)
+
+    def slope(g: Array) -> tuple[Array, Array]:
+        """(d, -d^2) log Phi(label g), R&W eq. 3.16; zero in unused slots."""
+        z = label * g
+        hazard = jnp.exp(norm.logpdf(z) - log_normal_cdf(z))
+        curvature = jnp.maximum(hazard * (z + hazard), 0)
+        return jnp.where(mask, label * hazard, 0), jnp.where(mask, curvature, 0)
+
+    def factored(curvature: Array) -> tuple[Array, Array]:
+        """(sqrt W, L^-1) of I + sqrt W K sqrt W = L L^T."""
+        root = jnp.sqrt(curvature)
+        inner = jnp.eye(len(root), dtype=root.dtype) + root[:, None] * gram * root[None, :]
+        return root, posterior.inverse_root(inner)
+
+    def newton(_: Array, g: Array) -> Array:
+        gradient, curvature = slope(g + centre)
+        root, inverse = factored(curvature)
+        b = curvature * g + gradient
+        solved = matmul(inverse.T, matmul(inverse, root * matmul(gram, b)))
+        return matmul(gram, b - root * solved)
+
+    g = lax.fori_loop(0, NEWTON, newton, jnp.zeros_like(label))
+    gradient, curvature = slope(g + centre)
+    root, inverse = factored(curvature)
+    latent = posterior.Posterior(
+        kernel, x, mask, gradient, inverse * root[None, :], None, jnp.ones((), x.dtype)
+    )
+    mean, variance = posterior.predict(latent, features)
+    return jnp.exp(log_normal_cdf((centre + mean) / jnp.sqrt(1 + variance)))

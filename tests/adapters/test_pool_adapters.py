@@ -1,0 +1,121 @@
+"""`suggest` under the names of Optuna and scikit-optimize; against these packages where they are
+installed: pip install optuna scikit-optimize."""
+
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import jsketch.adapters
+from jsketch import suggest
+from jsketch.adapters import PoolOptimizer
+from jsketch.suggest import acquisitions
+
+RANDOM = np.random.default_rng(0)
+POOL = RANDOM.uniform(-1, 1, (40, 2)).round(4)
+POOL[7] = POOL[6]
+
+
+def f(x):
+    return float((x[0] - 0.3) ** 2 + x[1] ** 2)
+
+
+def campaign(optimizer, rounds):
+    for _ in range(rounds):
+        points = optimizer.ask(n_points=3)
+        result = optimizer.tell(points, [f(x) for x in points])
+    return result
+
+
+def test_a_pool_is_minimised():
+    """To the batches of `suggest` itself."""
+    optimizer = PoolOptimizer(POOL, random_state=3)
+    result = campaign(optimizer, 5)
+    values = np.array([f(x) for x in POOL])
+    assert result.fun <= np.sort(values)[1] and result.fun == f(result.x) == min(result.func_vals)
+    assert len(result.x_iters) == 15 and len(set(optimizer.rows)) == 15
+    first = suggest.suggest(POOL, batch=3, key=jax.random.fold_in(jax.random.key(3), 0))
+    assert optimizer.rows[:3] == first.rows.tolist()
+
+
+def test_asking_again_and_pending_points():
+    """A point of two identical candidates counts for the one that was asked for; values may come
+    late, or never."""
+    optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
+    assert optimizer.get_result().x is None
+    points = optimizer.ask(4)
+    assert points == optimizer.ask(4) and optimizer.ask() == optimizer.ask()
+    optimizer.tell(points[:2], [f(points[0]), np.nan])
+    assert optimizer.get_result().x == points[0]
+    later = optimizer.ask(4)
+    assert not any(point in points for point in later)
+    optimizer.tell(POOL[7], 0.5)
+    assert optimizer.Xi[-1] == POOL[7].tolist()
+    with pytest.raises(ValueError, match="is no row of the candidates"):
+        optimizer.tell([9.0, 9.0], 1.0)
+    with pytest.raises(ValueError, match="there are 2 points and 1 values"):
+        optimizer.tell(points[:2], [1.0])
+
+
+def test_it_reads_like_scikit_optimizes():
+    """The same loop drives both, and the results have the same fields."""
+    skopt = pytest.importorskip("skopt", reason="pip install scikit-optimize")
+    ours = PoolOptimizer(POOL)
+    theirs = skopt.Optimizer([(-1.0, 1.0), (-1.0, 1.0)], n_initial_points=3, random_state=0)
+    for optimizer in (ours, theirs):
+        result = campaign(optimizer, 2)
+        assert len(result.x_iters) == len(result.func_vals) == len(optimizer.yi) == 6
+        assert f(result.x) == pytest.approx(result.fun) and len(optimizer.Xi) == 6
+        assert len(optimizer.ask()) == 2
+        one = optimizer.tell(list(POOL[3]), f(POOL[3]))
+        assert len(one.x_iters) == 7 and one.fun == min(one.func_vals)
+
+
+def test_optuna_is_asked_for_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna.distributions", None)
+    monkeypatch.delitem(sys.modules, "jsketch.adapters.optuna_sampler", raising=False)
+    with pytest.raises(ImportError, match="OptunaSampler needs the package optuna"):
+        _ = jsketch.adapters.OptunaSampler
+
+
+def test_an_optuna_study_takes_rows():
+    """To the end of a small pool: no row twice; failed and running trials are not suggested, and
+    the direction counts."""
+    optuna = pytest.importorskip("optuna", reason="pip install optuna")
+    from jsketch.adapters import OptunaSampler
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def objective(trial):
+        row = trial.suggest_int("row", 0, len(POOL) - 1)
+        trial.suggest_float("other", 0, 1)
+        if trial.number == 2:
+            raise FloatingPointError("the robot stopped")
+        return f(POOL[row])
+
+    study = optuna.create_study(sampler=OptunaSampler(POOL, seed=1))
+    running = study.ask()
+    held = running.suggest_int("row", 0, len(POOL) - 1)
+    study.optimize(objective, n_trials=14, catch=FloatingPointError)
+    rows = [trial.params["row"] for trial in study.trials]
+    assert len(set(rows)) == 15 and rows[0] == held
+    values = np.array([f(x) for x in POOL])
+    assert study.best_value <= np.sort(values)[2]
+    with pytest.raises(ValueError, match="batch = 1 is more than what is left"):
+        study.optimize(objective, n_trials=30, catch=FloatingPointError)
+    upside_down = optuna.create_study(sampler=OptunaSampler(POOL), direction="maximize")
+    for row in range(12):
+        distributions = {"row": optuna.distributions.IntDistribution(0, len(POOL) - 1)}
+        upside_down.add_trial(
+            optuna.create_trial(
+                params={"row": row}, distributions=distributions, value=-f(POOL[row])
+            )
+        )
+    upside_down.optimize(lambda trial: -objective(trial), n_trials=2)
+    assert upside_down.trials[-1].value > -np.median(values)
+    two = optuna.create_study(sampler=OptunaSampler(POOL), directions=["minimize"] * 2)
+    with pytest.raises(ValueError, match="for one objective"):
+        two.optimize(objective, n_trials=1)
+    with pytest.raises(ValueError, match="different distribution"):
+        upside_down.ask().suggest_float("row", 0, 1)
