@@ -59,7 +59,6 @@ VARIANTS: dict[str, Callable[[int], Any]] = {
     "gp_pi_uniform": lambda n: GPBandit(initial=n, acquisition="pi", sample_around_best=False),
     "gp_ucb_uniform": lambda n: GPBandit(initial=n, acquisition="ucb", sample_around_best=False),
     "go_ucb_eq7": lambda n: GOUCB(initial=n, schedule=Theory()),
-    "go_ucb_printed_eq7": lambda n: go_ucb.printed(n, schedule=Theory()),
 }
 OPTIMIZERS = ALGORITHMS | VARIANTS
 CHOSEN = [
