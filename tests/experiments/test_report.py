@@ -285,6 +285,33 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "last, error, seconds, verdict",
+    [
+        (39_930, 0.19, 1.0, "not decidable here"),
+        (2_000_000, 0.197, 500.0, "confirmed"),
+        (2_000_000, 0.2, 500.0, "differs"),
+        (2_000_000, 0.19, 1300.0, "differs"),
+    ],
+)
+def test_the_claim_on_a_million_examples(tmp_path, last, error, seconds, verdict):
+    """Judged at one million, and not where the stream ends."""
+    folder = tmp_path / "pkawv_2019/susy"
+    store.write_json(folder / "summary.json", dict(examples=last))
+    ends = dict(t=np.array([1, last]), error_rate=np.full(2, error))
+    run = tidy.Run(
+        dict(problem="susy", algorithm="taylor_2"), 0, ends | dict(seconds=np.array([0, seconds]))
+    )
+    tidy.write(folder, [run], "pkawv_2019.large_scale", "susy")
+    statement = (
+        "On the first million examples of SUSY, degree 2 has FALKON's error, within ten minutes."
+    )
+    found = outcomes(tmp_path, "pkawv_2019/susy")[statement]
+    assert found.verdict == verdict, found.number
+    if last < 1_000_000:
+        assert found.number.startswith("Not run: the file is absent. 39,930 rows")
+
+
 @pytest.mark.parametrize("error, verdict", [(0.11, "confirmed"), (0.2, "differs")])
 def test_claims_of_streams_of_signs(tmp_path, error, verdict):
     def saw(error_rate, seconds, examples=100):
