@@ -10,6 +10,7 @@ from experiments.claims import (
     Found,
     Missing,
     Source,
+    beside,
     entry,
     line,
     listed,
@@ -190,7 +191,22 @@ def levels_off(source: Source) -> Found:
         printed = 4 * gamma / (1 + gamma) ** 2
         holds &= abs(min(printed, 1) - least) <= 0.01
         text.append(f"gamma {key}: {least:.3f}, printed {printed:.3f}")
-    return Found(f"By the bounds (8): {'; '.join(text)}.", holds)
+    return Found(f"By the bounds (8): {'; '.join(text)}.", holds, _measured_pros_n_kons(source))
+
+
+def _measured_pros_n_kons(source: Source) -> str:
+    """Exponents measured where the bounds (8) are least; empty where they were not."""
+    try:
+        rows = entry(beside(source, "pros_n_kons_rates"), "measured")
+    except Missing:
+        return ""
+    least = {gamma: min(found, key=lambda row: row["bound"]) for gamma, found in rows.items()}
+    text = "; ".join(
+        f"gamma {gamma}: {row['exponent']:.3f} ± {1.96 * row['standard_error']:.3f} at a ="
+        f" {row['a']:.2f}"
+        for gamma, row in least.items()
+    )
+    return f"Measured where (8) is least: {text}."
 
 
 def beats_sketched_kons(source: Source) -> Found:

@@ -78,7 +78,7 @@ class Cosines:
     def features(self, x: Array) -> Array:
         """[n, R]."""
         number = jnp.arange(1, len(self.scale) + 1, dtype=x.dtype)
-        return jnp.sqrt(2.0) * self.scale * jnp.cos(jnp.pi * number * x)
+        return jnp.sqrt(2.0) * self.scale[None, :] * jnp.cos(jnp.pi * number[None, :] * x)
 
 
 def scales(gamma: ArrayLike) -> Array:

@@ -276,6 +276,27 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
     assert found["GO-UCB's regret on f1 stays the same from t = 22 on."].verdict == "confirmed"
     assert found["TuRBO's regret on f1 stays the same from t = 22 on."].verdict == "differs"
     assert found["All methods have linear regret on f3."].verdict == "differs"
+    assert not any(outcome.note for outcome in found.values())
+    # with uniform candidates GP-PI is ahead on f3, and there alone
+    ratios = {name: 2.0 for name in ("turbo", *(f"{n}_uniform" for n in names[1:4]))}
+    ratios |= dict(go_ucb=1.0)
+    variants = {
+        function: dict(
+            algorithms={
+                name: dict(regret_ratio=dict(mean=ratio, ci95=0.1))
+                for name, ratio in (ratios | dict(gp_pi_uniform=ahead)).items()
+            }
+        )
+        for function, ahead in (("f1", 2.0), ("f2", 2.0), ("f3", 0.5))
+    }
+    store.write_json(
+        tmp_path / "go_ucb_2023/variants/summary.json", dict(seeds=3, functions=variants)
+    )
+    found = outcomes(tmp_path, "go_ucb_2023/synthetic")
+    assert "uniform it holds" in found["GO-UCB has the least regret on f2."].note
+    note = found["GO-UCB has the least regret on f3."].note
+    assert "uniform it does not hold" in note and "GP-PI: 0.500 ± 0.100" in note
+    assert "does not hold" in found["GO-UCB's lead is smaller on f3 than on f2."].note
     found = outcomes(tmp_path, "go_ucb_2023/tuning")
     assert {outcome.verdict for outcome in found.values()} == {"confirmed", "differs"}
     assert found["GO-UCB is much better for the network."].verdict == "confirmed"
