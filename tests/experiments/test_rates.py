@@ -1,11 +1,13 @@
-"""Exponents of PKAWV's Figure 1 against the closed forms that the paper prints, where these are
-right (THEORY 7.11)."""
+"""PKAWV's experiments: exponents of Figure 1 against the closed forms that the paper prints, where
+these are right (THEORY 7.11); measured ones; uniform dictionaries."""
 
 import jax
 import numpy as np
+import oracles
 import pytest
 
-from experiments.pkawv_2019 import pros_n_kons_rates, rates
+from experiments.pkawv_2019 import pros_n_kons_rates, rates, settings
+from jsketch import loops
 
 
 @pytest.mark.parametrize("gamma", [0.1, 0.25, 0.4])
@@ -59,3 +61,18 @@ def test_the_streams_have_noise_around_a_function_of_norm_one():
     np.testing.assert_allclose(
         np.abs(weights[:8]), number[:8] / np.sqrt(np.square(number).sum()), rtol=0.1
     )
+
+
+def test_a_uniform_dictionary_of_all_inputs_is_kernel_ridge_regression():
+    """`settings`: predictions on a dictionary that is drawn beforehand; with every input in it,
+    those of the exact forecaster, example by example."""
+    random = np.random.default_rng(0)
+    xs, ys = random.uniform(size=(12, 2)), random.standard_normal(12)
+    config = dict(seed=0, lengthscale=0.5, regularization=0.3, awv=False)
+    forecaster = settings.uniform_nystrom(xs, 12, config)
+    forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(0))
+    gram = oracles.gaussian(xs, xs, 0.5)
+    exact = [
+        gram[t, :t] @ np.linalg.solve(gram[:t, :t] + 0.3 * np.eye(t), ys[:t]) for t in range(12)
+    ]
+    np.testing.assert_allclose(forecasts.prediction, exact, atol=1e-9)
