@@ -306,6 +306,34 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
     )
 
 
+@pytest.mark.parametrize("found, words", [(0.104, "it holds"), (0.106, "it does not hold")])
+def test_degree_two_under_the_papers_scaling_is_a_note(tmp_path, found, words):
+    """The verdict is of the authors' scaling; the note of the paper's, by the same 5%."""
+    folder = tmp_path / "pkawv_2019/cod_rna"
+    store.write_json(folder / "summary.json", {})
+    runs = [
+        tidy.Run(
+            dict(problem="cod_rna", algorithm=name), 0, dict(t=np.array([1, n]), error_rate=error)
+        )
+        for name, n, error in (
+            ("kernel_ridge", 50, np.full(2, 0.1)),
+            ("taylor_2", 100, np.full(2, 0.2)),
+        )
+    ]
+    tidy.write(folder, runs, "pkawv_2019.large_scale", "cod-rna")
+    statement = "Taylor features of degree 2 approximate the kernel forecaster reasonably well."
+    before = outcomes(tmp_path, "pkawv_2019/cod_rna")[statement]
+    assert before.verdict == "differs" and before.note == ""
+    rows = {
+        name: dict(error_rate=error, examples=50)
+        for name, error in (("kernel_ridge", 0.1), ("taylor_2", found))
+    }
+    measured = dict(cod_rna=dict(authors=rows, paper=rows))
+    store.write_json(tmp_path / "pkawv_2019/settings/summary.json", dict(measured=measured))
+    after = outcomes(tmp_path, "pkawv_2019/cod_rna")[statement]
+    assert after.verdict == "differs" and words in after.note
+
+
 @pytest.mark.parametrize(
     "last, error, seconds, verdict",
     [
