@@ -25,6 +25,7 @@ from experiments.figures import plots
 from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
+from jsketch.box.go_ucb.radius import Theory
 from jsketch.loops import run_box
 from jsketch.problems import boxes
 
@@ -52,6 +53,14 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
+# what could explain a difference: run by variants.py
+VARIANTS: dict[str, Callable[[int], Any]] = {
+    "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),
+    "gp_pi_uniform": lambda n: GPBandit(initial=n, acquisition="pi", sample_around_best=False),
+    "gp_ucb_uniform": lambda n: GPBandit(initial=n, acquisition="ucb", sample_around_best=False),
+    "go_ucb_eq7": lambda n: GOUCB(initial=n, schedule=Theory()),
+}
+OPTIMIZERS = ALGORITHMS | VARIANTS
 CHOSEN = [
     "GO-UCB: lam, b, reach, refit, starts and steps of the ascent, scaling (the defaults, from"
     " other functions: choose.py)",
@@ -74,7 +83,7 @@ def configure(function: str, name: str) -> Config:
         T=t,
         noise_std=NOISE_STD,
         root_seed=0,
-        optimizer=repr(ALGORITHMS[name](n)),
+        optimizer=repr(OPTIMIZERS[name](n)),
         chosen=CHOSEN,
     )
 
@@ -85,7 +94,7 @@ def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder
     problem = make(20, NOISE_STD)
     keys = keys_of(config["root_seed"], seeds)
     begin = time.perf_counter()
-    run = jax.block_until_ready(run_box(ALGORITHMS[name](n), problem, problem.box, keys, n + t))
+    run = jax.block_until_ready(run_box(OPTIMIZERS[name](n), problem, problem.box, keys, n + t))
     seconds = time.perf_counter() - begin
     regret = np.asarray(problem.maximum - run.value)
     for row, seed in enumerate(seeds):
@@ -135,6 +144,12 @@ def after_step(regret: np.ndarray, function: str, step: int) -> np.ndarray:
     return regret[:, FUNCTIONS[function][1] + step :].mean(1)
 
 
+def uniform_draw(regret: np.ndarray, function: str) -> np.ndarray:
+    """Expected regret of what Algorithm 1 returns, one of x_1..x_T drawn uniformly: the mean over
+    phase II of regrets [S, n + T], [S]."""
+    return after_step(regret, function, 0)
+
+
 def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
     """What summary.json says of one function."""
     table = {}
@@ -149,6 +164,7 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
             below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
             ratio_last_10=summaries.describe(regret[:, -10:].mean(1) / uniform),
             simple_regret=summaries.describe(regret.min(1)),
+            uniform_draw_ratio=summaries.describe(uniform_draw(regret, function) / uniform),
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
@@ -207,7 +223,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
     parser.add_argument(
-        "--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS)
+        "--algorithms", nargs="+", choices=list(OPTIMIZERS), default=list(ALGORITHMS)
     )
     parser.add_argument(
         "--seeds", type=cli.count, default=PAPER_SEEDS, help="repetitions (the paper: 5)"

@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from flax import struct
 from jax import Array
+from jax.typing import ArrayLike
 
 from experiments import cli
 from experiments.figures import drawing
@@ -77,24 +78,34 @@ class Cosines:
     def features(self, x: Array) -> Array:
         """[n, R]."""
         number = jnp.arange(1, len(self.scale) + 1, dtype=x.dtype)
-        return jnp.sqrt(2.0) * self.scale * jnp.cos(jnp.pi * number * x)
+        return jnp.sqrt(2.0) * self.scale[None, :] * jnp.cos(jnp.pi * number[None, :] * x)
+
+
+def scales(gamma: ArrayLike) -> Array:
+    """i^(-1 / (2 gamma)), [R]: the capacity condition with equality."""
+    return jnp.arange(1.0, FEATURES + 1) ** (-0.5 / gamma)
+
+
+@partial(jax.jit, static_argnames="count")
+def stream(key: Array, gamma: ArrayLike, count: int) -> tuple[Array, Array, Array]:
+    """(examples [n,1], the function's values [n], labels [n]) for n = count."""
+    weights = jnp.arange(1.0, FEATURES + 1) ** -0.55
+    # a function of norm 1, hardly smoother than it must be
+    weights = weights / jnp.sqrt(jnp.square(weights).sum())
+    x_key, sign_key, noise_key = jax.random.split(key, 3)
+    xs = jax.random.uniform(x_key, (count, 1))
+    signs = jax.random.rademacher(sign_key, (FEATURES,), xs.dtype)
+    mean = Cosines(scales(gamma)).features(xs) @ (signs * weights)
+    return xs, mean, mean + NOISE_STD * jax.random.normal(noise_key, (count,))
 
 
 @partial(jax.jit, static_argnames="count")
 def regrets(keys: Array, gamma: Array, kept: Array, regularization: Array, count: int) -> Array:
     """Regret [S] after n = count examples with the first `kept` features."""
-    number = jnp.arange(1.0, FEATURES + 1)
-    scale = number ** (-0.5 / gamma)
-    weights = number**-0.55
-    # a function of norm 1, hardly smoother than it must be
-    weights = weights / jnp.sqrt(jnp.square(weights).sum())
+    number, scale = jnp.arange(1.0, FEATURES + 1), scales(gamma)
 
     def one(key: Array) -> Array:
-        x_key, sign_key, noise_key = jax.random.split(key, 3)
-        xs = jax.random.uniform(x_key, (count, 1))
-        signs = jax.random.rademacher(sign_key, (FEATURES,), xs.dtype)
-        mean = Cosines(scale).features(xs) @ (signs * weights)
-        ys = mean + NOISE_STD * jax.random.normal(noise_key, (count,))
+        xs, mean, ys = stream(key, gamma, count)
         forecaster = online.PKAWV(Cosines(jnp.where(number <= kept, scale, 0)), regularization)
         state = forecaster.init(xs[0], key)
         forecasts = loops.stream(forecaster, state, xs, ys, key).forecasts
@@ -118,17 +129,21 @@ def measure(
         for n in counts
     ]
     table = np.array(found)  # [N, S]
+    return *slope(counts, table), table
+
+
+def slope(counts: list[int], table: np.ndarray) -> tuple[float, float]:
+    """(slope of log mean regret on log n, its standard error over seeds by the jackknife), of
+    regrets [N,S]."""
     logs = np.log(counts)
 
-    def slope(rows: np.ndarray) -> float:
+    def fitted(rows: np.ndarray) -> float:
         return float(np.polyfit(logs, np.log(np.maximum(rows.mean(1), 1e-9)), 1)[0])
 
-    # jackknife
-    halves = [slope(np.delete(table, s, axis=1)) for s in range(seeds)]
-    error = float(
-        np.sqrt((seeds - 1) / seeds * np.square(np.array(halves) - np.mean(halves)).sum())
-    )
-    return slope(table), error, table
+    seeds = table.shape[1]
+    halves = np.array([fitted(np.delete(table, s, axis=1)) for s in range(seeds)])
+    error = float(np.sqrt((seeds - 1) / seeds * np.square(halves - np.mean(halves)).sum()))
+    return fitted(table), error
 
 
 def draw(folder: Path) -> None:

@@ -52,22 +52,28 @@ def ascend(score: Score, starts: Array, steps: int, rate: float = 0.05) -> tuple
 
 
 def maximise_over_cube(
-    score: Score, best: Array, key: PRNGKey, candidates: int, starts: int, steps: int
+    score: Score,
+    best: Array,
+    key: PRNGKey,
+    candidates: int,
+    starts: int,
+    steps: int,
+    around_best: bool = True,
 ) -> tuple[Array, Array]:
     """(point [d], score []) of the largest score met over the unit cube.
 
     Scores `candidates` random points, half of them uniform and half around the best observed point
-    `best` [d], and ascends from the best `starts` of each half. A score that is not a number is
-    never the largest.
+    `best` [d], or, with around_best=False, uniform too; ascends from the best `starts` of each
+    half. A score that is not a number is never the largest.
     """
-    uniform_key, near_key = jax.random.split(key)
+    uniform_key, other_key = jax.random.split(key)
     half = candidates // 2
-    halves = jnp.stack(
-        [
-            jax.random.uniform(uniform_key, (half, *best.shape), best.dtype),
-            nearby(near_key, best, half),
-        ]
-    )
+
+    def uniform(key: PRNGKey) -> Array:
+        return jax.random.uniform(key, (half, *best.shape), best.dtype)
+
+    other = nearby(other_key, best, half) if around_best else uniform(other_key)
+    halves = jnp.stack([uniform(uniform_key), other])
 
     def number(u: Array) -> Array:
         values = score(u)

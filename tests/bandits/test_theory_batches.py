@@ -52,6 +52,31 @@ def test_ratio_bounds_hold(drawn, ratio):
     assert longest > 1
 
 
+def test_the_exact_ratio_pays_for_the_sketch(drawn):
+    """BBKB Lemma 6: the exact ratio of every arm is at most 1 + alpha sum sigma~^2_fb(x_s), alpha
+    the largest sigma^2 / sigma~^2 at the start of the batch, and so 3 (1 + sum) on the event of
+    THEORY 3.2; without alpha it is no bound."""
+    accurate = beyond = 0
+    for p in drawn:
+        _, _, batch = batches_of(p, 4.0)
+        total = bounds(p, batch)[0]
+
+        def variance(pulls, p=p):
+            counts = p.counts + np.bincount(pulls, minlength=ARMS)
+            return np.diag(oracles.exact(p.gram, counts, counts, p.lam)[1])
+
+        start = variance(batch[:0])
+        sketched = np.diag(oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1])
+        alpha = max((start / sketched).max(), 1)
+        for size in range(1, len(batch) + 1):
+            ratio = (start / variance(batch[:size])).max()
+            assert ratio <= (1 + alpha * (total[size - 1] - 1)) * (1 + 1e-6)
+            assert alpha > 3 or ratio <= 3 * total[size - 1] * (1 + 1e-6)
+            beyond += ratio > total[size - 1] * (1 + 1e-6)
+        accurate += alpha <= 3
+    assert accurate > 5 and beyond > 0
+
+
 def test_batches_are_those_of_the_oracle(drawn):
     """The picks of the lazy route: argmax of mean + width sd, variances recomputed from scratch at
     each pick."""

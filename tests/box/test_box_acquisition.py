@@ -144,6 +144,22 @@ def test_a_score_that_is_not_a_number_is_never_chosen():
     assert float(u[0]) <= 0.5 and np.isfinite(value)
 
 
+def test_candidates_around_the_best_point_find_a_spike_and_uniform_ones_do_not():
+    """A spike that is nothing a hundredth away, in six inputs, beside the best observed point; the
+    rest is a plain."""
+    best = jnp.full(6, 0.4)
+
+    def spike(u):
+        return jnp.exp(-jnp.square((u - 0.401) / 0.01).sum(1)) + 1e-6 * u[:, 0]
+
+    near, plain = (
+        over_cube.maximise_over_cube(spike, best, jax.random.key(0), 64, 4, 20, around_best)
+        for around_best in (True, False)
+    )
+    assert float(near[1]) > 0.9
+    assert float(plain[1]) < 1e-5
+
+
 @pytest.mark.parametrize(
     "name", ["log_ei", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pi", "ucb"))]
 )

@@ -228,6 +228,9 @@ def step(t=2, horizon=4):
 
 def test_schedules():
     assert float(radius.Printed(2.0)(step())) == pytest.approx(10**3 * 2**4 * 2 / 4)
+    # sigma in units of standardized values: 0.2 / 2
+    eq7 = radius.Theory(convexity=5.0, noise_std=0.2, factor=3.0)(step(t=1))
+    assert float(eq7) == pytest.approx(3 * (10 * 0.1**2 + 10**3 / 25 + 10**3 / 25 * 1 / 4))
     oful = radius.OFUL(norm_bound=0.5, noise_std=0.2, delta=0.1)(step())
     assert float(oful) == pytest.approx((2 * 0.5 + 0.1 * np.sqrt(3 + 2 * np.log(10))) ** 2)
     assert float(radius.Own(lambda t: 0.5 * t.astype(jnp.float64))(step())) == 1.0
@@ -605,6 +608,7 @@ def test_float32_stays_finite():
             dict(schedule=radius.Own(lambda t: -1.0)),
             "function must return a finite beta_t .* for t = 1 it returned -1.0",
         ),
+        (dict(schedule=radius.Theory(convexity=0.0)), "convexity must be a finite number above 0"),
         (dict(schedule=radius.Printed(0.0)), "range_bound must be a finite number above 0"),
         (dict(oracle=oracle.Gradient(rule="lbfgs")), "rule must be one of"),
         (

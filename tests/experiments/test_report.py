@@ -276,6 +276,27 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
     assert found["GO-UCB's regret on f1 stays the same from t = 22 on."].verdict == "confirmed"
     assert found["TuRBO's regret on f1 stays the same from t = 22 on."].verdict == "differs"
     assert found["All methods have linear regret on f3."].verdict == "differs"
+    assert not any(outcome.note for outcome in found.values())
+    # with uniform candidates GP-PI is ahead on f3, and there alone
+    ratios = {name: 2.0 for name in ("turbo", *(f"{n}_uniform" for n in names[1:4]))}
+    ratios |= dict(go_ucb=1.0)
+    variants = {
+        function: dict(
+            algorithms={
+                name: dict(regret_ratio=dict(mean=ratio, ci95=0.1))
+                for name, ratio in (ratios | dict(gp_pi_uniform=ahead)).items()
+            }
+        )
+        for function, ahead in (("f1", 2.0), ("f2", 2.0), ("f3", 0.5))
+    }
+    store.write_json(
+        tmp_path / "go_ucb_2023/variants/summary.json", dict(seeds=3, functions=variants)
+    )
+    found = outcomes(tmp_path, "go_ucb_2023/synthetic")
+    assert "uniform it holds" in found["GO-UCB has the least regret on f2."].note
+    note = found["GO-UCB has the least regret on f3."].note
+    assert "uniform it does not hold" in note and "GP-PI: 0.500 ± 0.100" in note
+    assert "does not hold" in found["GO-UCB's lead is smaller on f3 than on f2."].note
     found = outcomes(tmp_path, "go_ucb_2023/tuning")
     assert {outcome.verdict for outcome in found.values()} == {"confirmed", "differs"}
     assert found["GO-UCB is much better for the network."].verdict == "confirmed"
@@ -283,6 +304,61 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
         found["All methods are similar for the random forest on breast cancer."].verdict
         == "differs"
     )
+
+
+@pytest.mark.parametrize("found, words", [(0.104, "it holds"), (0.106, "it does not hold")])
+def test_degree_two_under_the_papers_scaling_is_a_note(tmp_path, found, words):
+    """The verdict is of the authors' scaling; the note of the paper's, by the same 5%."""
+    folder = tmp_path / "pkawv_2019/cod_rna"
+    store.write_json(folder / "summary.json", {})
+    runs = [
+        tidy.Run(
+            dict(problem="cod_rna", algorithm=name), 0, dict(t=np.array([1, n]), error_rate=error)
+        )
+        for name, n, error in (
+            ("kernel_ridge", 50, np.full(2, 0.1)),
+            ("taylor_2", 100, np.full(2, 0.2)),
+        )
+    ]
+    tidy.write(folder, runs, "pkawv_2019.large_scale", "cod-rna")
+    statement = "Taylor features of degree 2 approximate the kernel forecaster reasonably well."
+    before = outcomes(tmp_path, "pkawv_2019/cod_rna")[statement]
+    assert before.verdict == "differs" and before.note == ""
+    rows = {
+        name: dict(error_rate=error, examples=50)
+        for name, error in (("kernel_ridge", 0.1), ("taylor_2", found))
+    }
+    measured = dict(cod_rna=dict(authors=rows, paper=rows))
+    store.write_json(tmp_path / "pkawv_2019/settings/summary.json", dict(measured=measured))
+    after = outcomes(tmp_path, "pkawv_2019/cod_rna")[statement]
+    assert after.verdict == "differs" and words in after.note
+
+
+@pytest.mark.parametrize(
+    "last, error, seconds, verdict",
+    [
+        (39_930, 0.19, 1.0, "not decidable here"),
+        (2_000_000, 0.197, 500.0, "confirmed"),
+        (2_000_000, 0.2, 500.0, "differs"),
+        (2_000_000, 0.19, 1300.0, "differs"),
+    ],
+)
+def test_the_claim_on_a_million_examples(tmp_path, last, error, seconds, verdict):
+    """Judged at one million, and not where the stream ends."""
+    folder = tmp_path / "pkawv_2019/susy"
+    store.write_json(folder / "summary.json", dict(examples=last))
+    ends = dict(t=np.array([1, last]), error_rate=np.full(2, error))
+    run = tidy.Run(
+        dict(problem="susy", algorithm="taylor_2"), 0, ends | dict(seconds=np.array([0, seconds]))
+    )
+    tidy.write(folder, [run], "pkawv_2019.large_scale", "susy")
+    statement = (
+        "On the first million examples of SUSY, degree 2 has FALKON's error, within ten minutes."
+    )
+    found = outcomes(tmp_path, "pkawv_2019/susy")[statement]
+    assert found.verdict == verdict, found.number
+    if last < 1_000_000:
+        assert found.number.startswith("Not run: the file is absent. 39,930 rows")
 
 
 @pytest.mark.parametrize("error, verdict", [(0.11, "confirmed"), (0.2, "differs")])

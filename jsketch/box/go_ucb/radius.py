@@ -68,6 +68,29 @@ class Printed:
 
 
 @struct.dataclass
+class Theory:
+    """beta_t = c (d_w sigma^2 + d_w^3 / mu^2 + d_w^3 t / (mu^2 T)), eq. 7: all its terms, where
+    `Printed` has the last one (THEORY 8.2). The paper gives an order, so that c is not known."""
+
+    convexity: ArrayLike = 1.0  # mu, of the expected loss around w*, for standardized values
+    noise_std: ArrayLike = 0.01  # sigma, in units of y
+    factor: ArrayLike = 1.0  # c, what the order hides: constants and logarithms of T and 1/delta
+
+    def check(self) -> None:
+        checks.positive(convexity=self.convexity, factor=self.factor)
+        checks.nonnegative(noise_std=self.noise_std)
+
+    def __call__(self, step: Step) -> Array:
+        dtype = step.logdet.dtype
+        noise = jnp.square(jnp.asarray(self.noise_std, dtype) / step.scale)
+        cubed = jnp.asarray(float(step.parameters) ** 3, dtype) / jnp.square(
+            jnp.asarray(self.convexity, dtype)
+        )
+        order = step.parameters * noise + cubed * (1 + step.t.astype(dtype) / step.horizon)
+        return jnp.asarray(self.factor, dtype) * order
+
+
+@struct.dataclass
 class Own:
     """beta_t = function(t), a user's own, of the traced integer t."""
 

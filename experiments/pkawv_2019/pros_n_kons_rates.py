@@ -1,0 +1,130 @@
+"""Measured exponents of Pros-N-KONS beside those that PKAWV's Figure 1 and bounds (8) give.
+
+python -m experiments.pkawv_2019.pros_n_kons_rates --out results/pkawv_2019/pros_n_kons_rates
+
+The streams of `rates`: labels of a function of norm 1 with noise, under the capacity condition with
+equality, here with the kernel of all features. A dictionary of n^a points is what KORS has at mu =
+n^(1 - a/gamma); the regularization is n^l with the l that (8) is least at. Regret against the
+function that made the labels, which is below the regret against the best one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+
+from experiments import cli
+from experiments.pkawv_2019 import rates
+from experiments.results import environment, outputs
+from jsketch import loops, online
+from jsketch.sketch.kors import Sampling
+
+BOUND = 2.0  # on predictions; labels beyond it are cut there
+SHARES = (0.5, 1.0)  # of the a at which (8) is least
+
+
+@struct.dataclass
+class CosineKernel:
+    """The kernel of the features of `rates.Cosines`: sum_i 2 scale_i^2 cos(pi i x) cos(pi i x')."""
+
+    scale: Array  # [R]
+
+    def gram(self, x: Array, y: Array) -> Array:
+        """[n, m]."""
+        cosines = rates.Cosines(self.scale)
+        return cosines.features(x) @ cosines.features(y).T
+
+    def diag(self, x: Array) -> Array:
+        """[n]."""
+        return jnp.square(rates.Cosines(self.scale).features(x)).sum(1)
+
+
+def best_size(gamma: float) -> float:
+    """The exponent a of the dictionary at which (8) gives Pros-N-KONS its least regret."""
+    return 2 * gamma / (1 + gamma) ** 2
+
+
+def run(gamma: float, a: float, count: int, seed: int) -> tuple[float, int]:
+    """(regret, points) of one stream of n = count examples."""
+    xs, mean, ys = rates.stream(jax.random.fold_in(jax.random.key(1), seed), gamma, count)
+    ys = jnp.clip(ys, -BOUND, BOUND)
+    level, _ = rates.exponent("pros_n_kons", gamma, a)
+    forecaster = online.ProsNKONS(
+        CosineKernel(rates.scales(gamma)),
+        float(count**level),
+        BOUND,
+        Sampling(mu=float(count ** (1 - a / gamma))),
+    )
+    forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(seed))
+    return (
+        float(forecasts.loss.sum() - jnp.square(ys - mean).sum()),
+        int(forecasts.dictionary_size[-1]),
+    )
+
+
+def measure(gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, Any]:
+    """Exponents of regret and of points at dictionaries n^a, with what (8) says."""
+    found = np.array([[run(gamma, a, n, seed) for seed in range(seeds)] for n in counts])
+    regret, points = found[..., 0], found[..., 1]
+    exponent, error = rates.slope(counts, regret)
+    size = float(np.polyfit(np.log(counts), np.log(points.mean(1)), 1)[0])
+    return dict(
+        a=a,
+        exponent=exponent,
+        standard_error=error,
+        bound=min(1.0, rates.exponent("pros_n_kons", gamma, a)[1]),
+        size_exponent=size,
+        regret=[round(float(v), 3) for v in regret.mean(1)],
+        points=[round(float(v), 1) for v in points.mean(1)],
+    )
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--seeds", type=cli.count, default=8)
+    parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    if options.seeds < 2 or len(options.counts) < 2:
+        parser.error("a slope with an error needs at least 2 seeds and 2 counts")
+    cli.set_up_jax()
+    config = dict(
+        counts=options.counts,
+        seeds=options.seeds,
+        gammas=rates.GAMMAS,
+        shares=SHARES,
+        bound=BOUND,
+        features=rates.FEATURES,
+        noise_std=rates.NOISE_STD,
+    )
+    with outputs.opened(options, "pkawv_2019.pros_n_kons_rates", config) as opened:
+        measured: dict[str, list[dict[str, Any]]] = {}
+        for gamma in rates.GAMMAS:
+            rows = measured[f"{gamma:.3f}"] = []
+            for share in SHARES:
+                row = measure(gamma, share * best_size(gamma), options.counts, options.seeds)
+                rows.append(row)
+                print(
+                    f"gamma {gamma:.3f}  a {row['a']:.2f}  measured {row['exponent']:.3f} +-"
+                    f" {1.96 * row['standard_error']:.3f}, (8) {row['bound']:.3f}, printed"
+                    f" {4 * gamma / (1 + gamma) ** 2:.3f}; points {row['points']}, exponent"
+                    f" {row['size_exponent']:.2f}",
+                    flush=True,
+                )
+        summary = dict(
+            config=config,
+            data="generated, capacity condition with equality",
+            **environment.describe(),
+            measured=measured,
+        )
+        opened.finish(summary, [], "")
+
+
+if __name__ == "__main__":
+    main()

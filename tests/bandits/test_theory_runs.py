@@ -1,0 +1,137 @@
+"""The papers' statements about whole runs (BKB, BBKB), which hold with a stated probability: how
+many batches, how large a dictionary, which coverage, how much regret."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+
+from jsketch import kernels, loops, problems
+from jsketch.bandits import BBKB, BKB, widths
+from jsketch.loops.arms.rollout import start
+from jsketch.sketch.dictionary import qbar_theory
+
+# lambda >= 1, as the theorems want
+SEEDS, ARMS, HORIZON, DELTA, LAM, NOISE, NORM, RATIO = 20, 120, 300, 0.1, 4.0, 0.5, 2.0, 4.0
+LENGTHSCALE = 0.7
+KERNEL = kernels.Gaussian(LENGTHSCALE)
+COMMON = dict(
+    kernel=KERNEL, regularization=LAM, noise_std=NOISE, norm_bound=NORM, delta=DELTA, capacity=ARMS
+)
+STOPS = (10, 40, 120, HORIZON)
+THEORY = float(qbar_theory(HORIZON, DELTA))
+
+
+class Runs:
+    """Runs of a bandit, a problem each: mean rewards [S,A], arms' Gram matrices [S,A,A], traces
+    [S,T], and the states at four times with the widths that they choose with."""
+
+    def __init__(self, bandit):
+        f, x, end, self.states, self.widths = run(bandit)
+        assert not np.asarray(end.overflow).any()
+        self.f, x, self.trace = np.asarray(f), np.asarray(x), jax.tree.map(np.asarray, end.trace)
+        self.grams = [oracles.gaussian(one, one, LENGTHSCALE) for one in x]
+
+    def exact_variances(self, seed):
+        """sigma_{t-1}^2(x_t) and sigma_t^2(x_t) of the run's picks, t = 1..T, [2,T]."""
+        gram, found = self.grams[seed] / LAM, []
+        for arm in self.trace.arm[seed]:
+            column = gram[:, arm].copy()
+            gram = gram - np.outer(column, column) / (1 + column[arm])
+            found.append((column[arm], gram[arm, arm]))
+        return np.array(found).T
+
+    def needed(self):
+        """The share of the width that covers |mean - f| at all arms and all four times, [S]."""
+        state = getattr(self.states, "posterior", self.states)
+        error = np.abs(np.asarray(state.mean) - self.f[:, None])
+        band = np.asarray(self.widths)[..., None] * np.sqrt(np.asarray(state.variance))
+        return (error / band).max((1, 2))
+
+
+@jax.jit
+def run(bandit):
+    def one(key):
+        x_key, f_key = jax.random.split(key)
+        x = jax.random.uniform(x_key, (ARMS, 2))
+        problem = problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
+
+        def until(progress, stop):
+            progress = loops.rollout(bandit, problem, key, HORIZON, progress, stop)
+            state = progress.state
+            return progress, (state, bandit.confidence_width(state))
+
+        # not a rollout of no rounds, which would be compiled beside the other
+        first = start(bandit, problem, key, HORIZON)
+        end, (states, found) = jax.lax.scan(until, first, jnp.array(STOPS, jnp.int32))
+        return problem.mean_reward, x, end, states, found
+
+    return jax.vmap(one)(jax.random.split(jax.random.key(18), SEEDS))
+
+
+@pytest.fixture(scope="module")
+def batched():
+    """BBKB with everything that its theorems ask for."""
+    return Runs(
+        BBKB(**COMMON, ratio=RATIO, max_batch=HORIZON, qbar=THEORY, width=widths.bbkb_paper)
+    )
+
+
+def test_how_many_batches(batched):
+    """THEORY 5.3 (BBKB Theorem 1): at most C / (C - 1) 9 (1 + kappa^2 / lam) sum_t sigma_t^2(x_t),
+    and one that the horizon ends; batches of one arm would be more."""
+    most = np.array([after.sum() for _, after in map(batched.exact_variances, range(SEEDS))])
+    most = RATIO / (RATIO - 1) * 9 * (1 + 1 / LAM) * most + 1
+    batches = batched.trace.round.max(1) + 1
+    assert (batches <= most).sum() >= (1 - DELTA) * SEEDS
+    assert most.max() < HORIZON
+
+
+def test_the_papers_band_covers(batched):
+    """THEORY 4.3 (BBKB Theorem 2): |mu~ - f| <= beta~ sigma~ at all arms and times, beta~ the width
+    without its C; a fifth of it is no band."""
+    share = RATIO * batched.needed()
+    assert (share <= 1).sum() >= (1 - DELTA) * SEEDS > (share <= 0.2).sum()
+
+
+def test_the_noise_is_dominated_at_all_times_at_once(batched):
+    """THEORY 4.4: |sum eta_s phi_s|^2_{A_t^-1} <= xi^2 (logdet(A_t / lam) + 2 log 1/delta) for arms
+    that depend on the noise before them; without the logdet it is no bound."""
+    held = smaller = 0
+    for seed in range(SEEDS):
+        arms, confident, without = batched.trace.arm[seed], True, True
+        noise = batched.trace.reward[seed] - batched.f[seed][arms]
+        for t in range(10, HORIZON + 1, 10):
+            gram = batched.grams[seed][np.ix_(arms[:t], arms[:t])]
+            inner = gram + LAM * np.eye(t)
+            size = noise[:t] @ gram @ np.linalg.solve(inner, noise[:t])
+            logdet = np.linalg.slogdet(inner / LAM)[1]
+            confident &= size <= NOISE**2 * (logdet + 2 * np.log(1 / DELTA))
+            without &= size <= NOISE**2 * 2 * np.log(1 / DELTA)
+        held, smaller = held + confident, smaller + without
+    assert held >= (1 - DELTA) * SEEDS > smaller
+
+
+@pytest.mark.slow
+def test_bkb_at_its_theorems_oversampling():
+    """THEORY 4.2 (BKB Theorem 4.1): |mu~ - f| <= beta~ sigma~ at all arms and times."""
+    for width in (widths.bkb_paper, widths.bkb_corrected):
+        runs = Runs(BKB(**COMMON, qbar=THEORY, width=width))
+        print(f"share of the width that covers: {np.sort(runs.needed())}")
+        assert (runs.needed() <= 1).sum() >= (1 - DELTA) * SEEDS
+
+
+@pytest.mark.slow
+def test_how_many_points_bkb_keeps():
+    """THEORY 3.1, 3.3 (BKB Theorem 3.1): of the variances of the step before, sum_i n_i sigma~_i^2
+    is at most (1 + kappa^2/lam) times the present one, so that the mean size is at most qbar (1 +
+    kappa^2/lam) d_eff; all pulled arms are more."""
+    qbar = 2.0
+    runs = Runs(BKB(**COMMON, qbar=qbar, width=widths.bkb_code))
+    sizes = np.asarray(runs.states.dictionary.mask.sum(-1))
+    own = np.asarray(runs.states.evidence.variance_sum)
+    pulled = np.asarray((runs.states.pull_counts > 0).sum(-1))
+    print(f"m / (qbar d_eff) {(sizes / (qbar * own)).mean(0)}")
+    assert (sizes.mean(0) <= qbar * (1 + 1 / LAM) * own.mean(0)).all()
+    assert pulled[:, -1].mean() > qbar * (1 + 1 / LAM) * own[:, -1].mean()
