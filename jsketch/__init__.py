@@ -3,7 +3,8 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates
-it. Reading order is import order: `types, warn, precision, memory, devices, linalg, factor,
+it. Reading order is import order: `types, warn, precision, memory, devices, linalg, shards,
+factor,
 checks/, kernels/, sketch/, posterior/, search/, bandits/, box/, online/, problems/, loops/,
 planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
 

@@ -18,6 +18,7 @@ from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.bandits.mini_gp import MiniGP
 from jsketch.bandits.points import partition
 from jsketch.bandits.points.point_bbkb import PointBBKB
+from jsketch.bandits.sharded import Sharded, place
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 
@@ -36,6 +37,7 @@ __all__ = [
     "MiniGP",
     "PointBBKB",
     "RegularizedEvolution",
+    "Sharded",
     "SketchedTS",
     "Uniform",
     "counts",
@@ -43,5 +45,6 @@ __all__ = [
     "history",
     "initial",
     "partition",
+    "place",
     "widths",
 ]
