@@ -171,7 +171,7 @@ def normal(shard: Shard | None, key: PRNGKey, batch: int, rows: int, dtype: Any)
     between = _uniform(key, slots + numbers(shard, rows).astype(jnp.uint32), dtype)
     # the same operations, in the same order, as in jax.random
     symmetric = jnp.maximum(low, between * (np.array(1, dtype) - low) + low)
-    return np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric)
+    return jnp.asarray(np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric))
 
 
 def _first(shard: Shard, rows: int) -> Array:
@@ -185,7 +185,7 @@ def _counts(key: PRNGKey, size: int) -> bool:
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
     plain = str(jax.random.key_impl(key)) == "threefry2x32"
-    return plain and bool(jax.config.jax_threefry_partitionable) and size < COUNTERS
+    return plain and bool(jax.config.read("jax_threefry_partitionable")) and size < COUNTERS
 
 
 def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:

@@ -22,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, devices
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.fixed_bkb import FixedBKB
@@ -47,46 +47,36 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     Raises ValueError for features that make no arms, for a mesh without that axis and for fewer
     arms than devices.
     """
-    devices = check_mesh(mesh, axis)
+    parts = check_mesh(mesh, axis)
     table = checks.rows_of_arms(features)
     count, inputs = table.shape
-    if count < devices:
+    if count < parts:
         raise ValueError(
-            f"there are {count} arms for {devices} devices along the axis {axis!r}: a device would"
+            f"there are {count} arms for {parts} devices along the axis {axis!r}: a device would"
             " have none. Use fewer devices."
         )
-    rows = -(-count // devices)
+    rows = -(-count // parts)
     dtype = jax.dtypes.canonicalize_dtype(table.dtype)
 
-    def part(index: tuple[slice, ...]) -> np.ndarray:
-        begin, end, _ = index[0].indices(rows * devices)
+    def part(index: Any) -> np.ndarray:
+        begin, end, _ = index[0].indices(rows * parts)
         return np.asarray(table[np.minimum(np.arange(begin, end), count - 1)], dtype)
 
-    sharding = NamedSharding(_automatic(mesh), P(axis))
-    placed = jax.make_array_from_callback((rows * devices, inputs), sharding, part)
+    sharding = NamedSharding(devices.automatic(mesh), P(axis))
+    placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
     return Arms(placed, Shard(axis, count))
 
 
 def check_mesh(mesh: Any, axis: str) -> int:
     """The number of devices along an axis. Raises ValueError for what is no mesh, and for an axis
     that it does not have."""
-    if not isinstance(mesh, Mesh):
-        raise ValueError(
-            'mesh must be a jax.sharding.Mesh, such as jax.make_mesh((4,), ("arms",)); a'
-            f" {type(mesh).__name__} was given."
-        )
+    devices.check_mesh(mesh)
     if axis not in mesh.axis_names:
         raise ValueError(
             f"the mesh has the axes {', '.join(map(repr, mesh.axis_names))} and none that is called"
             f" {axis!r}: name it in `axis`."
         )
     return int(mesh.shape[axis])
-
-
-def _automatic(mesh: Mesh) -> Mesh:
-    """The mesh with axes whose shardings the compiler infers: `jax.make_mesh` makes explicit ones,
-    with which no state could be indexed."""
-    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
 
 @struct.dataclass
@@ -101,9 +91,8 @@ class Sharded:
         """As of the algorithm, without a warm start. Raises ValueError for another algorithm, and
         for arms that are not on this mesh."""
         self._check(domain)
-        shape = jax.eval_shape(
-            self.bandit.init, Arms(jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)), key
-        )
+        whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
+        shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
 
         def body(domain: Arms, key: PRNGKey) -> Any:
             return detach(self.bandit.init(domain, key))
@@ -166,7 +155,11 @@ class Sharded:
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # what one device computes from replicated numbers, all do: jax cannot see it through loops
         return jax.shard_map(
-            body, mesh=_automatic(self.mesh), in_specs=inputs, out_specs=outputs, check_vma=False
+            body,
+            mesh=devices.automatic(self.mesh),
+            in_specs=inputs,
+            out_specs=outputs,
+            check_vma=False,
         )
 
     def _arms(self) -> P:
@@ -196,7 +189,7 @@ class Sharded:
         if is_traced(domain):
             return
         found = domain.features.sharding
-        if found != NamedSharding(_automatic(self.mesh), P(self.axis)):
+        if found != NamedSharding(devices.automatic(self.mesh), P(self.axis)):
             raise ValueError(f"the arms lie on another mesh than {self.mesh}: {found}.")
         if domain.features.is_fully_addressable:
             some = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)

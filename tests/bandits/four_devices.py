@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from jsketch import Arms, kernels, rollout, shards
-from jsketch.bandits import BBKB, BKB, FixedBKB, Sharded, SketchedTS, place
+from jsketch import Arms, kernels, rollout, run_seeds, shards
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Sharded, SketchedTS, place
+from jsketch.loops.arms import advance, over_devices
 from jsketch.problems import finite
 from jsketch.types import Shard
 
@@ -111,6 +112,29 @@ def one_round(arms, devices):
     )
 
 
+def seeds(count, devices):
+    """The arms of so many runs on one device and on a mesh, and its messages."""
+    x = np.random.default_rng(0).uniform(size=(ARMS, 2))  # without ties
+    mean = np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
+    plain, keys = finite.finite_arms(x, mean, 0.1), jax.random.split(jax.random.key(2), count)
+    bandit = GPUCB(KERNEL, capacity=8)  # which grows
+    alone = run_seeds(bandit, plain, keys, HORIZON, strategy="vmap")
+    mesh = jax.make_mesh((devices // 2, 2), ("a", "b"), devices=jax.devices()[:devices])
+    over = run_seeds(bandit, plain, keys, HORIZON, mesh=mesh)
+    filled, _ = over_devices.filled(keys, None, mesh)
+    begin = jax.eval_shape(lambda: advance._starts(bandit, plain, filled, HORIZON, "seeds"))
+    program = advance._segments.lower(
+        bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
+    ).compile()
+    return dict(
+        alone=alone.trace.arm.tolist(),
+        over=over.trace.arm.tolist(),
+        grown=over.capacity > 8,
+        devices=len(over.trace.arm.sharding.device_set),
+        messages=re.findall(COLLECTIVE, program.as_text()),
+    )
+
+
 def refused(arms, devices):
     """What is said of so few arms, or None."""
     try:
@@ -126,6 +150,7 @@ if __name__ == "__main__":
     answer = dict(
         picks={name: picks(name, counts) for name, counts in asked.get("picks", {}).items()},
         draws={n: draws(n) for n in asked.get("draws", [])},
+        seeds=[seeds(*size) for size in asked.get("seeds", [])],
         too_few=[refused(*size) for size in asked.get("too_few", [])],
         rounds=[one_round(*size) for size in asked.get("rounds", [])],
     )

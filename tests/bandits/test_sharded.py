@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from jsketch import Arms, kernels
+from jsketch import Arms, kernels, problems, run_seeds
 from jsketch.bandits import BBKB, GPUCB, Sharded, place
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,10 @@ def check_picks(found):
 @pytest.fixture(scope="module")
 def small():
     return four_devices(
-        picks=dict(bbkb=[4], fixed=[4], ts=[4]), draws=[4], too_few=[[3, 4], [5, 4]]
+        picks=dict(bbkb=[4], fixed=[4], ts=[4]),
+        draws=[4],
+        seeds=[[5, 4]],
+        too_few=[[3, 4], [5, 4]],
     )
 
 
@@ -62,6 +65,24 @@ def test_fewer_arms_than_devices_are_refused(small):
     assert "3 arms for 4 devices" in small["too_few"][0]
     # two devices hold nothing but padding
     assert small["too_few"][1] is None
+
+
+def test_seeds_over_devices_are_those_of_one_device(small):
+    """Five seeds on four devices: none is lost, no copy stays, no device hears of another."""
+    found = small["seeds"][0]
+    assert found["over"] == found["alone"] and len(found["over"]) == 5
+    assert found["grown"] and found["devices"] == 4 and found["messages"] == []
+
+
+def test_seeds_over_what_is_no_mesh_are_refused():
+    problem = problems.finite_arms(np.eye(3), np.arange(3.0), 0.1)
+    keys = jax.random.split(KEY, 2)
+    with pytest.raises(ValueError, match=r"must be a jax\.sharding\.Mesh"):
+        run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices())
+    with pytest.raises(ValueError, match='strategy "threads" has none for it'):
+        run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads")
+    with pytest.raises(ValueError, match="mesh spreads seeds over devices, and Sharded the arms"):
+        run_seeds(Sharded(BBKB(KERNEL), mesh()), problem, keys, 3, mesh=mesh())
 
 
 @pytest.mark.slow
