@@ -76,9 +76,9 @@ class Sweep:
     workers: int = environment.usable_cores()  # of threads
     chunk: int = 64  # of vmap
     data_dir: Path | None = None  # folder of the data sets
-    # K/N, such as 3/40: the K-th of N parts of the runs, into a folder of its own within --out, with
-    # any other at the same time. The same command without it takes what they have made, runs the
-    # rest, and leaves tables and figures of the whole
+    # K/N, such as 3/40: the K-th of N parts of the runs, into a folder of its own within --out;
+    # others may run at the same time. The same command without it takes what they have made, runs
+    # the rest, and leaves tables and figures of the whole
     shard: str | None = None
 
 

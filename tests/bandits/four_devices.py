@@ -112,27 +112,41 @@ def one_round(arms, devices):
     )
 
 
-def seeds(count, devices):
-    """The arms of so many runs on one device and on a mesh, and its messages."""
-    x = np.random.default_rng(0).uniform(size=(ARMS, 2))  # without ties
+def without_ties(count):
+    """Distinct arms, and so many keys."""
+    x = np.random.default_rng(0).uniform(size=(ARMS, 2))
     mean = np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
-    plain, keys = finite.finite_arms(x, mean, 0.1), jax.random.split(jax.random.key(2), count)
-    bandit = GPUCB(KERNEL, capacity=8)  # which grows
+    return finite.finite_arms(x, mean, 0.1), jax.random.split(jax.random.key(2), count)
+
+
+def two_axes(devices):
+    return jax.make_mesh((devices // 2, 2), ("a", "b"), devices=jax.devices()[:devices])
+
+
+def seeds(count, devices):
+    """The arms of so many runs on one device and on a mesh."""
+    plain, keys = without_ties(count)
+    bandit = GPUCB(KERNEL, capacity=HORIZON)
     alone = run_seeds(bandit, plain, keys, HORIZON, strategy="vmap")
-    mesh = jax.make_mesh((devices // 2, 2), ("a", "b"), devices=jax.devices()[:devices])
-    over = run_seeds(bandit, plain, keys, HORIZON, mesh=mesh)
+    over = run_seeds(bandit, plain, keys, HORIZON, mesh=two_axes(devices))
+    return dict(
+        alone=alone.trace.arm.tolist(),
+        over=over.trace.arm.tolist(),
+        devices=len(over.trace.arm.sharding.device_set),
+    )
+
+
+def apart(count, devices):
+    """What devices that share seeds tell each other; and the capacity before and after a run."""
+    plain, keys = without_ties(count)
+    bandit, mesh = GPUCB(KERNEL, capacity=8), two_axes(devices)
     filled, _ = over_devices.filled(keys, None, mesh)
     begin = jax.eval_shape(lambda: advance._starts(bandit, plain, filled, HORIZON, "seeds"))
     program = advance._segments.lower(
         bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
     ).compile()
-    return dict(
-        alone=alone.trace.arm.tolist(),
-        over=over.trace.arm.tolist(),
-        grown=over.capacity > 8,
-        devices=len(over.trace.arm.sharding.device_set),
-        messages=re.findall(COLLECTIVE, program.as_text()),
-    )
+    grown = run_seeds(bandit, plain, keys, HORIZON, mesh=mesh).capacity
+    return dict(messages=re.findall(COLLECTIVE, program.as_text()), first=8, capacity=grown)
 
 
 def refused(arms, devices):
@@ -151,6 +165,7 @@ if __name__ == "__main__":
         picks={name: picks(name, counts) for name, counts in asked.get("picks", {}).items()},
         draws={n: draws(n) for n in asked.get("draws", [])},
         seeds=[seeds(*size) for size in asked.get("seeds", [])],
+        apart=[apart(*size) for size in asked.get("apart", [])],
         too_few=[refused(*size) for size in asked.get("too_few", [])],
         rounds=[one_round(*size) for size in asked.get("rounds", [])],
     )
