@@ -74,7 +74,7 @@ def complete(out: Path, finished: str) -> list[Path]:
     that a finished one has.
 
     Raises FileNotFoundError with the commands of those that are missing, and ValueError for shards
-    of two splits of which none is complete.
+    of two splits, none of them complete.
     """
     found = started(out)
     splits = {
@@ -136,7 +136,7 @@ def provenance(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _plain(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Without categories, of which another shard has others; attributes would be compared."""
+    """Without categories, which differ from shard to shard; attributes would be compared."""
     found = [
         table.astype({name: object for name in table.select_dtypes("category").columns})
         for table in tables

@@ -72,7 +72,7 @@ def _local_bounds(
     """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma
     3)."""
     arms, shard = state.domain.features, state.domain.shard
-    # each device looks at its own
+    # each device checks its own arms
     suspects = running_count(batch.local > rule.ratio)
     rows = min(LOCAL_ROWS, arms.shape[0])
     zeros = jnp.zeros(arms.shape[0], arms.dtype)
