@@ -4,9 +4,8 @@
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates
 it. Reading order is import order: `types, warn, precision, memory, devices, linalg, shards,
-factor,
-checks/, kernels/, sketch/, posterior/, search/, bandits/, box/, online/, distributed, problems/, loops/,
-planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
+factor, checks/, kernels/, sketch/, posterior/, search/, bandits/, box/, online/, distributed,
+problems/, loops/, planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)          d inputs per arm             M sketch capacity (static)

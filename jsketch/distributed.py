@@ -4,7 +4,8 @@ else is `bandits.sharded`, over a mesh of the devices of all processes.
     distributed.start("10.0.0.1:1234", processes=2, process=rank, devices=8)
     mesh = jax.make_mesh((jax.device_count(),), ("arms",))
     rows = distributed.own_rows(10_000_000, mesh)
-    domain = distributed.place_own(features[rows], 10_000_000, mesh)     # a np.memmap reads its part
+    # a np.memmap reads its part
+    domain = distributed.place_own(features[rows], 10_000_000, mesh)
 
 All processes run the same program with the same keys and rewards, or they wait for each other for
 ever.
