@@ -185,7 +185,8 @@ def _counts(key: PRNGKey, size: int) -> bool:
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
     plain = str(jax.random.key_impl(key)) == "threefry2x32"
-    return plain and bool(jax.config.read("jax_threefry_partitionable")) and size < COUNTERS
+    counted = bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]
+    return plain and counted and size < COUNTERS
 
 
 def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
