@@ -4,7 +4,7 @@ has no list of arms.
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
 
-from jsketch.bandits import evolution
+from jsketch.bandits import distributed, evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, initial, widths
@@ -41,6 +41,7 @@ __all__ = [
     "SketchedTS",
     "Uniform",
     "counts",
+    "distributed",
     "evolution",
     "history",
     "initial",
