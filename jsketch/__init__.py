@@ -3,9 +3,9 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates
-it. Reading order is import order: `types, warn, precision, memory, devices, linalg, factor,
-checks/, kernels/, sketch/, posterior/, search/, bandits/, box/, online/, problems/, loops/,
-planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
+it. Reading order is import order: `types, warn, precision, memory, devices, linalg, shards,
+factor, checks/, kernels/, sketch/, posterior/, search/, bandits/, box/, online/,
+problems/, loops/, planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)          d inputs per arm             M sketch capacity (static)
@@ -31,6 +31,7 @@ from jsketch import (
     sketch,
     suggest,
 )
+from jsketch.bandits import distributed
 from jsketch.loops import drive, rollout, run, run_seeds
 from jsketch.planning import plan
 from jsketch.types import Arms, Box, Info, Query
@@ -44,6 +45,7 @@ __all__ = [
     "Query",
     "bandits",
     "box",
+    "distributed",
     "drive",
     "kernels",
     "loops",

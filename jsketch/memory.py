@@ -11,7 +11,7 @@ import jax
 def available() -> int | None:
     """Bytes of the default device, or of this machine for a CPU; None where the system does not
     say."""
-    stats = jax.devices()[0].memory_stats()
+    stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"])
     try:

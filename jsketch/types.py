@@ -22,7 +22,7 @@ same law. Every promise of equal picks holds up to that. A set of distinct arms 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,13 @@ from jax.typing import ArrayLike
 PRNGKey = Array
 
 
+class Shard(NamedTuple):
+    """Where arms lie whose rows are spread over devices (`jsketch.shards`)."""
+
+    axis: str  # of the mesh
+    arms: int  # A, without the rows that pad them
+
+
 @struct.dataclass
 class Arms:
     """A finite domain: A candidates with d features each, an array or anything that NumPy makes one
@@ -40,10 +47,13 @@ class Arms:
     [A, 1]."""
 
     features: Array  # [A, d]
+    # None: the arms are whole; `bandits.sharded.place` spreads them, and pads them to as many rows
+    # on each device
+    shard: Shard | None = struct.field(pytree_node=False, default=None)
 
     @property
     def count(self) -> int:
-        return len(self.features)
+        return len(self.features) if self.shard is None else self.shard.arms
 
 
 @struct.dataclass

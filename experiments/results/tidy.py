@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from experiments.results import files, store
+from experiments.results import files, shards, store
 
 CURVES, SUMMARY, PROVENANCE = "curves.parquet", "summary.parquet", "summary.json"
 RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
@@ -74,8 +74,12 @@ def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> Non
     cannot be distinguished."""
     curves, summary = tables(runs)
     metrics = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
+    named = [name for run in runs for name in (*_columns(run.config), "seed")]
+    configuration = [name for name in summary.columns if name in set(named)]
     for name, table in ((CURVES, curves), (SUMMARY, summary)):
-        table.attrs = dict(experiment=experiment, title=title, metrics=metrics)
+        table.attrs = dict(
+            experiment=experiment, title=title, metrics=metrics, configuration=configuration
+        )
         files.write(folder / name, _parquet(table))
 
 
@@ -100,9 +104,18 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def load(folder: str | Path) -> Results:
-    """The tables and the provenance of a folder. Raises FileNotFoundError when it holds none, and
+    """The tables and the provenance of a folder, or of all shards of a sweep in it. Raises
+    FileNotFoundError when it holds none, with the commands of the shards that are missing, and
     ValueError for damaged ones."""
     folder = Path(folder)
+    if not (folder / CURVES).exists() and (parts := shards.complete(folder, CURVES)):
+        found = [load(part) for part in parts]
+        curves, summary = shards.merged([r.curves for r in found], [r.summary for r in found], RUN)
+        return Results(
+            _categories(curves),
+            _categories(summary),
+            shards.provenance([r.provenance for r in found]),
+        )
     for name in (CURVES, SUMMARY, PROVENANCE):
         if not (folder / name).exists():
             raise FileNotFoundError(
@@ -124,7 +137,7 @@ def read_table(path: Path) -> pd.DataFrame:
 def load_all(root: str | Path) -> Results:
     """The results of all folders under `root` in one: a column `folder` in the tables, and
     provenance by folder."""
-    folders = sorted(path.parent for path in Path(root).rglob(CURVES))
+    folders = sorted({shards.whole_of(path.parent) for path in Path(root).rglob(CURVES)})
     if not folders:
         raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")
     found = {folder.relative_to(root).as_posix(): load(folder) for folder in folders}

@@ -10,6 +10,8 @@ folder holds one sweep, and at the end its tables (`experiments.results.tidy`).
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import time
 from typing import Any
 
@@ -19,9 +21,9 @@ import tyro
 from tqdm import tqdm
 
 from experiments import cli
-from experiments.results import environment, files, lock, outputs, store, summaries, tidy
+from experiments.results import environment, files, lock, outputs, shards, store, summaries, tidy
 from experiments.suggest import plan_line
-from experiments.sweep import configurations, execution, heat_maps, settings
+from experiments.sweep import configurations, execution, heat_maps, options, settings
 from experiments.sweep.configurations import Row
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.options import Sweep
@@ -41,24 +43,37 @@ def run(sweep: Sweep) -> pd.DataFrame:
     bandit = settings.make(sweep, setting)
     rows = configurations.rows(sweep, bandit, setting.problem.arms.features.shape[1])
     config = settings.describe(sweep, setting, bandit)
+    tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
+    shard = None if sweep.shard is None else shards.parse(sweep.shard)
+    if shard is not None:
+        tasks = shard.part(tasks)
+        # the split depends on the number of seeds, as no run does
+        config |= dict(shard=str(shard), seeds=sweep.seeds)
+        again = options.command(sweep, shards.CHOSEN)
+        sweep = dataclasses.replace(sweep, out=shard.folder(sweep.out))
     files.check_folder(sweep.out)
     with lock.held(sweep.out):
         claim(sweep, config)
-        tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
+        if shard is None:
+            adopt(sweep, config, tasks)
+        else:
+            shards.record(shard, sweep.out, again)
         missing = [task for task in tasks if not execution.path(sweep.out, task).exists()]
+        of_these = "" if shard is None else f", shard {shard}"
         print(
-            f"data: {setting.source}\n{len(rows)} configurations x {sweep.seeds} seeds ="
+            f"data: {setting.source}\n{len(rows)} configurations x {sweep.seeds} seeds{of_these} ="
             f" {len(tasks)} runs of"
             f" {sweep.horizon:,} evaluations; {len(tasks) - len(missing)} are done",
             flush=True,
         )
         bandits = [configurations.with_numbers(bandit, row) for row in rows]
         session = execute(sweep, bandits, setting.problem, missing, len(tasks))
-        if missing or seeds_in_tables(sweep) != sweep.seeds:
+        if missing or runs_in_tables(sweep) != len(tasks):
             collect(
                 sweep, config, rows, [configurations.numbers(b) for b in bandits], tasks, session
             )
-            heat_maps.draw(sweep.out)
+            if shard is None:
+                heat_maps.draw(sweep.out)
     summary = tidy.load(sweep.out).summary
     return best(summary, list(rows[0]))
 
@@ -165,10 +180,30 @@ def collect(
     tidy.write(sweep.out, runs, "sweep", title)
 
 
-def seeds_in_tables(sweep: Sweep) -> int:
-    """How many seeds the tables hold; 0 when one of them is not there or cannot be read."""
+def adopt(sweep: Sweep, config: dict[str, Any], tasks: list[Task]) -> None:
+    """Takes over what shards of this sweep have run. Raises ValueError, naming each difference, for
+    shards of another one."""
+    for shard, folder in shards.started(sweep.out).items():
+        made = store.read_json(folder / "runs" / outputs.SWEEP)
+        own = {name: value for name, value in made.items() if name not in ("shard", "seeds")}
+        words = store.differences(own, json.loads(json.dumps(config)))
+        if words:
+            raise ValueError(
+                f"shard {shard} in {folder} was made with another configuration:"
+                f" {'; '.join(words)}. Use another --out, or delete that folder."
+            )
+        for task in tasks:
+            here, there = execution.path(sweep.out, task), execution.path(folder, task)
+            if there.exists() and not here.exists():
+                files.write(here, there.read_bytes())
+
+
+def runs_in_tables(sweep: Sweep) -> int:
+    """How many runs the tables hold; 0 when one of them is not there or cannot be read."""
+    if not (sweep.out / tidy.CURVES).exists():
+        return 0
     try:
-        return int(tidy.load(sweep.out).summary["seed"].nunique())
+        return len(tidy.load(sweep.out).summary)
     except (OSError, ValueError, KeyError):
         return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -75,3 +76,24 @@ class Sweep:
     workers: int = environment.usable_cores()  # of threads
     chunk: int = 64  # of vmap
     data_dir: Path | None = None  # folder of the data sets
+    # K/N, such as 3/40: the K-th of N parts of the runs, into a folder of its own within --out;
+    # others may run at the same time. The same command without it takes what they have made, runs
+    # the rest, and leaves tables and figures of the whole
+    shard: str | None = None
+
+
+def command(sweep: Sweep, shard: str) -> str:
+    """The command of a sweep, for that shard of it: everything that is not a default."""
+    words = ["scripts/sweep"]
+    for field in dataclasses.fields(Sweep):
+        value = getattr(sweep, field.name)
+        if dataclasses.is_dataclass(value):
+            numbers = {f"{field.name}.{name}": held for name, held in vars(value).items()}
+        elif value != field.default and field.name != "shard":
+            numbers = {field.name: (value,)}
+        else:
+            numbers = {}
+        for name, values in numbers.items():
+            if values is not None:
+                words += [f"--{name.replace('_', '-')}", *map(str, values)]
+    return f"{shlex.join(words)} --shard {shard}"

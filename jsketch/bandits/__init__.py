@@ -4,7 +4,7 @@ has no list of arms.
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
 
-from jsketch.bandits import evolution
+from jsketch.bandits import distributed, evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, initial, widths
@@ -18,6 +18,7 @@ from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.bandits.mini_gp import MiniGP
 from jsketch.bandits.points import partition
 from jsketch.bandits.points.point_bbkb import PointBBKB
+from jsketch.bandits.sharded import Sharded, place
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 
@@ -36,12 +37,15 @@ __all__ = [
     "MiniGP",
     "PointBBKB",
     "RegularizedEvolution",
+    "Sharded",
     "SketchedTS",
     "Uniform",
     "counts",
+    "distributed",
     "evolution",
     "history",
     "initial",
     "partition",
+    "place",
     "widths",
 ]

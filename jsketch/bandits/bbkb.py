@@ -138,7 +138,9 @@ class BBKB:
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SketchState, Info]:
         query, y = queries.feedback(state.domain, query, y)
-        feedback = counts.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
+        feedback = counts.absorb(
+            state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.shard
+        )
         new, info = sketched.apply_feedback(
             state, feedback, query, self.confidence_width(state), key, self
         )

@@ -13,7 +13,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, shards
 from jsketch.bandits.core import counts, room, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
@@ -68,7 +68,8 @@ class BKB:
         return state.mean + self.confidence_width(state) * jnp.sqrt(state.variance)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        best = jnp.argmax(self.scores(state)).astype(jnp.int32)
+        shard = state.domain.shard
+        best = shards.argmax(shard, shards.padded(shard, self.scores(state), -jnp.inf))
         arm = jnp.where(state.evidence.count == 0, state.first_arm, best)
         return Query(index=arm[None], mask=jnp.ones(1, bool))
 
@@ -76,7 +77,9 @@ class BKB:
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SketchState, Info]:
         query, y = queries.feedback(state.domain, query, y)
-        feedback = counts.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
+        feedback = counts.absorb(
+            state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.shard
+        )
         return sketched.apply_feedback(
             state, feedback, query, self.confidence_width(state), key, self
         )

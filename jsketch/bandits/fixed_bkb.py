@@ -18,11 +18,11 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, shards
 from jsketch.bandits.core import counts, room, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
-from jsketch.linalg import compact, matmul, put, running_count
+from jsketch.linalg import matmul, put
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach, is_traced
 
@@ -56,6 +56,11 @@ class _Batch(NamedTuple):
     size: Array  # [] int32
     scores: Array  # [A], upper bounds of the current upper confidence bounds
     pulls: _Pulls
+
+
+def _rows(values: Array, domain: Arms, index: Array) -> Array:
+    """The rows of values [A] that arms `index` have."""
+    return shards.local(domain.shard, index, values.shape[0])
 
 
 def _parts(
@@ -144,15 +149,21 @@ class FixedBKB:
         tried = state.pull_counts > 0
         if failed is not None:
             checks.arm_numbers(domain, failed=failed)
-            tried = tried.at[queries.or_none(domain, failed)].set(True, mode="drop")
+            tried = tried.at[_rows(tried, domain, queries.or_none(domain, failed))].set(
+                True, mode="drop"
+            )
         return FixedBatchState(domain, detach(state), jnp.zeros_like(state.pull_counts), tried)
 
     def remaining(self, state: FixedBatchState) -> Array | None:
         """Evaluations that can still be asked for, [] int32; None: any number."""
-        return None if self.repeat else (~self._taken(state)).sum(dtype=jnp.int32)
+        if self.repeat:
+            return None
+        free = (~self._taken(state)).sum(dtype=jnp.int32)
+        return shards.total(state.domain.shard, free)
 
     def _taken(self, state: FixedBatchState) -> Array:
-        return state.tried | (state.sketch.pull_counts > 0) | (state.pending > 0)
+        taken = state.tried | (state.sketch.pull_counts > 0) | (state.pending > 0)
+        return shards.padded(state.domain.shard, taken, True)
 
     def pend(self, state: FixedBatchState, query: Query) -> FixedBatchState:
         """The state with the query pending: until they are observed, its evaluations lower
@@ -163,7 +174,8 @@ class FixedBKB:
         """
         query = queries.on_arms(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
-        pending = state.pending.at[query.index].add(ones)
+        rows = _rows(state.pending, state.domain, query.index)
+        pending = state.pending.at[rows].add(ones, mode="drop")
         if not is_traced(pending) and int((pending > 0).sum()) > self.max_pending:
             raise ValueError(
                 f"{int((pending > 0).sum())} distinct arms would be pending, max_pending is"
@@ -176,71 +188,68 @@ class FixedBKB:
         return self.width(state.sketch.evidence, widths.assumptions(self, self.ratio))
 
     def _conditioned_on_pending(self, state: FixedBatchState) -> _Pulls:
-        slots, (size, d) = self.max_pending + self.batch, state.domain.features.shape
+        domain, shard = state.domain, state.domain.shard
+        slots, d = self.max_pending + self.batch, domain.features.shape[1]
         square = jnp.zeros((slots, state.capacity), state.pending.dtype)
         inverse = jnp.zeros((slots, slots), state.pending.dtype)
-        pulls = _Pulls(
-            jnp.broadcast_to(state.domain.features[0], (slots, d)), square, square, inverse
-        )
+        first = shards.take(shard, domain.features, jnp.zeros((), jnp.int32))
+        pulls = _Pulls(jnp.broadcast_to(first, (slots, d)), square, square, inverse)
         if self.max_pending == 0:
             return pulls
-        index, valid = compact(running_count(state.pending > 0), 0, min(self.max_pending, size))
+        running = shards.running_count(shard, state.pending > 0)
+        index, valid = shards.compact(shard, running, 0, min(self.max_pending, domain.count))
 
         def add(i: Array, pulls: _Pulls) -> _Pulls:
-            arm = index[i]
-            x = state.domain.features[arm]
+            x, variance, pending = shards.take(
+                shard, (domain.features, state.sketch.variance, state.pending), index[i]
+            )
             parts = _parts(state.sketch, self.kernel, self.regularization, pulls, x)
-            return _add(pulls, i, x, parts, state.sketch.variance[arm], state.pending[arm])
+            return _add(pulls, i, x, parts, variance, pending)
 
         return lax.fori_loop(0, valid.sum(dtype=jnp.int32), add, pulls)
 
     def _top(self, state: FixedBatchState, batch: _Batch, width: Array) -> tuple[Array, Array]:
         """(arm, scores): refreshes the arm with the largest stored score until it stays the
         largest."""
-        sketch, features = state.sketch, state.domain.features
+        sketch, (features, shard) = state.sketch, (state.domain.features, state.domain.shard)
 
         def refresh(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             _, arm, scores = carry
-            _, _, half = _parts(
-                sketch, self.kernel, self.regularization, batch.pulls, features[arm]
-            )
-            variance = jnp.maximum(sketch.variance[arm] - matmul(half, half), 0)
-            scores = put(scores, arm, sketch.mean[arm] + width * jnp.sqrt(variance))
-            best = jnp.argmax(scores).astype(jnp.int32)
+            x, mean, before = shards.take(shard, (features, sketch.mean, sketch.variance), arm)
+            _, _, half = _parts(sketch, self.kernel, self.regularization, batch.pulls, x)
+            variance = jnp.maximum(before - matmul(half, half), 0)
+            scores = shards.put(shard, scores, arm, mean + width * jnp.sqrt(variance))
+            best = shards.argmax(shard, scores)
             return best == arm, best, scores
 
-        start = (jnp.zeros((), bool), jnp.argmax(batch.scores).astype(jnp.int32), batch.scores)
+        start = (jnp.zeros((), bool), shards.argmax(shard, batch.scores), batch.scores)
         _, arm, scores = lax.while_loop(lambda c: ~c[0], refresh, start)
         return arm, scores
 
     def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        sketch, features = state.sketch, state.domain.features
+        sketch, (features, shard) = state.sketch, (state.domain.features, state.domain.shard)
         width = self.confidence_width(state)
         limit = jnp.clip(queries.limited(limit), 1, self.batch)
-        nothing = (sketch.evidence.count == 0) & (state.pending.sum() == 0)
-        begin = (state.pending > 0).sum(dtype=jnp.int32)
+        nothing = (sketch.evidence.count == 0) & (shards.total(shard, state.pending.sum()) == 0)
+        begin = shards.total(shard, (state.pending > 0).sum(dtype=jnp.int32))
         scores = sketch.mean + width * jnp.sqrt(sketch.variance)
+        scores = shards.padded(shard, scores, -jnp.inf)
         if not self.repeat:
             taken = self._taken(state)
-            nothing = nothing & ~taken[sketch.first_arm]
+            first_taken = shards.take(shard, taken.astype(jnp.int32), sketch.first_arm)
+            nothing = nothing & (first_taken == 0)
             scores = jnp.where(taken, -jnp.inf, scores)
-            limit = jnp.minimum(limit, (~taken).sum(dtype=jnp.int32))
+            limit = jnp.minimum(limit, shards.total(shard, (~taken).sum(dtype=jnp.int32)))
 
         def pick(batch: _Batch) -> _Batch:
             arm, scores = self._top(state, batch, width)
             # the very first pick is uniform: all scores tie
             arm = jnp.where(nothing & (batch.size == 0), sketch.first_arm, arm)
-            parts = _parts(sketch, self.kernel, self.regularization, batch.pulls, features[arm])
-            pulls = _add(
-                batch.pulls,
-                begin + batch.size,
-                features[arm],
-                parts,
-                sketch.variance[arm],
-                jnp.ones_like(width),
-            )
+            x, variance = shards.take(shard, (features, sketch.variance), arm)
+            parts = _parts(sketch, self.kernel, self.regularization, batch.pulls, x)
+            pulls = _add(batch.pulls, begin + batch.size, x, parts, variance, jnp.ones_like(width))
             if not self.repeat:
-                scores = put(scores, arm, jnp.full_like(width, -jnp.inf))
+                scores = shards.put(shard, scores, arm, jnp.full_like(width, -jnp.inf))
             return _Batch(put(batch.arms, batch.size, arm), batch.size + 1, scores, pulls)
 
         zero = jnp.zeros((), jnp.int32)
@@ -257,15 +266,20 @@ class FixedBKB:
         is a failure."""
         query, y = queries.feedback(state.domain, query, y)
         sketch = attach(state.sketch, state.domain)
-        feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
+        shard = state.domain.shard
+        feedback = counts.absorb(
+            sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y, shard
+        )
         new, info = sketched.apply_feedback(
             sketch, feedback, query, self.confidence_width(state), key, self
         )
-        left = state.pending.at[query.index].add(-query.mask.astype(state.pending.dtype))
+        rows = _rows(state.pending, state.domain, query.index)
+        less = -query.mask.astype(state.pending.dtype)
+        left = state.pending.at[rows].add(less, mode="drop")
         pending = jnp.where(info.overflow, state.pending, jnp.maximum(left, 0))
-        many = (state.pending > 0).sum() > self.max_pending
+        many = shards.total(shard, (state.pending > 0).sum()) > self.max_pending
         # padding is masked: it sets nothing
-        tried = state.tried.at[query.index].max(query.mask & ~info.overflow)
+        tried = state.tried.at[rows].max(query.mask & ~info.overflow, mode="drop")
         new_state = replace(state, sketch=detach(new), pending=pending, tried=tried)
         return new_state, replace(info, truncated=many)
 

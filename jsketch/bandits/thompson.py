@@ -17,7 +17,7 @@ from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, shards
 from jsketch.bandits.core import counts, exact_state, room, sketched, widths
 from jsketch.bandits.core.over_arms import residuals
 from jsketch.bandits.core.sketched import SketchState
@@ -27,7 +27,7 @@ from jsketch.linalg import chunked, matmul
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, Shard, is_traced
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
 SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
@@ -44,13 +44,18 @@ def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
 
 
 def _batch(
-    samples: Array, first_arm: Array, nothing_known: Array, limit: ArrayLike | None, size: int
+    samples: Array,
+    first_arm: Array,
+    nothing_known: Array,
+    limit: ArrayLike | None,
+    size: int,
+    shard: Shard | None = None,
 ) -> Query:
     """The argmax of each of the sampled functions [B,A]; a single uniform arm while nothing is
     known."""
     limit = jnp.clip(queries.limited(limit), 1, size)
     limit = jnp.where(nothing_known, 1, limit)
-    index = jnp.where(nothing_known, first_arm, jnp.argmax(samples, 1).astype(jnp.int32))
+    index = jnp.where(nothing_known, first_arm, shards.argmax(shard, samples))
     return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)
 
 
@@ -234,23 +239,30 @@ class SketchedTS:
         embedded = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1, self.batch)[
             : arms.shape[0]
         ]
-        residual = residuals(self.kernel, state.nystrom, state.dictionary, arms)
+        residual = residuals(self.kernel, state.nystrom, state.dictionary, arms, state.domain.shard)
         unseen = jnp.sqrt(residual / self.regularization)
-        noise = jax.random.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
+        noise = shards.normal(state.domain.shard, arm_key, self.batch, arms.shape[0], arms.dtype)
         return state.mean[None, :] + self.confidence_width(state) * (
             embedded.T + unseen[None, :] * noise
         )
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return _batch(
-            self.samples(state, key), state.first_arm, state.evidence.count == 0, limit, self.batch
+            shards.padded(state.domain.shard, self.samples(state, key), -jnp.inf),
+            state.first_arm,
+            state.evidence.count == 0,
+            limit,
+            self.batch,
+            state.domain.shard,
         )
 
     def tell(
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SketchState, Info]:
         query, y = queries.feedback(state.domain, query, y)
-        feedback = counts.absorb(state.pull_counts, state.reward_sums, state.variance, query, y)
+        feedback = counts.absorb(
+            state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.shard
+        )
         return sketched.apply_feedback(
             state, feedback, query, self.confidence_width(state), key, self
         )

@@ -8,9 +8,18 @@ kernels   whether a kernel is one, and fits the inputs
 queries   what an algorithm over arms observes: queries, rewards, earlier evaluations
 """
 
-from jsketch.checks.domains import arm_numbers, arms, box, candidates, example, table
+from jsketch.checks.domains import (
+    arm_numbers,
+    arms,
+    box,
+    candidates,
+    example,
+    rows_of_arms,
+    table,
+)
 from jsketch.checks.kernels import (
     LARGEST_ROUNDING,
+    SAMPLED,
     a_kernel,
     features_of,
     inputs_of,
@@ -42,6 +51,7 @@ from jsketch.checks.sizes import MOST, capacity, count, is_integer, larger, room
 __all__ = [
     "LARGEST_ROUNDING",
     "MOST",
+    "SAMPLED",
     "a_kernel",
     "all_nonnegative",
     "all_positive",
@@ -73,6 +83,7 @@ __all__ = [
     "real",
     "room",
     "roundings",
+    "rows_of_arms",
     "spread",
     "table",
     "truth",

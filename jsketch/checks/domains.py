@@ -22,7 +22,18 @@ def arms(domain: Arms) -> Arms:
             "arms are given as Arms(features), features [A, d], one candidate a row; what was given"
             f" is a {type(domain).__name__}."
         )
-    features = table(domain.features)
+    if domain.shard is not None and not is_traced(domain.features):
+        raise ValueError(
+            "these arms lie over the devices of a mesh, and this algorithm expects them whole: wrap"
+            " it, as in Sharded(bandit, mesh), or give it the arms before place(...)."
+        )
+    features = rows_of_arms(domain.features)
+    return domain if is_traced(features) else Arms(jnp.asarray(features))
+
+
+def rows_of_arms(features: Any) -> Any:
+    """The features of arms as an array [A, d], where it is. Raises and warns as `arms`."""
+    features = table(features)
     if jnp.ndim(features) != 2:
         raise ValueError(
             "arms must be a matrix [A, d], one candidate a row; an array of shape"
@@ -39,7 +50,7 @@ def arms(domain: Arms) -> Arms:
             f" {features.dtype}."
         )
     if is_traced(features):
-        return domain
+        return features
     numbers = np.asarray(features)
     finite = np.isfinite(numbers)
     if not finite.all():
@@ -49,7 +60,7 @@ def arms(domain: Arms) -> Arms:
             f" ({(~finite).sum()} such values in all). Remove or impute them."
         )
     _warn_of_degenerate_features(numbers)
-    return Arms(jnp.asarray(features))
+    return features
 
 
 def table(features: Any) -> Any:

@@ -18,7 +18,8 @@ from jsketch.planning.timing import QUICKLY
 from jsketch.problems.finite import GaussianArms
 from jsketch.types import Arms
 
-KEY = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
+# traced: an import that computes would come before `distributed.start`
+KEY = jax.eval_shape(lambda: jax.random.key(0))
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ over the M slots, so that a larger capacity gives the same dictionary.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.linalg import compact, only_if, running_count
-from jsketch.types import PRNGKey
+from jsketch import shards
+from jsketch.linalg import only_if
+from jsketch.types import PRNGKey, Shard
 
 
 @struct.dataclass
@@ -40,12 +40,12 @@ def empty(capacity: int) -> Dictionary:
     return Dictionary(index=jnp.zeros(capacity, jnp.int32), mask=jnp.zeros(capacity, bool))
 
 
-def of_arms(keep: Array, capacity: int) -> tuple[Dictionary, Array]:
+def of_arms(keep: Array, capacity: int, shard: Shard | None = None) -> tuple[Dictionary, Array]:
     """The dictionary of the arms where keep [A] is true, and whether they do not fit (`overflow`,
     [])."""
-    running = running_count(keep)
-    index, mask = compact(running, 0, capacity)
-    return Dictionary(index=index, mask=mask), running[-1] > capacity
+    running = shards.running_count(shard, keep)
+    index, mask = shards.compact(shard, running, 0, capacity)
+    return Dictionary(index=index, mask=mask), shards.last(shard, running) > capacity
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
@@ -65,6 +65,7 @@ def resample(
     qbar: ArrayLike,
     capacity: int,
     most: int | None = None,
+    shard: Shard | None = None,
 ) -> tuple[Dictionary, Array, Array]:
     """A fresh dictionary by posterior-variance sampling: (dictionary, overflow [], budgeted []). An
     empty one is legal.
@@ -72,16 +73,16 @@ def resample(
     most is the budget `max_dictionary`, None for no limit; `budgeted` says that the draw exceeded
     it and was scaled to it.
     """
-    uniform = jax.random.uniform(key, pull_counts.shape, variance.dtype)
+    uniform = shards.uniform(shard, key, pull_counts.shape[0], variance.dtype)
     keep = uniform < inclusion_probability(pull_counts, variance, qbar)
     expected = jnp.asarray(qbar * pull_counts * variance)
-    keep, budgeted = within_budget(keep, uniform, expected, most)
-    dictionary, overflow = of_arms(keep, capacity)
+    keep, budgeted = within_budget(keep, uniform, expected, most, shard)
+    dictionary, overflow = of_arms(keep, capacity, shard)
     return dictionary, overflow, budgeted
 
 
 def within_budget(
-    keep: Array, uniform: Array, expected: Array, most: int | None
+    keep: Array, uniform: Array, expected: Array, most: int | None, shard: Shard | None = None
 ) -> tuple[Array, Array]:
     """The draw keep [A], scaled to at most `most` arms where it has more: (keep [A], whether it
     was, []).
@@ -92,13 +93,17 @@ def within_budget(
     the `most` smallest uniform / expected (Duffield, Lund, Thorup, JACM 2007; Ohlsson 1998); arms
     that tie for the last place stay out.
     """
-    if most is None or most >= keep.shape[0]:
+    if most is None or most >= (keep.shape[0] if shard is None else shard.arms):
         return keep, jnp.zeros((), bool)
-    budgeted = keep.sum(dtype=jnp.int32) > most
+    budgeted = shards.total(shard, keep.sum(dtype=jnp.int32)) > most
 
     def scaled(keep: Array) -> Array:
         ratio = jnp.where(keep, uniform / expected, jnp.inf)
-        return ratio < jnp.sort(ratio)[most]
+        smallest = jnp.sort(ratio)
+        if shard is not None:
+            # no device has more than most + 1 of the most + 1 smallest
+            smallest = jnp.sort(shards.gather(shard, smallest[: most + 1]).reshape(-1))
+        return ratio < smallest[most]
 
     return only_if(budgeted, scaled, keep), budgeted
 

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import shards
 from jsketch.bandits.core import working_set
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.bandits.core.working_set import Batch
@@ -49,10 +50,11 @@ def _swept_pick(
 ) -> Batch:
     """One more pick when all scores are current, and all scores after it; features u [A,M], and
     what a pull does not change of the variances, `unseen` [A]."""
-    arm = jnp.argmax(batch.scores).astype(jnp.int32)
-    direction, own = ridge.pull(batch.precision, features[arm])
+    shard = state.domain.shard
+    arm = shards.argmax(shard, batch.scores)
+    u, spent = shards.take(shard, (features, state.variance), arm)
+    direction, own = ridge.pull(batch.precision, u)
     e = jnp.maximum(batch.e - jnp.square(matmul(features, direction)) / (1 + own), 0)
-    spent = state.variance[arm]
     return batch._replace(
         arms=put(batch.arms, batch.size, arm),
         size=batch.size + 1,
@@ -69,16 +71,21 @@ def _local_bounds(
 ) -> Array:
     """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma
     3)."""
-    arms = state.domain.features
+    arms, shard = state.domain.features, state.domain.shard
+    # each device checks its own arms
     suspects = running_count(batch.local > rule.ratio)
     rows = min(LOCAL_ROWS, arms.shape[0])
     zeros = jnp.zeros(arms.shape[0], arms.dtype)
     # a batch may pull few arms thousands of times: their terms are the same
     pulls = lax.fori_loop(
-        0, batch.size, lambda i, n: put(n, batch.arms[i], n[batch.arms[i]] + 1), zeros
+        0,
+        batch.size,
+        lambda i, n: shards.add(shard, n, batch.arms[i], jnp.ones((), n.dtype)),
+        zeros,
     )
-    pulled = running_count(pulls > 0)
+    pulled = shards.running_count(shard, pulls > 0)
     picks = min(LOCAL_PICKS, batch.arms.shape[0])
+    blocks = -(-shards.last(shard, pulled) // picks)
 
     def embed(x: Array) -> tuple[Array, Array]:
         k = kernel.gram(x, state.nystrom.points)
@@ -90,9 +97,9 @@ def _local_bounds(
         z, u = embed(arms[index])
 
         def some_picks(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            picked_index, picked_valid = compact(pulled, block * picks, picks)
-            weight = jnp.where(picked_valid, pulls[picked_index], 0)
-            picked = arms[picked_index]
+            picked_index, picked_valid = shards.compact(shard, pulled, block * picks, picks)
+            picked, weight = shards.take(shard, (arms, pulls), picked_index)
+            weight = jnp.where(picked_valid, weight, 0)
             z_picked, u_picked = embed(picked)
             embedded = matmul(u, u_picked.T)
             full = (
@@ -103,14 +110,16 @@ def _local_bounds(
             )
 
         none = jnp.zeros(rows, arms.dtype)
-        full, embedded = lax.fori_loop(0, -(-pulled[-1] // picks), some_picks, (none, none))
+        full, embedded = lax.fori_loop(0, blocks, some_picks, (none, none))
         statistic = jnp.maximum(full, embedded) if rule.guaranteed else full
         variance = state.variance[index]
         bound = 1 + jnp.where(variance > 0, statistic / jnp.where(variance > 0, variance, 1), 0)
         # invalid slots write to a position outside, which drops them
         return local.at[jnp.where(valid, index, arms.shape[0])].set(bound, mode="drop")
 
-    return lax.fori_loop(0, -(-suspects[-1] // rows), some_arms, batch.local)
+    # as many on every device: they exchange the picks
+    chunks = shards.largest(shard, -(-suspects[-1] // rows))
+    return lax.fori_loop(0, chunks, some_arms, batch.local)
 
 
 def fill(
@@ -128,15 +137,13 @@ def fill(
     The arm that takes a bound over C is part of the batch: it was chosen while its score was valid
     (THEORY 5.2).
     """
-    arms = state.domain.features
+    arms, shard = state.domain.features, state.domain.shard
     nothing_known = state.evidence.count == 0
     limit = jnp.where(nothing_known, jnp.minimum(limit, 1), limit)
     scores = state.mean + width * jnp.sqrt(state.variance)
-    scores = jnp.where(
-        nothing_known & (jnp.arange(arms.shape[0], dtype=jnp.int32) != state.first_arm),
-        -jnp.inf,
-        scores,
-    )
+    numbers = shards.numbers(shard, arms.shape[0])
+    scores = jnp.where(nothing_known & (numbers != state.first_arm), -jnp.inf, scores)
+    scores = shards.padded(shard, scores, -jnp.inf)
     features = unseen = None
     if not rule.lazy:
         whitened = matmul_upper(state.nystrom.root, state.whiten)
@@ -164,7 +171,7 @@ def fill(
         """Picks until the bound asks for a look, and looks."""
         batch = pick_on(batch)
         local = _local_bounds(state, kernel, regularization, rule, batch)
-        bound = jnp.max(local)
+        bound = shards.largest(shard, jnp.max(local))
         # not >: a posterior that is not finite ends its batch, and under vmap those of all runs
         return batch._replace(local=local, bound=bound, done=full(batch) | ~(bound <= rule.ratio))
 
@@ -174,7 +181,7 @@ def fill(
         size=jnp.zeros((), jnp.int32),
         scores=scores,
         precision=precision,
-        last=working_set.no_set(arms.shape[0] if features is None else 0, precision),
+        last=working_set.no_set(state.domain.count if features is None else 0, precision),
         e=jnp.zeros(0, arms.dtype) if features is None else jnp.square(features).sum(1),
         local=jnp.ones(arms.shape[0] if rule.local else 0, arms.dtype),
         bound=jnp.ones((), arms.dtype),

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jsketch import checks, devices
-from jsketch.linalg import put
-from jsketch.types import Arms, PRNGKey, Query, State
+from jsketch import checks, devices, shards
+from jsketch.types import Arms, PRNGKey, Query, Shard, State
 
 Carry = TypeVar("Carry")
 
@@ -112,7 +111,12 @@ def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query)
 
 
 def absorb(
-    pull_counts: Array, reward_sums: Array, variance: Array, query: Query, y: Array
+    pull_counts: Array,
+    reward_sums: Array,
+    variance: Array,
+    query: Query,
+    y: Array,
+    shard: Shard | None = None,
 ) -> Feedback:
     """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the
     batch.
@@ -130,23 +134,29 @@ def absorb(
 
     def add(i: Array, carry: _Sums) -> _Sums:
         counts, sums, information, sketched = carry
-        arm = query.index[i]
-        counts = put(counts, arm, counts[arm] + weight[i])
-        sums = put(sums, arm, sums[arm] + reward[i])
-        information = information + weight[i] * jnp.log1p(variance[arm])
-        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * variance[arm])
+        arm, each = query.index[i], variance_of(i)
+        counts = shards.add(shard, counts, arm, weight[i])
+        sums = shards.add(shard, sums, arm, reward[i])
+        information = information + weight[i] * jnp.log1p(each)
+        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * each)
 
     if devices.on_accelerator():
         counts, sums, information, sketched = _added_together(
-            start, variance, query, weight, reward
+            start, variance, query, weight, reward, shard
         )
     else:
+        variance_of = shards.lookup(shard, variance, query.index)
         counts, sums, information, sketched = lax.fori_loop(0, last_slot(query), add, start)
     return Feedback(counts, sums, information, sketched, observed.sum(dtype=jnp.int32), infinite)
 
 
 def _added_together(
-    start: _Sums, variance: Array, query: Query, weight: Array, reward: Array
+    start: _Sums,
+    variance: Array,
+    query: Query,
+    weight: Array,
+    reward: Array,
+    shard: Shard | None,
 ) -> _Sums:
     """The loop of `absorb` by chunks of slots. Each arm of a chunk is written once, by its first
     slot: a scatter that met it several times would add in any order, and round differently every
@@ -164,8 +174,9 @@ def _added_together(
         same = arms[:, None] == arms[None, :]
         first = ~(same & (slots[None, :] < slots[:, None])).any(1)
         # the others write to a position outside, which drops them
-        place = jnp.where(first, arms, variance.shape[0])
-        each = variance[arms]
+        rows = variance.shape[0]
+        place = jnp.where(first, shards.local(shard, arms, rows), rows)
+        each = shards.take(shard, variance, arms)
         return (
             sums[0].at[place].add(jnp.where(same, weights[None, :], 0).sum(1), mode="drop"),
             sums[1].at[place].add(jnp.where(same, rewards[None, :], 0).sum(1), mode="drop"),

@@ -11,20 +11,13 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import devices
-from jsketch.linalg import (
-    chunked,
-    compact,
-    matmul,
-    matmul_upper,
-    running_count,
-    squares_upper,
-)
+from jsketch import devices, shards
+from jsketch.linalg import chunked, matmul, matmul_upper, squares_upper
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom as nystroms
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
-from jsketch.types import Kernel
+from jsketch.types import Arms, Kernel, Shard
 
 # features in one chunk of a sweep: large enough for matrix products, small enough for the cache of
 # a CPU
@@ -35,7 +28,7 @@ PULLED_ROWS = 128  # pulled arms outside the dictionary in one chunk of the Gram
 class Pulled(NamedTuple):
     """The history of A arms."""
 
-    arms: Array  # [A, d]
+    arms: Arms  # A of them
     counts: Array  # [A]
     sums: Array  # [A], of rewards
 
@@ -58,20 +51,21 @@ def moments(
 ) -> Moments:
     """Sums over the distinct pulled arms only: those of the dictionary, whose features are `own`
     [M,M] and whose residuals are zero, and those `outside` [A] bool."""
-    arms, counts, sums = pulled
-    running = running_count((counts > 0) & outside)
-    rows = min(PULLED_ROWS, arms.shape[0])
+    (domain, counts, sums), shard = pulled, pulled.arms.shard
+    running = shards.running_count(shard, (counts > 0) & outside)
+    rows = min(PULLED_ROWS, domain.count)
 
     def weighted(index: Array, valid: Array, z: Array) -> tuple[Array, Array, Array]:
-        pulls = jnp.where(valid, counts[index], 0)
-        rewards = jnp.where(valid, sums[index], 0)
+        pulls, rewards = shards.take(shard, (counts, sums), index)
+        pulls, rewards = jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0)
         return matmul(z.T, z * pulls[:, None]), matmul(rewards, z), pulls
 
     def add(chunk: Array, before: Moments) -> Moments:
-        index, valid = compact(running, chunk * rows, rows)
-        z = nystroms.features(nystrom, kernel, arms[index])
+        index, valid = shards.compact(shard, running, chunk * rows, rows)
+        arms = shards.take(shard, domain.features, index)
+        z = nystroms.features(nystrom, kernel, arms)
         gram, moment, pulls = weighted(index, valid, z)
-        residual = nystroms.residual(kernel.diag(arms[index]), z)
+        residual = nystroms.residual(kernel.diag(arms), z)
         return Moments(
             gram=before.gram + gram,
             moment=before.moment + moment,
@@ -79,8 +73,8 @@ def moments(
         )
 
     gram, moment, _ = weighted(dictionary.index, dictionary.mask, own)
-    start = Moments(gram, moment, jnp.zeros((), arms.dtype))
-    return lax.fori_loop(0, -(-running[-1] // rows), add, start)
+    start = Moments(gram, moment, jnp.zeros((), domain.features.dtype))
+    return lax.fori_loop(0, -(-shards.last(shard, running) // rows), add, start)
 
 
 def sweep(
@@ -110,7 +104,13 @@ def sweep(
     return mean.reshape(-1)[:number], variance.reshape(-1)[:number], sensitivity.max()
 
 
-def residuals(kernel: Kernel, nystrom: Nystrom, dictionary: Dictionary, arms: Array) -> Array:
+def residuals(
+    kernel: Kernel,
+    nystrom: Nystrom,
+    dictionary: Dictionary,
+    arms: Array,
+    shard: Shard | None = None,
+) -> Array:
     """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for the dictionary's. As much as the sweep of a
     refresh: what a batch needs of them follows from the variances."""
     count, rows = chunked(arms.shape[0], max(SWEEP_ENTRIES // dictionary.capacity, 1))
@@ -120,5 +120,6 @@ def residuals(kernel: Kernel, nystrom: Nystrom, dictionary: Dictionary, arms: Ar
         return nystroms.residual(kernel.diag(x), nystroms.features(nystrom, kernel, x))
 
     residual = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1)[: arms.shape[0]]
-    index = jnp.where(dictionary.mask, dictionary.index, arms.shape[0])
+    own = shards.local(shard, dictionary.index, arms.shape[0])
+    index = jnp.where(dictionary.mask, own, arms.shape[0])
     return residual.at[index].set(0, mode="drop")

@@ -19,7 +19,7 @@ from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, shards
 from jsketch.bandits.core import over_arms
 from jsketch.bandits.core.counts import Feedback, next_first_arm
 from jsketch.bandits.core.widths import Evidence, nothing_observed
@@ -29,7 +29,7 @@ from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom as nystroms
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, Shard, attach, detach
 
 
 @struct.dataclass
@@ -62,7 +62,12 @@ class SketchState:
     @property
     def imprecise(self) -> Array:
         """Whether rounding may change variances by more than checks.LARGEST_ROUNDING, [] bool."""
-        return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
+        return _imprecise(self, None)
+
+
+def _imprecise(state: SketchState, shard: Shard | None) -> Array:
+    largest = shards.largest(shard, jnp.max(state.variance))
+    return state.rounding > checks.LARGEST_ROUNDING * largest
 
 
 class Sketching(Protocol):
@@ -78,13 +83,14 @@ class Sketching(Protocol):
 def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> SketchState:
     """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg.
     1, L17-18)."""
-    arms = state.domain.features
-    points, mask = arms[state.dictionary.index], state.dictionary.mask
+    arms, shard = state.domain.features, state.domain.shard
+    points, mask = shards.take(shard, arms, state.dictionary.index), state.dictionary.mask
     nystrom, own = nystroms.build_with_features(kernel, points, mask)
     # a position outside drops what is written there
-    index = jnp.where(mask, state.dictionary.index, arms.shape[0])
+    own_rows = shards.local(shard, state.dictionary.index, arms.shape[0])
+    index = jnp.where(mask, own_rows, arms.shape[0])
     outside = jnp.ones(arms.shape[0], bool).at[index].set(False, mode="drop")
-    pulled = over_arms.Pulled(arms, state.pull_counts, state.reward_sums)
+    pulled = over_arms.Pulled(state.domain, state.pull_counts, state.reward_sums)
     moments = over_arms.moments(kernel, nystrom, pulled, state.dictionary, own, outside)
     posterior = ridge.fit(moments.gram, moments.moment, regularization)
     mean, variance, sensitivity = in_turn(
@@ -95,13 +101,13 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
     variance = variance.at[index].set(squares_upper(own, posterior.whiten), mode="drop")
     evidence = replace(
         state.evidence,
-        count=state.pull_counts.sum(),
-        variance_sum=matmul(state.pull_counts, variance),
+        count=shards.total(shard, state.pull_counts.sum()),
+        variance_sum=shards.total(shard, matmul(state.pull_counts, variance)),
         logdet=posterior.logdet,
         residual_sum=moments.residual_sum,
     )
     # of about 1 unless the table of the sweep is large and the points are far apart
-    eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, nystrom.points, arms.shape[0])
+    eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, nystrom.points, state.domain.count)
     return replace(
         state,
         nystrom=nystrom,
@@ -110,7 +116,10 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
         mean=mean,
         variance=variance,
         evidence=evidence,
-        rounding=eps * evidence.prior_variance * sensitivity / regularization,
+        rounding=eps
+        * evidence.prior_variance
+        * shards.largest(shard, sensitivity)
+        / regularization,
     )
 
 
@@ -120,22 +129,23 @@ def _fresh(
 ) -> SketchState:
     """The state of arms of which nothing is known, without its domain. One program: operation by
     operation it would compile for half a second."""
-    arms = domain.features
+    arms, shard = domain.features, domain.shard
     zeros = jnp.zeros_like(diag)
     zero = jnp.zeros((), arms.dtype)
     square = jnp.zeros((capacity, capacity), arms.dtype)
+    first = shards.take(shard, arms, jnp.zeros((), jnp.int32))
     state = SketchState(
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
         pull_counts=zeros,
         reward_sums=zeros,
         dictionary=dictionaries.empty(capacity),
-        nystrom=Nystrom(points=jnp.broadcast_to(arms[0], (capacity, arms.shape[1])), root=square),
+        nystrom=Nystrom(points=jnp.broadcast_to(first, (capacity, arms.shape[1])), root=square),
         whiten=square,
         weights=square[0],
         mean=zeros,
         variance=diag / regularization,
-        evidence=nothing_observed(jnp.max(diag), arms.dtype),
+        evidence=nothing_observed(shards.largest(shard, jnp.max(diag)), arms.dtype),
         missing=jnp.zeros((), jnp.int32),
         rounding=zero,
     )
@@ -159,9 +169,9 @@ def start(
     state = attach(_fresh(domain, diag, regularization, key, capacity), domain)
     if history is None:
         return state
-    pull_counts, reward_sums, keep = history
-    dictionary, _ = dictionaries.of_arms(keep, capacity)
-    missing = keep.sum(dtype=jnp.int32) - dictionary.size
+    (pull_counts, reward_sums, keep), shard = history, domain.shard
+    dictionary, _ = dictionaries.of_arms(keep, capacity, shard)
+    missing = shards.total(shard, keep.sum(dtype=jnp.int32)) - dictionary.size
     state = refresh(
         replace(
             state,
@@ -198,6 +208,7 @@ def apply_feedback(
     When the new dictionary does not fit, or that of the state's own warm start did not, the round
     is not applied: the old state comes back, and info.overflow is true.
     """
+    shard = state.domain.shard
     dictionary, overflow, budgeted = dictionaries.resample(
         key,
         feedback.pull_counts,
@@ -205,6 +216,7 @@ def apply_feedback(
         bandit.qbar,
         state.capacity,
         bandit.max_dictionary,
+        shard,
     )
     overflow = overflow | (state.missing > 0)
     evidence = replace(
@@ -212,7 +224,7 @@ def apply_feedback(
         information=state.evidence.information + feedback.information,
         information_sketched=state.evidence.information_sketched + feedback.information_sketched,
     )
-    failed = query.mask.any() & (feedback.pull_counts.sum() == 0)
+    failed = query.mask.any() & (shards.total(shard, feedback.pull_counts.sum()) == 0)
     told = replace(
         state,
         first_arm=next_first_arm(state.first_arm, failed, state.domain.count, key),
@@ -223,6 +235,7 @@ def apply_feedback(
     )
     new = refresh(told, bandit.kernel, bandit.regularization)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
+    finite = shards.everywhere(shard, finite)
     new = jax.tree.map(
         lambda before, after: jnp.where(overflow, before, after),
         detach(state),
@@ -236,7 +249,7 @@ def apply_feedback(
         overflow=overflow,
         truncated=jnp.zeros((), bool),
         nonfinite=feedback.infinite | ~finite,
-        imprecise=new.imprecise,
+        imprecise=_imprecise(new, shard),
         budgeted=budgeted,
     )
     return attach(new, state.domain), info

@@ -18,11 +18,12 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import devices
+from jsketch import devices, shards
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.factor import cholesky_inverse
 from jsketch.linalg import matmul, only_if, put
 from jsketch.posterior import ridge
+from jsketch.types import Shard
 
 SIZE = 16  # k: of 10,000 picks on Abalone 200 are of an arm that is new to its batch
 PICKS = 256  # of one set
@@ -85,8 +86,12 @@ def extend(
 ) -> Batch:
     """The batch with the picks of one working set, perhaps none: then the set's scores are current,
     and the next set is another. Ends at `limit` picks, or when the bound is above the ratio."""
-    index, outside = _largest(batch.scores, min(SIZE, batch.scores.shape[0]))
-    k = kernel.gram(state.domain.features[index], state.nystrom.points)
+    shard = state.domain.shard
+    index, outside = _largest_of_all(shard, batch.scores, min(SIZE, state.domain.count))
+    arms, mean, variance, stored = shards.take(
+        shard, (state.domain.features, state.mean, state.variance, batch.scores), index
+    )
+    k = kernel.gram(arms, state.nystrom.points)
     u = matmul(matmul(k, state.nystrom.root), state.whiten)
 
     def follow(_: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -97,25 +102,24 @@ def extend(
     precision, directions = only_if(batch.size > 0, follow, (batch.precision, u))
     covariance = matmul(directions, u.T)
     # what a pull does not change: the part of the variance that the dictionary does not see
-    mean, unseen = state.mean[index], ridge.unseen(state.variance[index], u)
-    ruled_out = jnp.isneginf(batch.scores[index])
+    unseen = ridge.unseen(variance, u)
+    ruled_out = jnp.isneginf(stored)
 
     def scores_of(covariance: Array) -> Array:
         e = jnp.maximum(jnp.diagonal(covariance), 0)
         return jnp.where(ruled_out, -jnp.inf, mean + width * jnp.sqrt(unseen + e))
 
-    picks = _pick(
-        batch, scores_of, outside, covariance, spent=state.variance[index], ratio=ratio, limit=limit
-    )
+    picks = _pick(batch, scores_of, outside, covariance, spent=variance, ratio=ratio, limit=limit)
     chosen = index[picks.position]
     slots = jnp.arange(PICKS, dtype=jnp.int32)
+    rows = shards.local(shard, index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(
             batch.arms, jnp.where(slots < picks.picked, chosen, 0), (batch.size,)
         ),
         size=batch.size + picks.picked,
         # never more than before: what rounds up from set to set would keep them from ending
-        scores=batch.scores.at[index].min(scores_of(picks.covariance)),
+        scores=batch.scores.at[rows].min(scores_of(picks.covariance), mode="drop"),
         precision=precision,
         last=LastSet(directions, covariance, picks.pulls),
         local=batch.local + (picks.bound - batch.bound),
@@ -179,6 +183,18 @@ def _with_pulls(precision: Array, last: LastSet) -> Array:
     factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
     half = matmul(factor, root[:, None] * last.directions)
     return precision - matmul(half.T, half)
+
+
+def _largest_of_all(shard: Shard | None, scores: Array, count: int) -> tuple[Array, Array]:
+    """`_largest` over all arms: of the largest of each device."""
+    if shard is None:
+        return _largest(scores, count)
+    rows = scores.shape[0]
+    index, outside = _largest(scores, min(count, rows))
+    arms = shards.numbers(shard, rows)[index]
+    scores, arms = (x.reshape(-1) for x in shards.gather(shard, (scores[index], arms)))
+    index, left = _largest(scores, count)
+    return arms[index], jnp.maximum(left, shards.largest(shard, outside))
 
 
 def _largest(scores: Array, count: int) -> tuple[Array, Array]:

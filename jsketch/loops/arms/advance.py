@@ -18,7 +18,10 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
+from jsketch.devices import automatic
 from jsketch.loops.arms.checkpoint import Checkpoint
 from jsketch.loops.arms.rollout import Progress, rollout, start
 from jsketch.types import ArmProblem, Bandit, PRNGKey, detach, enlarged
@@ -53,7 +56,7 @@ def _segment(
 
 @partial(
     jax.jit,
-    static_argnames=("horizon", "over"),
+    static_argnames=("horizon", "over", "mesh"),
     donate_argnames="progress",
     compiler_options=SPARINGLY,
 )
@@ -65,11 +68,20 @@ def _segments(
     until: Array,
     horizon: int,
     over: Over,
+    mesh: Mesh | None = None,
 ) -> Progress:
     def one(bandit: Bandit[Any], key: PRNGKey, progress: Progress) -> Progress:
         return rollout(bandit, problem, key, horizon, progress, until)
 
-    return jax.vmap(one, in_axes=(_axis(over), 0, 0))(bandit, keys, progress)
+    run = jax.vmap(one, in_axes=(_axis(over), 0, 0))
+    if mesh is not None:
+        # loops of a device's own: the compiler would let all wait for the longest
+        each = P(mesh.axis_names)
+        specs = (each if over == "grid" else P(), each, each)
+        run = jax.shard_map(
+            run, mesh=automatic(mesh), in_specs=specs, out_specs=each, check_vma=False
+        )
+    return run(bandit, keys, progress)
 
 
 @partial(jax.jit, static_argnames="horizon")
@@ -163,6 +175,7 @@ def advance(
     clock: Clock,
     steps: int,
     kept: Checkpoint | None = None,
+    mesh: Mesh | None = None,
 ) -> Progress:
     """One program to its horizon: segments on the device, growth and files between them.
 
@@ -172,6 +185,7 @@ def advance(
     over      "run", "seeds" or "grid": what the keys count
     steps     segments of a run, a progress report after each
     kept      the file of the run; None: it has none
+    mesh      whose devices share the runs, as many on each; None: one device has them all
 
     A run that `nonfinite` or `exhausted` is set for has ended before its horizon. In a grid the
     others continue to theirs; over seeds, which are one result, everything ends with it.
@@ -186,7 +200,7 @@ def advance(
         return (jax.vmap(one, in_axes=(_axis(over), 0)) if vmapped else one)(bandit, state)
 
     begin: Any = partial(_starts, over=over) if vmapped else _start
-    segment: Any = partial(_segments, over=over) if vmapped else _segment
+    segment: Any = partial(_segments, over=over, mesh=mesh) if vmapped else _segment
     progress = clock.compile(begin, bandit, problem, keys, horizon)
     if state is not None:
         # a copy: the program below takes over the memory of what it is given

@@ -14,9 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax import Array
+from jax.sharding import Mesh
 
 from jsketch import checks
 from jsketch.bandits.core import room
+from jsketch.bandits.sharded import Sharded
+from jsketch.loops.arms import over_devices
 from jsketch.loops.arms.advance import Clock, advance, capacity_of
 from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
 from jsketch.loops.arms.rollout import Progress, Trace
@@ -150,6 +153,7 @@ def run_seeds(
     states: Sequence[Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     every: int | None = None,
+    mesh: Mesh | None = None,
 ) -> Run:
     """S runs with keys [S], to evaluation `horizon` each; capacities grow by themselves.
 
@@ -164,6 +168,10 @@ def run_seeds(
     checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of
     the horizon) and resumes from when it is called again with the same arguments. Several seeds on
     threads have a file each, numbered name.0, name.1.
+
+    mesh: devices that share the seeds, whatever its axes are called: each runs its part in one
+    program, and waits for no other. Where the devices do not divide S, some repeat the last seed;
+    `on_progress` counts that too, nothing else does.
 
     Raises ValueError on static mistakes (a horizon beyond the arms of an algorithm that repeats
     none is one), and for a file of another run or another version or one that another process is
@@ -184,13 +192,20 @@ def run_seeds(
         raise ValueError(
             f"there are {keys.shape[0]} keys and {len(states)} states: one state a key."
         )
+    if mesh is not None:
+        over_devices.check(mesh, strategy, bandit)
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _validate(bandit, problem, horizon, states)
     clock = Clock(on_progress)
     one = partial(advance, bandit, problem, horizon=horizon, clock=clock, steps=reports)
     kept = partial(open_checkpoint, every=every, bandit=bandit, problem=problem, horizon=horizon)
-    if strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+    if mesh is not None:
+        filled, begins = over_devices.filled(keys, states, mesh)
+        one = partial(one, mesh=mesh)
+        progress = _in_one_program(bandit, one, kept, filled, begins, checkpoint)
+        progress = jax.tree.map(lambda leaf: leaf[: keys.shape[0]], progress)
+    elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
         progress = _in_one_program(bandit, one, kept, keys, states, checkpoint)
     else:
         progress = _on_threads(bandit, one, kept, keys, states, checkpoint, workers)
@@ -246,6 +261,9 @@ def _on_threads(
         return one(key, begin, over="run", kept=file)
 
     held = [file.path for file in files if file is not None]
+    if isinstance(bandit, Sharded):
+        # two programs that wait for each other's devices would wait for ever
+        workers = 1
     with locked(held), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         runs = list(pool.map(of_seed, keys, begins, files))
     grown = _stacked(bandit, [p.state for p in runs])

@@ -136,6 +136,9 @@ def _taken_apart(value: Any) -> tuple[Any, Parts]:
     """(the word for a value, its parts); no word for a dictionary at the top."""
     if code.is_code(value):
         return code.taken_apart(value)
+    if isinstance(value, jax.sharding.Mesh):
+        # its devices have no names that last; how many rows pad the arms follows from these
+        return "mesh", list(value.shape.items())
     if isinstance(value, functools.partial):
         return "partial", [(of, getattr(value, of)) for of in ("func", "args", "keywords")]
     if type(value) is dict:

@@ -1,0 +1,132 @@
+"""Arms over several processes: one start, and rows that each process reads for itself. Everything
+else is `bandits.sharded`, over a mesh of the devices of all processes.
+
+    distributed.start("10.0.0.1:1234", processes=2, process=rank, devices=8)
+    mesh = jax.make_mesh((jax.device_count(),), ("arms",))
+    rows = distributed.own_rows(10_000_000, mesh)
+    # a np.memmap reads its part
+    domain = distributed.place_own(features[rows], 10_000_000, mesh)
+
+All processes run the same program with the same keys and rewards, or they wait for each other for
+ever.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from jsketch import checks, devices
+from jsketch.bandits.sharded import AXIS, check_mesh
+from jsketch.types import Arms, Shard
+
+TIMEOUT = 300  # seconds to wait for the other processes
+
+
+def start(
+    coordinator: str | None = None,
+    *,
+    processes: int | None = None,
+    process: int | None = None,
+    local_device_ids: list[int] | None = None,
+    devices: int | None = None,
+    timeout: int = TIMEOUT,
+) -> None:
+    """Joins the other processes, before anything else of JAX is used; prints the devices.
+
+    coordinator is host:port of process 0, which every process can reach; with none of the first
+    three, SLURM and its like are asked. `devices` is how many there must be in all. Raises
+    ValueError where only some of the three are given, RuntimeError for another number of devices.
+    """
+    given = [value is not None for value in (coordinator, processes, process)]
+    if any(given) and not all(given):
+        raise ValueError(
+            "coordinator, processes and process belong together: give all three, or none where"
+            " SLURM or its like tells them."
+        )
+    if process is not None and processes is not None and not 0 <= process < processes:
+        raise ValueError(
+            f"process counts from 0 to {processes - 1}, one less than processes; {process} was"
+            " given."
+        )
+    jax.distributed.initialize(
+        coordinator, processes, process, local_device_ids, initialization_timeout=timeout
+    )
+    print(
+        f"process {jax.process_index()} of {jax.process_count()}: {jax.local_device_count()} of"
+        f" {jax.device_count()} devices, {jax.local_devices()}",
+        flush=True,
+    )
+    if devices is not None and jax.device_count() != devices:
+        raise RuntimeError(
+            f"there are {jax.device_count()} devices in {jax.process_count()} processes, and"
+            f" {devices} were expected: a process sees the devices of another, or fewer than it"
+            " should (local_device_ids, one process a GPU)."
+        )
+
+
+def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
+    """Which of so many arms lie on the devices of this process. Raises ValueError for fewer arms
+    than devices, and where they are not next to each other."""
+    parts = check_mesh(mesh, axis)
+    if arms < parts:
+        raise ValueError(
+            f"there are {arms} arms for {parts} devices along the axis {axis!r}: a device would"
+            " have none. Use fewer devices."
+        )
+    rows = -(-arms // parts)
+    sharding = NamedSharding(devices.automatic(mesh), P(axis))
+    here = sharding.addressable_devices_indices_map((rows * parts, 1)).values()
+    begins = sorted({index[0].indices(rows * parts)[0] for index in here if index is not None})
+    if begins != list(range(begins[0], begins[0] + rows * len(begins), rows)):
+        raise ValueError(
+            "the devices of this process are not next to each other in the mesh: make it of"
+            " jax.devices() in their order."
+        )
+    return slice(min(begins[0], arms), min(begins[-1] + rows, arms))
+
+
+def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
+    """`place`, of the rows `own_rows` of each process; no process ever holds all arms.
+
+    Raises ValueError in all processes where one has other rows than its own, or features of another
+    number or dtype than the others.
+    """
+    wanted, parts = own_rows(arms, mesh, axis), check_mesh(mesh, axis)
+    table = np.asarray(rows)
+    whole = table.ndim == 2 and len(table) == wanted.stop - wanted.start
+    finite = whole and bool(np.isfinite(table).all())
+    said = [arms, table.shape[-1] if whole else -1, table.dtype.num, int(whole), int(finite)]
+    heard = multihost_utils.process_allgather(np.array(said, np.int32)).reshape(-1, len(said))
+    if not whole:
+        raise ValueError(
+            f"this process has the arms {wanted.start} to {wanted.stop - 1}, a matrix"
+            f" [{wanted.stop - wanted.start}, d]; an array of shape {table.shape} was given."
+        )
+    if not heard[:, 3:].all():
+        bad = np.flatnonzero(~heard[:, 3:].all(1)).tolist()
+        raise ValueError(f"the rows of processes {bad} are not their own, or not finite.")
+    if (heard != heard[0]).any():
+        raise ValueError(
+            "processes disagree on the number of arms, of features or on the dtype:"
+            f" {heard[:, :3].tolist()}, one row a process."
+        )
+    size = -(-arms // parts)
+    dtype = jax.dtypes.canonicalize_dtype(table.dtype)
+
+    def part(index: Any) -> np.ndarray:
+        begin, end, _ = index[0].indices(size * parts)
+        # padding repeats a row of this process, or is zero where it has none
+        chosen = np.minimum(np.arange(begin, end), wanted.stop - 1) - wanted.start
+        found = table[chosen] if len(table) else np.zeros((end - begin, table.shape[1]))
+        return np.asarray(found, dtype)
+
+    sharding = NamedSharding(devices.automatic(mesh), P(axis))
+    shape = (size * parts, table.shape[1])
+    checks.count(arms=arms)
+    return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))

@@ -1,0 +1,197 @@
+"""BKB and its kin over arms whose rows lie on several devices: the same algorithms, run under
+`jax.shard_map`.
+
+    mesh = jax.make_mesh((4,), ("arms",))
+    domain = place(features, mesh)
+    drive(Sharded(BBKB(kernel), mesh), objective, domain, key, horizon)
+
+A device holds O(A d / devices + M^2) numbers: its rows of the arms, of the history and of the
+posterior, and the whole dictionary and its factors. The sweep of a refresh and the choice of an arm
+work on the rows at hand; what the devices tell each other (`jsketch.shards`) does not grow with A.
+The picks are those of the arms on one device (up to arms that tie, `jsketch.types`): random numbers
+are drawn by the number of an arm, not by its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import Array
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jax.typing import ArrayLike
+
+from jsketch import checks, devices
+from jsketch.bandits.bbkb import BBKB
+from jsketch.bandits.bkb import BKB
+from jsketch.bandits.fixed_bkb import FixedBKB
+from jsketch.bandits.thompson import SketchedTS
+from jsketch.checks import queries
+from jsketch.types import Arms, Info, PRNGKey, Query, Shard, attach, detach, is_traced
+
+AXIS = "arms"
+ALGORITHMS = (BBKB, BKB, FixedBKB, SketchedTS)
+# fields of a state with an entry for each arm; every device holds all others whole
+PER_ARM = {"pull_counts", "reward_sums", "mean", "variance", "pending", "tried"}
+
+
+def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
+    """Arms [A,d] over the devices of a mesh, as many rows on each: the last arm is repeated where
+    they do not divide A, and never chosen there. No device ever holds all of them.
+
+    Raises ValueError for features that make no arms, for a mesh without that axis and for fewer
+    arms than devices.
+    """
+    parts = check_mesh(mesh, axis)
+    table = checks.rows_of_arms(features)
+    count, inputs = table.shape
+    if count < parts:
+        raise ValueError(
+            f"there are {count} arms for {parts} devices along the axis {axis!r}: a device would"
+            " have none. Use fewer devices."
+        )
+    rows = -(-count // parts)
+    dtype = jax.dtypes.canonicalize_dtype(table.dtype)
+
+    def part(index: Any) -> np.ndarray:
+        begin, end, _ = index[0].indices(rows * parts)
+        return np.asarray(table[np.minimum(np.arange(begin, end), count - 1)], dtype)
+
+    sharding = NamedSharding(devices.automatic(mesh), P(axis))
+    placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
+    return Arms(placed, Shard(axis, count))
+
+
+def check_mesh(mesh: Any, axis: str) -> int:
+    """The number of devices along an axis. Raises ValueError for what is no mesh, and for an axis
+    that it does not have."""
+    devices.check_mesh(mesh)
+    if axis not in mesh.axis_names:
+        raise ValueError(
+            f"the mesh has the axes {', '.join(map(repr, mesh.axis_names))} and none that is called"
+            f" {axis!r}: name it in `axis`."
+        )
+    return int(mesh.shape[axis])
+
+
+@struct.dataclass
+class Sharded:
+    """BBKB, BKB, FixedBKB or SketchedTS over arms that `place` has spread over the same mesh."""
+
+    bandit: Any
+    mesh: Mesh = struct.field(pytree_node=False)
+    axis: str = struct.field(pytree_node=False, default=AXIS)
+
+    def init(self, domain: Arms, key: PRNGKey) -> Any:
+        """As of the algorithm, without a warm start. Raises ValueError for another algorithm, and
+        for arms that are not on this mesh."""
+        self._check(domain)
+        whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
+        shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
+
+        def body(domain: Arms, key: PRNGKey) -> Any:
+            return detach(self.bandit.init(domain, key))
+
+        specs = (self._arms(), P())
+        state = self._map(body, specs, self._specs(shape))(domain, key)
+        return attach(state, domain)
+
+    def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        def body(domain: Arms, state: Any, key: PRNGKey, limit: Array) -> Query:
+            return self.bandit.ask(attach(state, domain), key, limit=limit)
+
+        specs = (self._arms(), self._specs(state), P(), P())
+        return self._map(body, specs, P())(state.domain, detach(state), key, queries.limited(limit))
+
+    def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]:
+        def body(
+            domain: Arms, state: Any, query: Query, y: Array, key: PRNGKey
+        ) -> tuple[Any, Info]:
+            new, info = self.bandit.tell(attach(state, domain), query, y, key)
+            return detach(new), info
+
+        # mistakes are said on the host, where arms and rewards are known
+        query, y = queries.feedback(state.domain, query, y)
+        specs = self._specs(state)
+        new, info = self._map(body, (self._arms(), specs, P(), P(), P()), (specs, P()))(
+            state.domain, detach(state), query, y, key
+        )
+        return attach(new, state.domain), info
+
+    def pend(self, state: Any, query: Query) -> Any:
+        """As `FixedBKB.pend`, but that too many pending arms are flagged by `tell` alone."""
+
+        def body(domain: Arms, state: Any, query: Query) -> Any:
+            return detach(self.bandit.pend(attach(state, domain), query))
+
+        specs, query = self._specs(state), queries.on_arms(state.domain, query)
+        new = self._map(body, (self._arms(), specs, P()), specs)(state.domain, detach(state), query)
+        return attach(new, state.domain)
+
+    def remaining(self, state: Any) -> Array | None:
+        """As `FixedBKB.remaining`; None for the others."""
+        if getattr(self.bandit, "repeat", True):
+            return None
+
+        def body(domain: Arms, state: Any) -> Array:
+            return self.bandit.remaining(attach(state, domain))
+
+        specs = (self._arms(), self._specs(state))
+        return self._map(body, specs, P())(state.domain, detach(state))
+
+    def scores(self, state: Any) -> Array:
+        """Upper confidence bounds of all arms, [A], where the algorithm has them."""
+        return self.bandit.scores(state)[: state.domain.count]
+
+    def grow(self, state: Any, capacity: int) -> Any:
+        """The same state with room for `capacity` inducing points."""
+        return self.bandit.grow(state, capacity)
+
+    def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
+        # what one device computes from replicated numbers, all do: jax cannot see it through loops
+        return jax.shard_map(
+            body,
+            mesh=devices.automatic(self.mesh),
+            in_specs=inputs,
+            out_specs=outputs,
+            check_vma=False,
+        )
+
+    def _arms(self) -> P:
+        return P(self.axis)
+
+    def _specs(self, state: Any) -> Any:
+        """Which fields of a state without its arms lie over the axis."""
+
+        def spec(path: tuple[Any, ...], _: Any) -> P:
+            return P(self.axis) if getattr(path[-1], "name", None) in PER_ARM else P()
+
+        return jax.tree_util.tree_map_with_path(spec, detach(state))
+
+    def _check(self, domain: Arms) -> None:
+        check_mesh(self.mesh, self.axis)
+        if not isinstance(self.bandit, ALGORITHMS):
+            names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
+            raise ValueError(
+                f"Sharded takes one of {names}; a {type(self.bandit).__name__} was given."
+            )
+        shard = getattr(domain, "shard", None)
+        if shard is None or shard.axis != self.axis:
+            raise ValueError(
+                "Sharded needs arms over its mesh, place(features, mesh, axis), and these are"
+                f" {'on one device' if shard is None else f'along the axis {shard.axis!r}'}."
+            )
+        if is_traced(domain):
+            return
+        found = domain.features.sharding
+        if found != NamedSharding(devices.automatic(self.mesh), P(self.axis)):
+            raise ValueError(f"the arms lie on another mesh than {self.mesh}: {found}.")
+        if domain.features.is_fully_addressable:
+            some = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)
+            sample = Arms(jnp.asarray(np.asarray(domain.features[some])))
+            checks.model(sample, self.bandit.kernel, self.bandit.regularization)
