@@ -15,6 +15,7 @@ from experiments.suggest import pictures, words
 from experiments.suggest.inputs import Inputs
 from jsketch.kernels.discrete import WORD
 from jsketch.suggest import Library, Suggestion, leave_one_out, suggest
+from jsketch.suggest.acquisitions import UCB
 
 SHOWN = 4000  # candidates on the map
 FITTED = 2000  # candidates that its axes are of
@@ -168,6 +169,7 @@ def _curve(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: 
             inputs.values[:n],
             exclude=inputs.excluded,
             batch=len(batch.rows),
+            acquisition=UCB(batch.certificate.width),
             model=batch.model,
             key=key,
         )

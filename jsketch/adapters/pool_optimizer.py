@@ -81,6 +81,8 @@ class PoolOptimizer:
         if len(points) != len(values):
             raise ValueError(f"there are {len(points)} points and {len(values)} values.")
         numbers = np.asarray(checks.real("y", values), float)
+        if np.isinf(numbers).any():
+            raise ValueError("y must be finite, NaN where the evaluation failed; it is infinite.")
         waiting = [*self._pending, *(row for rows in self._asked.values() for row in rows)]
         rows = [self._row(point, waiting) for point in points]
         self.rows += rows

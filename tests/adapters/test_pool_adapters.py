@@ -54,6 +54,9 @@ def test_asking_again_and_pending_points():
     assert optimizer.Xi[-1] == POOL[7].tolist()
     with pytest.raises(ValueError, match="is no row of the candidates"):
         optimizer.tell([9.0, 9.0], 1.0)
+    with pytest.raises(ValueError, match="y must be finite"):
+        optimizer.tell(points[2], np.inf)
+    assert len(optimizer.yi) == 3
     with pytest.raises(ValueError, match="there are 2 points and 1 values"):
         optimizer.tell(points[:2], [1.0])
 
