@@ -32,7 +32,8 @@ class OptunaSampler(BaseSampler):
     seed         int, of the random choices
     options      others of `suggest`: acquisition, exclude, failures, ...
 
-    No row comes twice. Running trials are pending; failed and pruned ones teach nothing, unless
+    No row comes twice with n_jobs=1: threads ask before they have said what they run, and may then
+    get the same row. Running trials are pending; failed and pruned ones teach nothing, unless
     `failures=True`. Other parameters are drawn at random. Raises ValueError for a study of several
     objectives, and where no row is left.
     """

@@ -95,8 +95,8 @@ def check_acquisition(constraints: Constraints, acquisition: Any) -> None:
 
 
 def large(constraints: Constraints, free: np.ndarray, batch: int) -> np.ndarray | None:
-    """[G] bool, the groups with a batch of candidates that are free [A]. Raises ValueError where
-    there is none."""
+    """[G] bool, the groups with a batch of candidates that are free [A], at least one that can
+    be paid. Raises ValueError where there is none."""
     if constraints.label is None:
         return None
     groups = int(constraints.label.max()) + 1
@@ -105,7 +105,16 @@ def large(constraints: Constraints, free: np.ndarray, batch: int) -> np.ndarray 
         raise ValueError(
             f"batch = {batch} is more than any value of `same` has left: {sizes.max()} at most."
         )
-    return sizes >= batch
+    enough = sizes >= batch
+    if constraints.costs is not None:
+        paid = free & (constraints.costs <= constraints.left)
+        enough = enough & (np.bincount(constraints.label[paid], minlength=groups) > 0)
+        if not enough.any():
+            raise ValueError(
+                f"what is left of the budget pays for no candidate of a value of `same` that has"
+                f" batch = {batch} left: ask for a smaller batch."
+            )
+    return enough
 
 
 def _labels(same: Any, count: int) -> np.ndarray:

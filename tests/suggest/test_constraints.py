@@ -231,6 +231,14 @@ class Own:
         (dict(same=LABEL[:9]), r"same must hold one value for each of the 60 candidates"),
         (dict(same=np.full(A, np.nan)), "same has no value for candidate 0"),
         (dict(same=np.arange(A)), "batch = 4 is more than any value of `same` has left: 1"),
+        (
+            dict(
+                same=np.arange(A) < 2,
+                costs=np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000),
+                budget=20,
+            ),
+            "what is left of the budget pays for no candidate of a value of `same`",
+        ),
         (dict(exclude=[A]), "exclude names arm 60"),
         (dict(exclude=np.arange(A)), "0 are pending, 60 are excluded, 0 are left"),
         (dict(costs=COST[1:]), "costs must hold one number for each of the 60"),

@@ -127,7 +127,7 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
 def _fresh(
     domain: Arms, diag: Array, regularization: ArrayLike, key: PRNGKey, capacity: int
 ) -> SketchState:
-    """The state of arms of which nothing is known, without its domain. One program: operation by
+    """The state before anything is known, without its domain. One program: operation by
     operation it would compile for half a second."""
     arms, shard = domain.features, domain.shard
     zeros = jnp.zeros_like(diag)
