@@ -118,15 +118,25 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
         )
     size = -(-arms // parts)
     dtype = jax.dtypes.canonicalize_dtype(table.dtype)
+    last = _last_row(table, wanted.stop == arms, dtype)
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(size * parts)
-        # padding repeats a row of this process, or is zero where it has none
-        chosen = np.minimum(np.arange(begin, end), wanted.stop - 1) - wanted.start
-        found = table[chosen] if len(table) else np.zeros((end - begin, table.shape[1]))
-        return np.asarray(found, dtype)
+        own = np.asarray(table[begin - wanted.start : end - wanted.start], dtype)
+        return np.concatenate([own, np.repeat(last, end - begin - len(own), 0)])
 
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
     shape = (size * parts, table.shape[1])
     checks.count(arms=arms)
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
+
+
+def _last_row(table: np.ndarray, ends: bool, dtype: Any) -> np.ndarray:
+    """The last arm of all, [1, d], which pads also the devices of processes without arms: another
+    row there would have a variance of its own, and maxima over arms would see it."""
+    known = ends and len(table) > 0
+    row = np.asarray(table[-1] if known else np.zeros(table.shape[1]), dtype)
+    heard = multihost_utils.process_allgather((row, np.array(known)))
+    rows, which = np.asarray(heard[0]).reshape(-1, table.shape[1]), np.ravel(heard[1])
+    found: np.ndarray = rows[np.argmax(which)][None]
+    return found

@@ -192,7 +192,10 @@ def _largest_of_all(shard: Shard | None, scores: Array, count: int) -> tuple[Arr
     rows = scores.shape[0]
     index, outside = _largest(scores, min(count, rows))
     arms = shards.numbers(shard, rows)[index]
-    scores, arms = (x.reshape(-1) for x in shards.gather(shard, (scores[index], arms)))
+    # `_largest` repeats a position where only -inf is left: padding takes no arm's place in the set
+    again = jnp.concatenate([jnp.zeros(1, bool), index[1:] == index[:-1]])
+    stored = jnp.where(again, -jnp.inf, scores[index])
+    scores, arms = (x.reshape(-1) for x in shards.gather(shard, (stored, arms)))
     index, left = _largest(scores, count)
     return arms[index], jnp.maximum(left, shards.largest(shard, outside))
 
