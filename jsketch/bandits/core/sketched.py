@@ -125,7 +125,7 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
 
 @partial(jax.jit, static_argnums=4)
 def _fresh(
-    domain: Arms, diag: Array, regularization: ArrayLike, key: PRNGKey, capacity: int
+    domain: Arms, first_arm: Array, diag: Array, regularization: ArrayLike, capacity: int
 ) -> SketchState:
     """The state before anything is known, without its domain. One program: operation by
     operation it would compile for half a second."""
@@ -136,7 +136,7 @@ def _fresh(
     first = shards.take(shard, arms, jnp.zeros((), jnp.int32))
     state = SketchState(
         domain=domain,
-        first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
+        first_arm=first_arm,
         pull_counts=zeros,
         reward_sums=zeros,
         dictionary=dictionaries.empty(capacity),
@@ -165,8 +165,9 @@ def start(
     upper end of THEORY 2.4."""
     checks.one_key(key=key)
     checks.spread(domain, kernel, capacity)
+    first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
     diag = kernel.diag(domain.features)
-    state = attach(_fresh(domain, diag, regularization, key, capacity), domain)
+    state = attach(_fresh(domain, first_arm, diag, regularization, capacity), domain)
     if history is None:
         return state
     (pull_counts, reward_sums, keep), shard = history, domain.shard
