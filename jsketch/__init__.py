@@ -3,7 +3,7 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates
-it. Reading order is import order: `types, warn, precision, memory, devices, linalg, shards,
+it. Reading order is import order: `struct, types, warn, precision, memory, devices, linalg, shards,
 factor, checks/, kernels/, sketch/, posterior/, search/, bandits/, box/, online/,
 problems/, loops/, planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
 
@@ -29,6 +29,7 @@ from jsketch import (
     posterior,
     problems,
     sketch,
+    struct,
     suggest,
 )
 from jsketch.bandits import distributed
@@ -58,5 +59,6 @@ __all__ = [
     "run",
     "run_seeds",
     "sketch",
+    "struct",
     "suggest",
 ]

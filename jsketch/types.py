@@ -26,9 +26,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
+
+from jsketch import struct
 
 PRNGKey = Array
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flax import struct
-
-from jsketch import kernels
+from jsketch import kernels, struct
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform
 from jsketch.bandits import widths as formulas
 

@@ -15,13 +15,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 
 from experiments import cli
 from experiments.pkawv_2019 import rates
 from experiments.results import environment, outputs
-from jsketch import loops, online
+from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
 BOUND = 2.0  # on predictions; labels beyond it are cut there

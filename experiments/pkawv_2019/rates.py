@@ -20,14 +20,13 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
 from experiments import cli
 from experiments.figures import drawing
 from experiments.results import environment, outputs, tidy
-from jsketch import loops, online
+from jsketch import loops, online, struct
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
 FEATURES = 512  # of the whole space, which is cut there

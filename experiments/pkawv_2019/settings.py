@@ -17,14 +17,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 
 from experiments import cli
 from experiments.data import streams
 from experiments.pkawv_2019 import large_scale
 from experiments.results import environment, outputs
-from jsketch import kernels, loops, online
+from jsketch import kernels, loops, online, struct
 from jsketch.sketch import nystrom
 from jsketch.sketch.nystrom import Nystrom
 

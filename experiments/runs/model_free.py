@@ -13,11 +13,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits import history
 from jsketch.types import Arms, Info, PRNGKey, Query
 

@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import exact_state, widths
 from jsketch.bandits.core.exact_state import ExactState
 from jsketch.checks import queries

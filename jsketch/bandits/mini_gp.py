@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import counts, exact_state, widths
 from jsketch.bandits.core.exact_state import ExactState
 from jsketch.checks import queries

@@ -13,11 +13,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, shards
+from jsketch import checks, shards, struct
 from jsketch.bandits.core import counts, exact_state, room, sketched, widths
 from jsketch.bandits.core.over_arms import residuals
 from jsketch.bandits.core.sketched import SketchState

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import counts
 from jsketch.checks import queries
 from jsketch.precision import one_dtype

@@ -15,10 +15,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.linalg import aligned
 from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 
+from jsketch import struct
 from jsketch.box.history import History
 from jsketch.linalg import aligned
 from jsketch.types import Box

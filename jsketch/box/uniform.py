@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax
-from flax import struct
 from jax import Array
 
+from jsketch import struct
 from jsketch.box import history
 from jsketch.box.history import History
 from jsketch.precision import one_dtype

@@ -13,10 +13,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array, lax
 from jax.typing import DTypeLike
 
+from jsketch import struct
 from jsketch.linalg import matmul
 
 WORD = 16  # bits in a feature

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.kernels.discrete import Tanimoto
 from jsketch.kernels.distances import scaled_squared_distances
 from jsketch.kernels.stationary import _matern

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.kernels.distances import check_lengthscale, check_shape, divided
 from jsketch.linalg import matmul
 from jsketch.precision import one_dtype

@@ -7,11 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.kernels.distances import check_lengthscale, rounding, scaled_squared_distances
 from jsketch.precision import one_dtype
 

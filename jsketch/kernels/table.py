@@ -6,9 +6,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 
+from jsketch import struct
 from jsketch.precision import one_dtype
 
 ROWS = 1024  # of a table that are checked together

@@ -75,7 +75,7 @@ def _check_pytree(name: str, value: Any) -> None:
     if jax.tree_util.all_leaves([value]):
         raise ValueError(
             f"{name} is a {kind}, which jit does not take: make it a pytree with"
-            " @flax.struct.dataclass above its class (a class that inherits from one needs its"
+            " @jsketch.struct.dataclass above its class (a class that inherits from one needs its"
             " own)."
         )
 

@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.factor import triangular_inverse
 from jsketch.linalg import matmul
 from jsketch.precision import one_dtype

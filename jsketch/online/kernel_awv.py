@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.online import rounding
 from jsketch.precision import one_dtype

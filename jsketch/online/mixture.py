@@ -25,12 +25,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array, lax
 from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike, DTypeLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.online import grids
 from jsketch.online.step import step as one_step
 from jsketch.online.step import takes

@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.linalg import matmul, put_if
 from jsketch.online.gradient import descend
 from jsketch.precision import one_dtype

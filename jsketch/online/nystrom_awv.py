@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.linalg import matmul, matmul_rows, only_if, only_those, pad_identity
 from jsketch.online import ridge, rounding
 from jsketch.online.ridge import Past, Sums, damped, learn_block

@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices
+from jsketch import checks, devices, struct
 from jsketch.linalg import matmul
 from jsketch.online import rounding
 from jsketch.precision import one_dtype

@@ -11,9 +11,9 @@ factorization.
 from __future__ import annotations
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 
+from jsketch import struct
 from jsketch.linalg import matmul
 
 

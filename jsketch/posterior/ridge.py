@@ -10,10 +10,10 @@ lam).
 from __future__ import annotations
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import struct
 from jsketch.factor import cholesky_inverse, upper_root
 from jsketch.linalg import matmul, upper_outer
 

@@ -13,11 +13,10 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.types import Box, PRNGKey
 

@@ -8,11 +8,10 @@ over the M slots, so that a larger capacity gives the same dictionary.
 from __future__ import annotations
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import shards
+from jsketch import shards, struct
 from jsketch.linalg import only_if
 from jsketch.types import PRNGKey, Shard
 

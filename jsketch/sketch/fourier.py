@@ -22,11 +22,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.kernels import Gaussian, Matern
 from jsketch.linalg import aligned, matmul
 from jsketch.sketch.sincos import cos_sin

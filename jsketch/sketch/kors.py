@@ -20,11 +20,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.linalg import matmul, only_if, pad_identity, put, put_if
 from jsketch.types import is_traced
 from jsketch.warn import warn

@@ -11,9 +11,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 
+from jsketch import struct
 from jsketch.factor import inverse_root
 from jsketch.linalg import matmul, matmul_upper
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import struct
 from jsketch.linalg import matmul
 from jsketch.types import PRNGKey
 

@@ -12,11 +12,10 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.linalg import aligned
 
 MOST_FEATURES = 20_000

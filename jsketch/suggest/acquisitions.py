@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import struct
 from jsketch.box.acquisition import log_expected_improvement
 from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 
+from jsketch import struct
 from jsketch.linalg import chunked, matmul
 from jsketch.sketch import nystrom
 

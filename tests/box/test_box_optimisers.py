@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import serialization, struct
+from flax import serialization
 
-from jsketch import Box, kernels, loops
+from jsketch import Box, kernels, loops, struct
 from jsketch.box import GPBandit, Turbo, UniformBox, history
 from jsketch.problems import boxes
 

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 from compiled import as_users
 from draw import SMOOTHNESS, kernel_of
-from flax import struct
 from forecasts import (
     forgetting,
     gradient,
@@ -22,7 +21,7 @@ from forecasts import (
 from report import tolerance
 from truth import EPS, LD, cholesky, disturbed, gram, solve
 
-from jsketch import kernels, online
+from jsketch import kernels, online, struct
 from jsketch.loops.streams.stream import stream
 from jsketch.sketch import fourier, kors
 from jsketch.sketch.kors import Sampling

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import serialization, struct
+from flax import serialization
 
-from jsketch import Arms, kernels, loops
+from jsketch import Arms, kernels, loops, struct
 from jsketch.bandits import BBKB, Uniform
 from jsketch.loops.arms import checkpoint
 from jsketch.loops.saving import saved

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import struct
 from jax import lax
 from test_online import CASES as FORECASTERS
 
-from jsketch import kernels, loops, online
+from jsketch import kernels, loops, online, struct
 from jsketch.online.mixture import RATES, Mixture, over_regularizations
 from jsketch.online.step import takes
 from jsketch.sketch.kors import Sampling

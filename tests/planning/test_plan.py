@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import struct
 
 import jsketch
 from experiments.suggest import plan_line
-from jsketch import Arms, Info, Query, kernels, loops, problems
+from jsketch import Arms, Info, Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, SketchedTS, Uniform
 from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import start

@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from flax import struct
 
-from jsketch import Arms, Box, Query, kernels, loops, online, problems
+from jsketch import Arms, Box, Query, kernels, loops, online, problems, struct
 from jsketch.bandits import (
     BBKB,
     BKB,
@@ -263,7 +262,7 @@ def test_what_is_no_bandit_no_problem_and_no_state():
         (lambda: loops.drive(Uniform(), len, arms, KEY, 2, state=other), "state is what an"),
         (lambda: loops.drive(Uniform(), len, arms, KEY, 2, checkpoint=3), "the path of a file"),
         (lambda: loops.run(Uniform(), arms, KEY, 2), "problem must have arms, their mean rewards"),
-        (lambda: loops.run(Inherits(), problem, KEY, 2), "make it a pytree with @flax.struct"),
+        (lambda: loops.run(Inherits(), problem, KEY, 2), "make it a pytree with @jsketch.struct"),
         (lambda: loops.drive(Inherits(), len, arms, KEY, 2), "make it a pytree"),
         (lambda: loops.run(WithoutLimit(), problem, KEY, 2), r"ask\(state, key, limit=None\)"),
         (lambda: loops.run(WithName(), problem, KEY, 2), "WithName.name is 'mine', which jit"),

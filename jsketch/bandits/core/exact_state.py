@@ -8,11 +8,10 @@ from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
 from jsketch.bandits.core.widths import Evidence
 from jsketch.checks import queries

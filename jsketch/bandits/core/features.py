@@ -8,11 +8,10 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
 from jsketch.checks import queries
 from jsketch.posterior import features as posteriors

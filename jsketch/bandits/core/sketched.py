@@ -15,11 +15,10 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, shards
+from jsketch import checks, shards, struct
 from jsketch.bandits.core import over_arms
 from jsketch.bandits.core.counts import Feedback, next_first_arm
 from jsketch.bandits.core.widths import Evidence, nothing_observed

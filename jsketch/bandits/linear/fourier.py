@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import features, widths
 from jsketch.bandits.core.features import FeatureState
 from jsketch.posterior import features as posteriors

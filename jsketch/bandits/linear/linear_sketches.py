@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, kernels
+from jsketch import checks, kernels, struct
 from jsketch.bandits.core import counts, features, widths
 from jsketch.bandits.core.features import FeatureState
 from jsketch.checks import queries

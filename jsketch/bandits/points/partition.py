@@ -13,11 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
 from jsketch.linalg import put
 from jsketch.types import Box, Kernel

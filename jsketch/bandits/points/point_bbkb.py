@@ -15,11 +15,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import counts, room, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries

@@ -14,10 +14,10 @@ nothing close.
 from __future__ import annotations
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch import struct
 from jsketch.factor import cholesky_inverse, triangular_inverse
 from jsketch.linalg import matmul
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 
+from jsketch import struct
 from jsketch.box.go_ucb.ellipsoid import Ellipsoid
 from jsketch.linalg import matmul
 from jsketch.sketch.tangent import Flat

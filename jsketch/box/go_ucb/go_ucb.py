@@ -14,11 +14,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, memory
+from jsketch import checks, memory, struct
 from jsketch.box import history, scaling
 from jsketch.box.go_ucb import optimism, oracle, parametric, radius
 from jsketch.box.go_ucb.ellipsoid import ellipsoid

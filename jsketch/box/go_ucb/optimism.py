@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from flax import struct
 from jax import Array, lax
 from jax.typing import DTypeLike
 
+from jsketch import struct
 from jsketch.box import history
 from jsketch.box.go_ucb import forms
 from jsketch.box.go_ucb.forms import Ball

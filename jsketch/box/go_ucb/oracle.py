@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.sketch.tangent import Flat
 from jsketch.types import PRNGKey

@@ -11,10 +11,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import struct
 from jsketch.box import scaling
 from jsketch.box.go_ucb import oracle
 from jsketch.box.go_ucb.ellipsoid import ellipsoid, estimate

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike, DTypeLike
 
+from jsketch import struct
 from jsketch.box.gp.regression import Data, Hyperparameters, log_marginal_likelihood
 from jsketch.types import PRNGKey, is_traced
 

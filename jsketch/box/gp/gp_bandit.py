@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, memory
+from jsketch import checks, memory, struct
 from jsketch.box import acquisition as acquisitions
 from jsketch.box import history
 from jsketch.box.gp import regression

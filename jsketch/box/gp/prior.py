@@ -12,11 +12,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.box.gp.regression import Hyperparameters
 from jsketch.types import is_traced
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 
+from jsketch import struct
 from jsketch.box import scaling
 from jsketch.factor import Factor, cholesky_inverse
 from jsketch.linalg import aligned, compact, matmul, running_count

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike, DTypeLike
 
+from jsketch import struct
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.regression import Data, Hyperparameters

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
+from jsketch import struct
 from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.regression import Data
 from jsketch.box.turbo import local_gp

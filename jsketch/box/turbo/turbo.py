@@ -11,11 +11,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, memory
+from jsketch import checks, memory, struct
 from jsketch.box import history
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import Bounds, each

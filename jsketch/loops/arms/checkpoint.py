@@ -17,9 +17,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import serialization, struct
+from flax import serialization
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.loops.arms.rollout import Progress
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe

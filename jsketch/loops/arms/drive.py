@@ -10,10 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import room
 from jsketch.checks import queries
 from jsketch.loops.arms.advance import larger_capacity

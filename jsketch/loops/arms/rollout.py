@@ -6,11 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices
+from jsketch import checks, devices, struct
 from jsketch.linalg import aligned
 from jsketch.loops.keys import split_roots
 from jsketch.types import ArmProblem, Bandit, PRNGKey, Query, attach, detach

@@ -12,11 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import Array
 from jax.sharding import Mesh
 
-from jsketch import checks
+from jsketch import checks, struct
 from jsketch.bandits.core import room
 from jsketch.bandits.sharded import Sharded
 from jsketch.loops.arms import over_devices

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import serialization, struct
+from flax import serialization
 from jax.typing import DTypeLike
 
+from jsketch import struct
 from jsketch.box.history import checked_box
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.keys import Roots, split_roots

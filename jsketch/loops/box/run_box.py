@@ -17,9 +17,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 
+from jsketch import struct
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import put
 from jsketch.loops.inputs import check_horizon, check_keys, check_objective

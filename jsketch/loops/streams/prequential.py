@@ -114,7 +114,7 @@ def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
     """Raises ValueError for a state with other fields than those that the forecaster starts with
     for x [d]."""
     wanted = jax.eval_shape(_start, forecaster, x, key)
-    # in words: structures of two classes with as many fields may pass for equal
+    # in words: states of two own classes made with flax.struct may pass for equal (`struct`)
     if str(jax.tree.structure(state)) != str(jax.tree.structure(wanted)):
         raise ValueError(
             f"state is of another forecaster: {type(forecaster).__name__} resumes from a"

@@ -11,10 +11,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import struct
 from jsketch.linalg import put, somewhere
 from jsketch.online.step import step as one_step
 from jsketch.online.step import takes

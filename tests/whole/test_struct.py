@@ -1,0 +1,89 @@
+"""Classes are pytrees that are never taken for one another."""
+
+import dataclasses
+import importlib
+import pkgutil
+from itertools import combinations
+
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import serialization
+
+import jsketch
+from jsketch import struct
+from jsketch.suggest.acquisitions import ExpectedImprovement, Thompson
+
+
+@struct.dataclass
+class Pair:
+    a: float
+    b: float = 2.0
+    name: str = struct.field(pytree_node=False, default="pair")
+
+
+@struct.dataclass
+class Twin:
+    a: float
+    b: float = 2.0
+    name: str = struct.field(pytree_node=False, default="pair")
+
+
+def pytrees():
+    """One of every dataclass of the library that is a pytree; its fields are all zero."""
+    kinds = {}
+    for module in pkgutil.walk_packages(jsketch.__path__, "jsketch."):
+        if "adapters" in module.name:  # they need other packages
+            continue
+        for kind in vars(importlib.import_module(module.name)).values():
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                value = object.__new__(kind)
+                value.__dict__.update({field.name: 0 for field in dataclasses.fields(kind)})
+                if not jax.tree_util.all_leaves([value]):
+                    kinds[kind] = value
+    return list(kinds.values())
+
+
+def test_no_two_classes_have_the_same_structure():
+    """Equal structures share compiled programs, those of the wrong class among them."""
+    found = pytrees()
+    assert len(found) > 100
+    structures = [(type(value), jax.tree.structure(value)) for value in found]
+    for (one, first), (other, second) in combinations(structures, 2):
+        assert first != second, f"{one} passes for {other}"
+    assert jax.tree.structure(Thompson()) != jax.tree.structure(ExpectedImprovement())
+    assert jax.tree.structure(Pair(1)) == jax.tree.structure(Pair(3))
+    assert jax.tree.structure(Pair(1)) != jax.tree.structure(Pair(1, name="other"))
+
+
+def test_jit_keeps_the_class():
+    again = jax.jit(lambda value: value)
+    for kind in (Pair, Twin):
+        given = kind(jnp.ones(3), 4.0, "name")
+        made = again(given)
+        assert type(made) is kind and made.name == "name"
+        jax.tree.map(lambda x, y: x == y, made, given)
+
+
+def test_leaves_are_named_and_in_order():
+    paths = [
+        (jax.tree_util.keystr(path), leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path((Pair(1.0), Thompson()))
+    ]
+    assert paths == [("[0].a", 1.0), ("[0].b", 2.0)]
+
+
+def test_an_object_is_frozen_and_replaced():
+    pair = Pair(1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        pair.a = 2.0
+    assert pair.replace(a=3.0) == dataclasses.replace(pair, a=3.0) == Pair(3.0)
+
+
+def test_the_state_dict_is_the_leaves():
+    saved = serialization.to_state_dict(Pair(1.0, Twin(5.0)))
+    assert saved == {"a": 1.0, "b": {"a": 5.0, "b": 2.0}}
+    restored = serialization.from_state_dict(Pair(0.0, Twin(0.0), "kept"), saved)
+    assert restored == Pair(1.0, Twin(5.0), "kept")
+    with pytest.raises(ValueError, match="A Twin has the fields a, b; what was saved has a, c"):
+        serialization.from_state_dict(Pair(0.0, Twin(0.0)), {"a": 1.0, "b": {"a": 1, "c": 2}})
