@@ -1,5 +1,5 @@
-"""Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `points/` what
-has no list of arms.
+"""Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
+batches are filled, `points/` what has no list of arms.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """

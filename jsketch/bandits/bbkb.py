@@ -15,7 +15,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import adaptive_batch, counts, room, sketched, warm_start, widths
+from jsketch.bandits.batches import adaptive_batch
+from jsketch.bandits.core import counts, room, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype

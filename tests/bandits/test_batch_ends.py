@@ -10,7 +10,8 @@ import oracles
 import pytest
 from small_problems import ARMS, ASK, Problem, near
 
-from jsketch.bandits.core import adaptive_batch, widths, working_set
+from jsketch.bandits.batches import adaptive_batch, working_set
+from jsketch.bandits.core import widths
 from jsketch.linalg import matmul
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries

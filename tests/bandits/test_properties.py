@@ -11,7 +11,7 @@ from cases import CASES, HORIZON, VARIANTS, problem
 from compiled import as_users
 
 from jsketch import Arms, Query, loops
-from jsketch.bandits.core import working_set
+from jsketch.bandits.batches import working_set
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)

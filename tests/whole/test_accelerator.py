@@ -15,7 +15,7 @@ from experiments.bench import bandits as bench
 from experiments.bench.accelerator import common, main, parts
 from jsketch import Query, devices, factor, loops, rollout
 from jsketch.bandits import history
-from jsketch.bandits.core import working_set
+from jsketch.bandits.batches import working_set
 from jsketch.online import ridge
 
 KEYS = jax.random.split(jax.random.key(5), 3)

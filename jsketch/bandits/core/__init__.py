@@ -6,8 +6,6 @@ exact_state      the exact posterior of GP-UCB, GP-BUCB, MiniGP, TS and EpsGreed
 sketched         the posterior of BKB and its kin, and its refresh from the counts
 warm_start       evaluations and a dictionary that a sketched posterior starts from
 features         the posterior on fixed features: CBRAP, UCB and TS on Fourier features
-adaptive_batch   how BBKB fills a batch and ends it
-working_set      the picks of a batch among a few arms
 room             what a capacity takes, and a state at a larger one
 initial          designs that make batches long from the start
 """

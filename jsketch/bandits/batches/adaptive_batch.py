@@ -21,9 +21,9 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import shards
-from jsketch.bandits.core import working_set
+from jsketch.bandits.batches import working_set
+from jsketch.bandits.batches.working_set import Batch
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.bandits.core.working_set import Batch
 from jsketch.linalg import compact, matmul, matmul_upper, put, running_count
 from jsketch.posterior import ridge
 from jsketch.types import Kernel

@@ -87,7 +87,7 @@ def extend(
     """The batch with the picks of one working set, perhaps none: then the set's scores are current,
     and the next set is another. Ends at `limit` picks, or when the bound is above the ratio."""
     shard = state.domain.shard
-    index, outside = _largest_of_all(shard, batch.scores, min(SIZE, state.domain.count))
+    index, outside = largest_of_all(shard, batch.scores, min(SIZE, state.domain.count))
     arms, mean, variance, stored = shards.take(
         shard, (state.domain.features, state.mean, state.variance, batch.scores), index
     )
@@ -185,7 +185,7 @@ def _with_pulls(precision: Array, last: LastSet) -> Array:
     return precision - matmul(half.T, half)
 
 
-def _largest_of_all(shard: Shard | None, scores: Array, count: int) -> tuple[Array, Array]:
+def largest_of_all(shard: Shard | None, scores: Array, count: int) -> tuple[Array, Array]:
     """`_largest` over all arms: of the largest of each device."""
     if shard is None:
         return _largest(scores, count)
