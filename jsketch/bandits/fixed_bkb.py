@@ -11,17 +11,17 @@ dictionary is empty; BBKB's adaptive batches need only its embedded part e.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, shards, struct
+from jsketch.bandits.batches import fixed_set
 from jsketch.bandits.core import counts, room, sketched, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
-from jsketch.linalg import matmul, put
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, attach, detach, is_traced
 
@@ -40,58 +40,9 @@ class FixedBatchState:
         return self.sketch.capacity
 
 
-class _Pulls(NamedTuple):
-    """Hallucinated pulls, R slots; the covariance of slot j with an arm x is k~(x, x_j), its noise
-    variance 1/n_j."""
-
-    points: Array  # [R, d]
-    z: Array  # [R, M]
-    u: Array  # [R, M]
-    inverse: Array  # [R, R], L^-1 of the pulls' covariance plus noise; rows of free slots are zero
-
-
-class _Batch(NamedTuple):
-    arms: Array  # [B] int32
-    size: Array  # [] int32
-    scores: Array  # [A], upper bounds of the current upper confidence bounds
-    pulls: _Pulls
-
-
 def _rows(values: Array, domain: Arms, index: Array) -> Array:
     """The rows of values [A] that arms `index` have."""
     return shards.local(domain.shard, index, values.shape[0])
-
-
-def _parts(
-    state: SketchState, kernel: Kernel, lam: ArrayLike, pulls: _Pulls, x: Array
-) -> tuple[Array, ...]:
-    """(z [M], u [M], L^-1 c [R]) of a point x [d], c its covariance with the pulls."""
-    k = kernel.gram(x[None], state.nystrom.points)
-    z = matmul(k, state.nystrom.root)[0]
-    u = matmul(z, state.whiten)
-    unseen = kernel.gram(x[None], pulls.points)[0] - matmul(pulls.z, z)
-    return z, u, matmul(pulls.inverse, unseen / lam + matmul(pulls.u, u))
-
-
-def _add(
-    pulls: _Pulls,
-    slot: Array,
-    x: Array,
-    parts: tuple[Array, ...],
-    variance: Array,
-    count: ArrayLike,
-) -> _Pulls:
-    """One more slot: `count` > 0 pulls of the arm x whose full variance before the batch is
-    `variance`."""
-    z, u, half = parts
-    pivot = jnp.sqrt(jnp.maximum(variance - matmul(half, half), 0) + 1 / count)
-    row = put(-matmul(half, pulls.inverse) / pivot, slot, 1 / pivot)
-    return _Pulls(
-        put(pulls.points, slot, x),
-        put(pulls.z, slot, z),
-        put(pulls.u, slot, u),
-        put(pulls.inverse, slot, row),
-    )
 
 
 @struct.dataclass
@@ -186,77 +137,58 @@ class FixedBKB:
         """The width of a batch, []."""
         return self.width(state.sketch.evidence, widths.assumptions(self, self.ratio))
 
-    def _conditioned_on_pending(self, state: FixedBatchState) -> _Pulls:
+    def _conditioned_on_pending(self, state: FixedBatchState) -> fixed_set.Pulls:
         domain, shard = state.domain, state.domain.shard
-        slots, d = self.max_pending + self.batch, domain.features.shape[1]
-        square = jnp.zeros((slots, state.capacity), state.pending.dtype)
-        inverse = jnp.zeros((slots, slots), state.pending.dtype)
-        first = shards.take(shard, domain.features, jnp.zeros((), jnp.int32))
-        pulls = _Pulls(jnp.broadcast_to(first, (slots, d)), square, square, inverse)
+        pulls = fixed_set.no_pulls(domain, state.capacity, self.max_pending + self.batch)
         if self.max_pending == 0:
             return pulls
         running = shards.running_count(shard, state.pending > 0)
         index, valid = shards.compact(shard, running, 0, min(self.max_pending, domain.count))
-
-        def add(i: Array, pulls: _Pulls) -> _Pulls:
-            x, variance, pending = shards.take(
-                shard, (domain.features, state.sketch.variance, state.pending), index[i]
-            )
-            parts = _parts(state.sketch, self.kernel, self.regularization, pulls, x)
-            return _add(pulls, i, x, parts, variance, pending)
-
-        return lax.fori_loop(0, valid.sum(dtype=jnp.int32), add, pulls)
-
-    def _top(self, state: FixedBatchState, batch: _Batch, width: Array) -> tuple[Array, Array]:
-        """(arm, scores): refreshes the arm with the largest stored score until it stays the
-        largest."""
-        sketch, (features, shard) = state.sketch, (state.domain.features, state.domain.shard)
-
-        def refresh(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            _, arm, scores = carry
-            x, mean, before = shards.take(shard, (features, sketch.mean, sketch.variance), arm)
-            _, _, half = _parts(sketch, self.kernel, self.regularization, batch.pulls, x)
-            variance = jnp.maximum(before - matmul(half, half), 0)
-            scores = shards.put(shard, scores, arm, mean + width * jnp.sqrt(variance))
-            best = shards.argmax(shard, scores)
-            return best == arm, best, scores
-
-        start = (jnp.zeros((), bool), shards.argmax(shard, batch.scores), batch.scores)
-        _, arm, scores = lax.while_loop(lambda c: ~c[0], refresh, start)
-        return arm, scores
+        times = jnp.where(valid, shards.take(shard, state.pending, index), 0)
+        return fixed_set.conditioned(
+            domain, state.sketch, self.kernel, self.regularization, pulls, index, times
+        )
 
     def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        sketch, (features, shard) = state.sketch, (state.domain.features, state.domain.shard)
+        domain, sketch, shard = state.domain, state.sketch, state.domain.shard
         width = self.confidence_width(state)
         limit = jnp.clip(queries.limited(limit), 1, self.batch)
         nothing = (sketch.evidence.count == 0) & (shards.total(shard, state.pending.sum()) == 0)
-        begin = shards.total(shard, (state.pending > 0).sum(dtype=jnp.int32))
+        pending = shards.total(shard, (state.pending > 0).sum(dtype=jnp.int32))
+        begin = jnp.minimum(pending, self.max_pending)
         scores = sketch.mean + width * jnp.sqrt(sketch.variance)
+        # the very first pick is uniform: all scores tie
+        numbers = shards.numbers(shard, scores.shape[0])
+        scores = jnp.where(nothing & (numbers == sketch.first_arm), jnp.inf, scores)
         scores = shards.padded(shard, scores, -jnp.inf)
         if not self.repeat:
             taken = self._taken(state)
-            first_taken = shards.take(shard, taken.astype(jnp.int32), sketch.first_arm)
-            nothing = nothing & (first_taken == 0)
             scores = jnp.where(taken, -jnp.inf, scores)
             limit = jnp.minimum(limit, shards.total(shard, (~taken).sum(dtype=jnp.int32)))
 
-        def pick(batch: _Batch) -> _Batch:
-            arm, scores = self._top(state, batch, width)
-            # the very first pick is uniform: all scores tie
-            arm = jnp.where(nothing & (batch.size == 0), sketch.first_arm, arm)
-            x, variance = shards.take(shard, (features, sketch.variance), arm)
-            parts = _parts(sketch, self.kernel, self.regularization, batch.pulls, x)
-            pulls = _add(batch.pulls, begin + batch.size, x, parts, variance, jnp.ones_like(width))
-            if not self.repeat:
-                scores = shards.put(shard, scores, arm, jnp.full_like(width, -jnp.inf))
-            return _Batch(put(batch.arms, batch.size, arm), batch.size + 1, scores, pulls)
+        def picks(batch: fixed_set.Batch) -> fixed_set.Batch:
+            """Those of one working set."""
+            return fixed_set.extend(
+                domain,
+                sketch,
+                self.kernel,
+                self.regularization,
+                width,
+                batch,
+                begin,
+                limit,
+                self.repeat,
+            )
 
-        zero = jnp.zeros((), jnp.int32)
-        start = _Batch(
-            jnp.zeros(self.batch, jnp.int32), zero, scores, self._conditioned_on_pending(state)
+        start = fixed_set.Batch(
+            arms=jnp.zeros(self.batch + fixed_set.PICKS, jnp.int32),
+            size=jnp.zeros((), jnp.int32),
+            scores=scores,
+            pulls=self._conditioned_on_pending(state),
         )
-        batch = lax.while_loop(lambda b: b.size < limit, pick, start)
-        return Query(index=batch.arms, mask=jnp.arange(self.batch, dtype=jnp.int32) < batch.size)
+        batch = lax.while_loop(lambda b: b.size < limit, picks, start)
+        slots = jnp.arange(self.batch, dtype=jnp.int32)
+        return Query(index=batch.arms[: self.batch], mask=slots < batch.size)
 
     def tell(
         self, state: FixedBatchState, query: Query, y: Array, key: PRNGKey
