@@ -10,6 +10,7 @@ from small_problems import ARMS, INIT, KEY, Problem
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import FixedBKB
+from jsketch.bandits.batches import fixed_set
 
 KEEP_ALL = 1e12  # a qbar that keeps every pulled arm
 ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
@@ -39,9 +40,13 @@ def oracle_picks(bandit, state, p, full, pending, size):
 
 
 @pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
-def test_picks_are_those_of_the_dense_posterior(pending):
+@pytest.mark.parametrize(("size", "most"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
+def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, most):
     """With the full sketched covariance of BBKB eq. 2, for any dictionary; pending pulls lower
-    variances, not means."""
+    variances, not means. Also by sets so small, and of so few picks, that a batch takes several."""
+    monkeypatch.setattr(fixed_set, "SIZE", size)
+    monkeypatch.setattr(fixed_set, "PICKS", most)
+    ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
     for seed in range(6):
         p = Problem(seed)
         bandit, state = plate(p)
@@ -52,13 +57,17 @@ def test_picks_are_those_of_the_dense_posterior(pending):
             )
         full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
         picks = oracle_picks(bandit, state, p, full, pending, 8)
-        np.testing.assert_array_equal(ASK(bandit, state).index, picks)
+        np.testing.assert_array_equal(ask(bandit, state).index, picks)
         np.testing.assert_array_equal(state.sketch.mean, before)
 
 
-def test_no_arm_twice():
+@pytest.mark.parametrize(("size", "most"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
+def test_no_arm_twice(monkeypatch, size, most):
     """`repeat=False`: the dense posterior's picks among arms that were neither evaluated nor are
     under way, until none is left."""
+    monkeypatch.setattr(fixed_set, "SIZE", size)
+    monkeypatch.setattr(fixed_set, "PICKS", most)
+    ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
     p = Problem(1)
     bandit, state = plate(p, repeat=False)
     under_way = int(np.flatnonzero(np.asarray(p.counts) == 0)[0])
@@ -80,14 +89,14 @@ def test_no_arm_twice():
         picks.append(int(np.argmax(scores)))
         pulls.append(picks[-1])
         free[picks[-1]] = False
-    query = ASK(bandit, state)
+    query = ask(bandit, state)
     np.testing.assert_array_equal(np.asarray(query.index)[: len(picks)], picks)
     few = state.replace(
         sketch=state.sketch.replace(pull_counts=state.sketch.pull_counts.at[3:].set(1))
     )
     few = few.replace(pending=few.pending.at[:].set(0))
     left = int((few.sketch.pull_counts == 0).sum())
-    query = ASK(bandit, few)
+    query = ask(bandit, few)
     assert left < 8 and int(query.size) == left
     assert len(set(np.asarray(query.index)[:left].tolist())) == left
 

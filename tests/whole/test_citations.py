@@ -83,4 +83,4 @@ def test_the_text_names_modules_and_functions():
     assert len(named) > 15
     for name in named:
         assert exists(name), name
-    assert not exists("bandits.batches")
+    assert not exists("bandits.dozens")
