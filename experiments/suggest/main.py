@@ -14,7 +14,7 @@ from experiments import cli
 from experiments.results import files
 from experiments.suggest import cells, page, words
 from experiments.suggest.inputs import check_out, read
-from experiments.suggest.options import acquisition_of, parse
+from experiments.suggest.options import WRITTEN, acquisition_of, parse
 from experiments.suggest.tables import Candidates
 from jsketch.suggest import Suggestion, fit, suggest
 
@@ -61,11 +61,11 @@ def write(options: argparse.Namespace, candidates: Candidates, batch: Suggestion
     """The batch in the order of choice; means have the sign of the values."""
     columns: dict[str, Any] = {
         options.id_column: candidates.ids[batch.rows],
-        "mean": words.sign(options) * batch.mean,
-        "standard_deviation": batch.std,
+        WRITTEN[0]: words.sign(options) * batch.mean,
+        WRITTEN[1]: batch.std,
     }
     if batch.chance is not None:
-        columns["chance_of_success"] = batch.chance
+        columns[WRITTEN[2]] = batch.chance
     files.write(options.out, cells.content(options.out, pd.DataFrame(columns)))
 
 

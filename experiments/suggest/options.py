@@ -22,6 +22,8 @@ evaluated, or are named by --pending, are not suggested again. Tables may be Exc
 Parquet (.parquet) files too. One value is maximised; several at once are not.
 """
 
+# columns of the table that is written, beside the ids
+WRITTEN = ("mean", "standard_deviation", "chance_of_success")
 ACQUISITIONS = {
     "ucb": acquisitions.UCB(),
     "ei": acquisitions.ExpectedImprovement(),
@@ -93,6 +95,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if options.lengthscale is not None and not (0 < options.lengthscale < np.inf):
         parser.error(
             f"--lengthscale must be a finite number above 0; {options.lengthscale} was given"
+        )
+    if options.id_column in WRITTEN:
+        parser.error(
+            f"--id-column {options.id_column} is a column of the table that is written: rename it"
         )
     if options.cost is None and (options.budget is not None or options.cost_exponent is not None):
         parser.error("--budget and --cost-exponent are of costs: name their column with --cost")

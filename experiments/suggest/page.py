@@ -77,9 +77,14 @@ def _fit(
     found = leave_one_out(inputs.library, inputs.arms, inputs.values, batch.model, key=key)
     flip = words.sign(options)
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
+    fit = (
+        "all values are the same, so that there is no variance to predict"
+        if np.isnan(found.explained)
+        else f"of the values' variance the model predicts {100 * found.explained:.0f}%, each value"
+        " from all others"
+    )
     note = (
-        f"of the values' variance the model predicts {100 * found.explained:.0f}%, each value from"
-        f" all others; {100 * share:.0f}% of them are within two standard deviations (95% should"
+        f"{fit}; {100 * share:.0f}% of them are within two standard deviations (95% should"
         f" be). Noise {batch.model.noise_std:.3g} and signal {batch.model.scale:.3g} in units of"
         " the values."
     )

@@ -3,6 +3,7 @@ optuna.samplers.BaseSampler)."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,9 +33,9 @@ class OptunaSampler(BaseSampler):
     seed         int, of the random choices
     options      others of `suggest`: acquisition, exclude, failures, ...
 
-    No row comes twice with n_jobs=1: threads ask before they have said what they run, and may then
-    get the same row. Running trials are pending; failed and pruned ones teach nothing, unless
-    `failures=True`. Other parameters are drawn at random. Raises ValueError for a study of several
+    No row comes twice, with threads (n_jobs) either; several processes may get the same row.
+    Running trials are pending; failed and pruned ones teach nothing, unless `failures=True`. Other
+    parameters are drawn at random. Raises ValueError for a study of several
     objectives, and where no row is left.
     """
 
@@ -52,6 +53,16 @@ class OptunaSampler(BaseSampler):
         self.key = checks.one_key(key=jax.random.key(seed))
         self.options = options
         self.others = RandomSampler(seed)
+        # a trial says what it runs only when its sampler has returned
+        self.given: dict[tuple[str, int], int] = {}
+        self.lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved: all but the lock."""
+        return {name: value for name, value in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__dict__.update(saved, lock=threading.Lock())
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -63,23 +74,35 @@ class OptunaSampler(BaseSampler):
     ) -> dict[str, Any]:
         if len(study.directions) != 1:
             raise ValueError("OptunaSampler is for one objective; the study has several.")
+        with self.lock:
+            row = self._row(study, trial)
+            self.given[study.study_name, trial.number] = row
+        return {self.parameter: row}
+
+    def _row(self, study: Study, trial: FrozenTrial) -> int:
         sign = 1 if study.direction == StudyDirection.MAXIMIZE else -1
-        known = study.get_trials(deepcopy=False)
-        known = [each for each in known if self.parameter in each.params]
+        trials = study.get_trials(deepcopy=False)
+        known = [each for each in trials if self.parameter in each.params]
         done = [each for each in known if each.state.is_finished()]
         running = [each for each in known if not each.state.is_finished()]
+        silent = {
+            (study.study_name, each.number)
+            for each in trials
+            if not each.state.is_finished() and self.parameter not in each.params
+        }
+        others = [row for number, row in self.given.items() if number in silent]
         found = suggest(
             self.library,
             [each.params[self.parameter] for each in done],
             [sign * _value(each) for each in done],
-            pending=[each.params[self.parameter] for each in running],
+            pending=[*(each.params[self.parameter] for each in running), *others],
             batch=1,
             key=jax.random.fold_in(self.key, trial.number),
             **self.options,
         )
         if len(found.rows) == 0:
             raise ValueError("the budget is spent: no row that is left costs as little as it has.")
-        return {self.parameter: int(found.rows[0])}
+        return int(found.rows[0])
 
     def sample_independent(
         self,

@@ -124,10 +124,18 @@ def _labels(same: Any, count: int) -> np.ndarray:
             f"same must hold one value for each of the {count} candidates; its shape is"
             f" {values.shape}."
         )
-    if np.issubdtype(values.dtype, np.floating) and np.isnan(values).any():
-        row = int(np.flatnonzero(np.isnan(values))[0])
-        raise ValueError(f"same has no value for candidate {row}: it is nan.")
-    return np.unique(values, return_inverse=True)[1].astype(np.int32)
+    listed = values.tolist()
+    for row, value in enumerate(listed):
+        # a NaN, of floats or of dates, is not itself
+        if value is None or value != value:
+            raise ValueError(f"same has no value for candidate {row}: it is {value}.")
+    try:
+        return np.unique(values, return_inverse=True)[1].astype(np.int32)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(value).__name__ for value in listed}))
+        raise ValueError(
+            f"the values of same are of kinds that have no order, {kinds}: give numbers, or text."
+        ) from error
 
 
 def _costs(costs: Any, count: int) -> np.ndarray:

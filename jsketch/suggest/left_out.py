@@ -30,9 +30,10 @@ class LeftOut(NamedTuple):
     @property
     def explained(self) -> float:
         """The share of the values' variance that is predicted: 1 at best, 0 for predicting their
-        mean, below it for worse."""
+        mean, below it for worse; NaN where all values are the same."""
         spread = np.mean(np.square(self.observed - self.observed.mean()))
-        return float(1 - np.mean(np.square(self.observed - self.mean)) / spread)
+        wrong = np.mean(np.square(self.observed - self.mean))
+        return float(1 - wrong / spread) if spread > 0 else np.nan
 
 
 def leave_one_out(

@@ -117,6 +117,11 @@ def test_an_optuna_study_takes_rows():
         )
     upside_down.optimize(lambda trial: -objective(trial), n_trials=2)
     assert upside_down.trials[-1].value > -np.median(values)
+    threads = optuna.create_study(sampler=OptunaSampler(POOL, seed=2))
+    threads.optimize(
+        lambda trial: f(POOL[trial.suggest_int("row", 0, len(POOL) - 1)]), n_trials=12, n_jobs=4
+    )
+    assert len({trial.params["row"] for trial in threads.trials}) == 12
     two = optuna.create_study(sampler=OptunaSampler(POOL), directions=["minimize"] * 2)
     with pytest.raises(ValueError, match="for one objective"):
         two.optimize(objective, n_trials=1)

@@ -168,6 +168,7 @@ def test_what_is_wrong_with_a_request(tmp_path, more, words):
     ("more", "words"),
     [
         (("--budget", "3"), "name their column with --cost"),
+        (("--id-column", "mean"), "--id-column mean is a column of the table that is written"),
         (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition and --width out"),
         (("--cost", "price", "--budget", "inf"), "--budget must be a finite number"),
         (("--cost", "price", "--cost-exponent", "-1"), "--cost-exponent must be a finite number"),

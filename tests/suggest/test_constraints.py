@@ -219,6 +219,7 @@ def test_every_value_is_predicted_from_the_others():
         assert found.std[k] == pytest.approx(MODEL.scale * variance**0.5, rel=1e-7)
     wrong = np.mean(np.square(found.observed - found.mean))
     assert found.explained == pytest.approx(1 - wrong / np.var(TRUTH[ARMS[found.at]]))
+    assert np.isnan(found._replace(observed=np.ones(4), mean=np.ones(4)).explained)
 
 
 class Own:
@@ -230,6 +231,8 @@ class Own:
     [
         (dict(same=LABEL[:9]), r"same must hold one value for each of the 60 candidates"),
         (dict(same=np.full(A, np.nan)), "same has no value for candidate 0"),
+        (dict(same=np.array(["a", None] * 30)), "same has no value for candidate 1: it is None"),
+        (dict(same=np.array(["a", 1] * 30, object)), "no order, int, str: give numbers, or text"),
         (dict(same=np.arange(A)), "batch = 4 is more than any value of `same` has left: 1"),
         (
             dict(
