@@ -4,7 +4,7 @@ one function of known norm, over seeds of noise.
 python -m experiments.runs.width_coverage                       64 seeds, T = 200
 python -m experiments.runs.width_coverage --seeds 8 --only mixture gp_ucb_tight
 
-200 arms in the unit square; f has norm F = 2 in the space of a Matern 5/2 kernel, which the
+100 arms in the unit square; f has norm F = 2 in the space of a Matern 5/2 kernel, which the
 algorithms know, as they know F; noise xi = 0.1, lambda = xi^2, delta = 0.1. Widths of an exact
 posterior choose by GP-UCB, those of a sketched one by BBKB (C = 2, q_bar = 2). Every 10 evaluations
 it is checked what share of the width covers |mean - f| at all arms: `needed` is the largest share
@@ -30,7 +30,7 @@ from jsketch.bandits import BBKB, GPUCB, widths
 from jsketch.bandits.core.exact_state import ExactState
 from jsketch.loops.arms.rollout import start
 
-ARMS, NOISE, NORM, DELTA, LENGTHSCALE, EVERY = 200, 0.1, 2.0, 0.1, 0.3, 10
+ARMS, NOISE, NORM, DELTA, LENGTHSCALE, EVERY = 100, 0.1, 2.0, 0.1, 0.5, 10
 KERNEL = kernels.Matern(LENGTHSCALE, nu=2.5)
 DECAY = 1 + 2 * 2.5 / 2  # of the eigenvalues, in two dimensions
 ASSUMED: dict[str, Any] = dict(kernel=KERNEL, noise_std=NOISE, norm_bound=NORM, delta=DELTA)
@@ -64,7 +64,7 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
     """The algorithm that a width chooses for."""
     lam = NOISE**2
     if name in SKETCHED:
-        return BBKB(**ASSUMED, regularization=lam, width=SKETCHED[name], ratio=2.0, capacity=128)
+        return BBKB(**ASSUMED, regularization=lam, width=SKETCHED[name], ratio=2.0, capacity=ARMS)
     if name == "smooth_tight":
         lam *= horizon ** (1 / (1 + DECAY))
     return GPUCB(**ASSUMED, regularization=lam, width=EXACT[name], capacity=min(horizon, ARMS))
