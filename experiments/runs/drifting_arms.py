@@ -40,8 +40,8 @@ class Method(NamedTuple):
 
 METHODS = {
     "bkb": Method(BKB(**COMMON)),
-    "restart 1000": Method(BKB(**COMMON), 1_000),
-    "restart 500": Method(BKB(**COMMON), 500),
+    "restart 700": Method(BKB(**COMMON), 700),
+    "restart 350": Method(BKB(**COMMON), 350),
     "discount 0.999": Method(DiscountedBKB(**COMMON, discount=0.999)),
     "discount 0.998": Method(DiscountedBKB(**COMMON, discount=0.998)),
     "discount 0.995": Method(DiscountedBKB(**COMMON, discount=0.995)),

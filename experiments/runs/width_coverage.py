@@ -10,6 +10,16 @@ posterior choose by GP-UCB, those of a sketched one by BBKB (C = 2, q_bar = 2). 
 it is checked what share of the width covers |mean - f| at all arms: `needed` is the largest share
 of a run, `covered` the runs in which it is at most 1. BBKB's widths contain their sqrt(C) or C.
 
+Measured, 64 seeds (`last` is the width at T, the regret that over uniform arms' R_T; its 95%
+interval is 1.1% of it at most; `needed` the median), all runs covered by every width:
+
+    exact             last  needed  R_T / unif     sketched           last  needed  R_T / unif
+    gp_ucb_code       1.26    0.24       0.366     bbkb_code          1.78    0.18       0.460
+    gp_ucb_tight      1.27    0.24       0.370     certified          2.09    0.16       0.499
+    gp_ucb_paper      1.74    0.18       0.450     certified_mixture  1.83    0.19       0.464
+    mixture           1.07    0.30       0.327     bbkb_sqrt          5.13    0.07       0.771
+    smooth_tight      1.24    0.24       0.299     bbkb_paper         7.29    0.05       0.848
+
 smooth_tight is `gp_ucb_tight` at a regularization that grows with T as THEORY 4.1 derives for
 Whitehouse, Ramdas, Wu (NeurIPS 2023): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d. The order is
 theirs, the factor xi^2 is ours.
