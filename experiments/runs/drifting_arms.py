@@ -9,6 +9,22 @@ functions of RKHS norm 2 at equal distances in time, with straight lines between
 held until the next one ("jump"). All take the same width: two posterior standard deviations, or
 with --width code BKB's `bkb_code` at F = 2. Printed: dynamic regret over that of uniform arms, over
 the whole run and over its last tenth, and the inducing points at the end.
+
+Measured, 4 seeds, T = 4,000 (mean and 95% interval of R_T / R_T^unif):
+
+                      drift            jump
+    bkb               0.382 +- 0.282   0.458 +- 0.221
+    restart 700       0.019 +- 0.003   0.117 +- 0.012
+    restart 350       0.021 +- 0.001   0.041 +- 0.001
+    discount 0.999    0.105 +- 0.026   0.195 +- 0.042
+    discount 0.998    0.052 +- 0.011   0.081 +- 0.007
+    discount 0.995    0.040 +- 0.012   0.056 +- 0.004
+    window 1000       0.053 +- 0.005   0.080 +- 0.027
+    window 500        0.052 +- 0.008   0.039 +- 0.001
+
+Restarts that meet every jump (1,000 rounds) have 0.005 there. What forgets gains only where BKB has
+settled: with the wide `bkb_code`, which explores throughout, BKB has 0.108 on "jump", discounts of
+0.998 and 0.99 have 0.104 and 0.130 (2 seeds).
 """
 
 from __future__ import annotations
