@@ -1,5 +1,5 @@
 """Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
-batches are filled, `points/` what has no list of arms.
+batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
@@ -16,6 +16,8 @@ from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.bandits.mini_gp import MiniGP
+from jsketch.bandits.nonstationary.discounted_bkb import DiscountedBKB
+from jsketch.bandits.nonstationary.window_bkb import WindowBKB
 from jsketch.bandits.points import partition
 from jsketch.bandits.points.point_bbkb import PointBBKB
 from jsketch.bandits.sharded import Sharded, place
@@ -30,6 +32,7 @@ __all__ = [
     "GPUCB",
     "SOFUL",
     "TS",
+    "DiscountedBKB",
     "EpsGreedy",
     "FixedBKB",
     "FourierTS",
@@ -40,6 +43,7 @@ __all__ = [
     "Sharded",
     "SketchedTS",
     "Uniform",
+    "WindowBKB",
     "counts",
     "distributed",
     "evolution",

@@ -5,14 +5,13 @@ A width is a callable pytree, width(evidence, confidence) -> []: it reads the `E
 data so far say) and the `Confidence` (what the user assumed). An algorithm is given one:
 
     BBKB(kernel, width=widths.bbkb_paper)                   a formula of this file
-    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width with numbers of its own: leaves,
-    as all numbers are
-    BBKB(kernel, width=widths.Formula(function))            your own function of (evidence,
-                                                            confidence)
+    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width with numbers of its own, leaves
+    BBKB(kernel, width=widths.Formula(function))            function(evidence, confidence) of yours
 
 The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the papers'
-figures can be reproduced; they are NOT covered by the theorems (THEORY 4.6). `certified` holds for
-any dictionary on the noise event alone.
+figures can be reproduced; they are NOT covered by the theorems (THEORY 4.6). `mixture` is the
+narrowest with a proof for an exact posterior; `certified` and `certified_mixture` hold for any
+dictionary on the noise event alone.
 """
 
 from __future__ import annotations
@@ -48,15 +47,7 @@ class Evidence:
 def nothing_observed(prior_variance: Array, dtype: Any) -> Evidence:
     """Before the first observation, in the dtype of the arms, for kappa^2 = `prior_variance` []."""
     zero = jnp.zeros((), dtype)
-    return Evidence(
-        count=zero,
-        information=zero,
-        information_sketched=zero,
-        variance_sum=zero,
-        logdet=zero,
-        residual_sum=zero,
-        prior_variance=prior_variance,
-    )
+    return of_exact(zero, zero, prior_variance)
 
 
 def of_exact(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
@@ -195,13 +186,23 @@ def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
 
 def _gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(L + 2 log 1/delta): the self-normalized bound with its square root
-    kept."""
+    kept; that of Whitehouse, Ramdas, Wu (NeurIPS 2023), whose rho is lam (THEORY 4.1)."""
     return _bias(c) + c.noise_std * _root(e.logdet + 2 * _log_inverse_delta(c))
 
 
 def _gp_ucb_paper(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(2 (L + log 1/delta)) (BKB eq. 7)."""
     return _bias(c) + c.noise_std * _root(2 * (e.logdet + _log_inverse_delta(c)))
+
+
+def _mixture_radius(logdet: Array, c: Confidence) -> Array:
+    return jnp.hypot(_bias(c), c.noise_std * _root(logdet + 2 * _log_inverse_delta(c)))
+
+
+def _mixture(e: Evidence, c: Confidence) -> Array:
+    """sqrt(lam F^2 + xi^2 (L + 2 log 1/delta)) of an exact posterior: a Gaussian mixture of
+    likelihood ratios (Flynn, Reeb, AISTATS 2025); never above `gp_ucb_tight` (THEORY 4.7)."""
+    return _mixture_radius(e.logdet, c)
 
 
 def _bkb_code(e: Evidence, c: Confidence) -> Array:
@@ -263,6 +264,14 @@ def _certified(e: Evidence, c: Confidence) -> Array:
     )
 
 
+def _certified_mixture(e: Evidence, c: Confidence) -> Array:
+    """sqrt(C) sqrt((b + F sqrt(rho))^2 + lam F^2), b that of `mixture` at Lhat (THEORY 4.8); below
+    `certified` where xi sqrt(Lhat + 2 log 1/delta) exceeds sqrt(lam) F / 2."""
+    radius = _mixture_radius(e.logdet + e.residual_sum / c.regularization, c)
+    along = radius + c.norm_bound * _root(e.residual_sum)
+    return jnp.sqrt(c.ratio) * jnp.hypot(along, _bias(c))
+
+
 def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
     """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which pays for what the sketch
     lost."""
@@ -279,6 +288,7 @@ def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
 gp_ucb_code = Formula(_gp_ucb_code)
 gp_ucb_tight = Formula(_gp_ucb_tight)
 gp_ucb_paper = Formula(_gp_ucb_paper)
+mixture = Formula(_mixture)
 bkb_code = Formula(_bkb_code)
 bkb_paper = Formula(_bkb_paper)
 bkb_corrected = Formula(_bkb_corrected)
@@ -286,4 +296,5 @@ bbkb_code = Formula(_bbkb_code)
 bbkb_paper = Formula(_bbkb_paper)
 bbkb_sqrt = Formula(_bbkb_sqrt)
 certified = Formula(_certified)
+certified_mixture = Formula(_certified_mixture)
 soful_paper = Formula(_soful_paper)

@@ -1,0 +1,114 @@
+"""BKB with a discount: an observation that is s rounds old weighs discount^s.
+
+The estimate minimises sum_s discount^(t-s) (y_s - f(x_s))^2 + lam |f|^2 over the rounds s with an
+observation, which are those that t counts. It is BKB's posterior at discounted pull counts and
+reward sums, so that a state is one of BKB and nothing grows with the rounds.
+
+What the definition rests on: the weighted estimate is that of discounted linear bandits (Russac,
+Vernade, Cappe, NeurIPS 2019, D-LinUCB) and of WGP-UCB (Deng, Zhou, Kim, Tewari, Gupta, Shroff,
+AISTATS 2022, weighted GP regression; not at hand in full). Both shrink the variance further, with
+squared weights; here it is that of the weighted posterior, which is never smaller (THEORY 6.5).
+Dictionary and width are BKB's, and no theorem covers their use on a mean that moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.bandits.bkb import BKB
+from jsketch.bandits.core import counts, widths
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.checks import queries
+from jsketch.precision import one_dtype
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
+
+
+@struct.dataclass
+@one_dtype
+class DiscountedBKB:
+    """BKB that forgets at a rate; `discount` 1 is BKB. About 1 / (1 - discount) observations count.
+
+    Widths read the discounted counts, except `bbkb_*`, whose information is that of all rounds.
+    """
+
+    kernel: Kernel
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability
+    qbar: ArrayLike = 2.0  # oversampling
+    discount: ArrayLike = 0.99  # of an observation, each time that another one is made; in (0, 1]
+    width: widths.Width = widths.bkb_code
+    capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
+    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
+    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
+
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        pull_counts: Any = None,
+        reward_sums: Any = None,
+        dictionary: Any = None,
+    ) -> SketchState:
+        """As `BKB.init`; earlier evaluations weigh as if they were all made just now. Raises
+        ValueError on static mistakes."""
+        checks.positive(discount=self.discount)
+        checks.fraction(discount=self.discount)
+        return self._undiscounted().init(
+            domain, key, pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary
+        )
+
+    def confidence_width(self, state: SketchState) -> Array:
+        """[], BKB's at the discounted counts."""
+        return self._undiscounted().confidence_width(state)
+
+    def scores(self, state: SketchState) -> Array:
+        """Upper confidence bounds of all arms, [A]."""
+        return self._undiscounted().scores(state)
+
+    def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        return self._undiscounted().ask(state, key, limit)
+
+    def tell(
+        self, state: SketchState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[SketchState, Info]:
+        """BKB's, after everything older has been discounted; not where nothing was observed."""
+        query, y = queries.feedback(state.domain, query, y)
+        observed = counts.usable(query, y).any()
+        factor = jnp.where(observed, self.discount, 1).astype(y.dtype)
+        older = replace(
+            state, pull_counts=factor * state.pull_counts, reward_sums=factor * state.reward_sums
+        )
+        new, info = self._undiscounted().tell(older, query, y, key)
+        # a round that is not applied gives `older` back
+        kept = replace(
+            new,
+            pull_counts=jnp.where(info.overflow, state.pull_counts, new.pull_counts),
+            reward_sums=jnp.where(info.overflow, state.reward_sums, new.reward_sums),
+        )
+        return kept, info
+
+    def grow(self, state: SketchState, capacity: int) -> SketchState:
+        """As `BKB.grow`."""
+        return self._undiscounted().grow(state, capacity)
+
+    def _undiscounted(self) -> BKB:
+        return BKB(
+            kernel=self.kernel,
+            regularization=self.regularization,
+            noise_std=self.noise_std,
+            norm_bound=self.norm_bound,
+            delta=self.delta,
+            qbar=self.qbar,
+            width=self.width,
+            capacity=self.capacity,
+            max_dictionary=self.max_dictionary,
+        )
