@@ -1,0 +1,128 @@
+"""Forgetting for targets that drift: an example counts gamma times less with each one after it.
+
+The discounted forecaster of Vovk, Azoury and Warmuth (Jacobsen, Cutkosky. Online linear regression
+in dynamic environments via discounting. ICML 2024, arXiv 2405.19175), in features of a kernel's
+space as Rokhlin (arXiv 2506.22631) runs it. Neither text was at hand in full: the definition is
+what later work restates (Xie, Zhang, Zhao, Zhou, arXiv 2602.08372, Section 3.1),
+
+    y^_t = z_t.w,  w = argmin sum_{s<t} gamma^(t-s) (y_s - w.z_s)^2 + (w.z_t)^2 + gamma^t lam |w|^2,
+
+and the rest is derived here (THEORY 7.12). Time passes with labelled examples alone: one without a
+label is predicted as if it were the next to be learned, and changes nothing, so that a stream may
+be cut and filled up anywhere.
+
+Windup. The regularization is forgotten as gamma^t lam: where examples leave a direction of the
+features out, A^-1 grows as gamma^-t / lam in it, which takes the digits of all other directions
+and in the end overflows. Features that are excited in all directions never come there. A flag
+(`wound_up`) stops a stream before its predictions are lost, after some 32 / (1 - gamma) examples at
+lam = 1 in float64. `PKAWV.renew` keeps the regularization instead, one feature's an example: each
+has between lam gamma^r and lam of it for ever. That is no part of the papers. It serves up to r (1
+- gamma) ~ 20; a window far shorter than the number r of features needs fewer features.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.types import is_traced
+
+# of eps |z|^2 |A^-1|: predictions are then off by up to a tenth of the labels (`rounding`)
+LARGEST_WINDUP = 1e-2
+
+
+@struct.dataclass
+class RenewedState:
+    """Ridge regression in r features whose regularization is renewed."""
+
+    inverse: Array  # [r, r], A^-1
+    weights: Array  # [r]
+    labelled: Array  # [] int32, examples learned
+
+
+def check(discount: Any, renew: bool = False) -> None:
+    """Raises ValueError unless the discount is None or one number above 0 and at most 1, and for
+    `renew` without one."""
+    if discount is None:
+        if renew:
+            raise ValueError(
+                "renew keeps the regularization of a forecaster that forgets: give it a discount,"
+                " such as discount=0.99."
+            )
+        return
+    checks.positive(discount=discount)
+    if not is_traced(discount) and float(discount) > 1:
+        raise ValueError(
+            f"discount must be at most 1, which forgets nothing; {discount} was given. A window of"
+            " n examples is 1 - 1 / n."
+        )
+
+
+def power(discount: Any, exponents: Array, like: Array) -> Array:
+    """gamma^exponents, of integers, in the dtype of `like`."""
+    return jnp.asarray(discount, like.dtype) ** exponents.astype(like.dtype)
+
+
+def fading(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
+    """(gamma^(e/2) [B], gamma^n []) of a block, with e the labelled examples up to each one as if
+    it had a label, n those of `learn` [B] bool."""
+    passed = jnp.cumsum(learn, dtype=jnp.int32)
+    exponents = (passed + ~learn).astype(like.dtype)
+    return jnp.asarray(discount, like.dtype) ** (exponents / 2), power(discount, passed[-1], like)
+
+
+def counted(discount: Any, learn: Array, like: Array) -> Array:
+    """gamma^(examples learned after it) of examples in order; `learn` [n] bool."""
+    passed = jnp.cumsum(learn, dtype=jnp.int32)
+    return power(discount, passed[-1] - passed, like)
+
+
+def renewals(
+    regularization: ArrayLike, discount: Any, labelled: Array, learn: Array, like: Array
+) -> Array:
+    """[B,r], for each example that is learned the row, with label zero, that brings the
+    regularization of one feature, each in its turn, back to lam; `like` [B,r]."""
+    size = like.shape[1]
+    count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
+    # what it still has: its last turn was r examples ago, or there was none
+    left = power(discount, jnp.minimum(count, size), like)
+    missing = jnp.sqrt(jnp.asarray(regularization, like.dtype) * (1 - left))
+    turn = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)
+    return jnp.where(learn[:, None] & turn, missing[:, None], 0)
+
+
+def renewed(
+    regularization: ArrayLike, discount: Any, before: Array, after: Array, like: Array
+) -> Array:
+    """[r], what renewals add to the regularization of each feature from so many examples learned
+    to so many; `like` [r]."""
+    size = like.shape[0]
+    turn = jnp.arange(size, dtype=jnp.int32)
+
+    def age(learned: Array) -> Array:
+        return jnp.where(learned > turn, (learned - 1 - turn) % size, learned)
+
+    left = power(discount, age(before) + after - before, like)
+    gained = power(discount, age(after), like) - left
+    return jnp.asarray(regularization, like.dtype) * gained
+
+
+def interleaved(rows: Array, between: Array) -> Array:
+    """[2B, ...], each of `rows` [B, ...] before that of `between`."""
+    return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
+
+
+def wound_up(inverse: Array, z: Array, leverage: Array, learn: Array) -> Array:
+    """[] bool, whether rounding decides on predictions: of those rows of z [B,r], with leverages
+    [B] before each, that were learned; `inverse` [r,r] is A^-1 after them.
+
+    A leverage that large has just been taken out of A^-1, or what is in it of directions that no
+    example has would be felt as soon as two parts of it do not cancel.
+    """
+    left = (jnp.square(z) * jnp.diagonal(inverse)).sum(1)
+    largest = jnp.max(jnp.where(learn, jnp.maximum(left, leverage), 0))
+    return jnp.finfo(z.dtype).eps * largest > LARGEST_WINDUP
