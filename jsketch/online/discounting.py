@@ -3,7 +3,8 @@
 The discounted forecaster of Vovk, Azoury and Warmuth (Jacobsen, Cutkosky. Online linear regression
 in dynamic environments via discounting. ICML 2024, arXiv 2405.19175), in features of a kernel's
 space as Rokhlin (arXiv 2506.22631) runs it. Neither text was at hand in full: the definition is
-what later work restates (Xie, Zhang, Zhao, Zhou, arXiv 2602.08372, Section 3.1),
+the one that public code quotes from later work (Xie, Zhang, Zhao, Zhou, arXiv 2602.08372, Section
+3.1),
 
     y^_t = z_t.w,  w = argmin sum_{s<t} gamma^(t-s) (y_s - w.z_s)^2 + (w.z_t)^2 + gamma^t lam |w|^2,
 
@@ -22,17 +23,21 @@ has between lam gamma^r and lam of it for ever. That is no part of the papers. I
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.linalg import matmul
 from jsketch.types import is_traced
 
 # of eps |z|^2 |A^-1|: predictions are then off by up to a tenth of the labels (`rounding`)
 LARGEST_WINDUP = 1e-2
+# gamma^e at the end of a block: its last pivots are differences that lose as many digits
+LEAST_DISCOUNT = 1e-3
 
 
 @struct.dataclass
@@ -71,7 +76,7 @@ def fading(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
     """(gamma^(e/2) [B], gamma^n []) of a block, with e the labelled examples up to each one as if
     it had a label, n those of `learn` [B] bool."""
     passed = jnp.cumsum(learn, dtype=jnp.int32)
-    exponents = (passed + ~learn).astype(like.dtype)
+    exponents = (passed + (~learn).astype(jnp.int32)).astype(like.dtype)
     return jnp.asarray(discount, like.dtype) ** (exponents / 2), power(discount, passed[-1], like)
 
 
@@ -91,7 +96,7 @@ def renewals(
     # what it still has: its last turn was r examples ago, or there was none
     left = power(discount, jnp.minimum(count, size), like)
     missing = jnp.sqrt(jnp.asarray(regularization, like.dtype) * (1 - left))
-    turn = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)
+    turn = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)[None, :]
     return jnp.where(learn[:, None] & turn, missing[:, None], 0)
 
 
@@ -111,6 +116,33 @@ def renewed(
     return jnp.asarray(regularization, like.dtype) * gained
 
 
+def in_spans(
+    discount: Any,
+    learned: Callable[[Any, Array], tuple[Any, Array, Array]],
+    state: Any,
+    learn: Array,
+    like: Array,
+) -> tuple[Any, Array, Array]:
+    """(state, g [B], h [B]) of `learned(state, rows to learn [B] bool)`, over as many examples at a
+    time as LEAST_DISCOUNT allows: all of a block of 64 for a discount of 0.9 and more."""
+    rows = jnp.arange(len(learn), dtype=jnp.int32)
+    gamma = jnp.asarray(discount, like.dtype)
+    # a discount of 1 would divide by zero
+    width = jnp.log(LEAST_DISCOUNT) / jnp.log(jnp.minimum(gamma, 0.999999))
+    width = jnp.clip(width.astype(jnp.int32), 1, len(learn))
+
+    def one(i: Array, before: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+        state, g, h = before
+        here = rows // width == i
+        state, new_g, new_h = learned(state, learn & here)
+        return state, jnp.where(here, new_g, g), jnp.where(here, new_h, h)
+
+    zeros = jnp.zeros(len(learn), like.dtype)
+    return lax.fori_loop(
+        jnp.zeros_like(width), (len(learn) + width - 1) // width, one, (state, zeros, zeros)
+    )
+
+
 def interleaved(rows: Array, between: Array) -> Array:
     """[2B, ...], each of `rows` [B, ...] before that of `between`."""
     return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
@@ -123,6 +155,6 @@ def wound_up(inverse: Array, z: Array, leverage: Array, learn: Array) -> Array:
     A leverage that large has just been taken out of A^-1, or what is in it of directions that no
     example has would be felt as soon as two parts of it do not cancel.
     """
-    left = (jnp.square(z) * jnp.diagonal(inverse)).sum(1)
+    left = matmul(jnp.square(z), jnp.diagonal(inverse))
     largest = jnp.max(jnp.where(learn, jnp.maximum(left, leverage), 0))
     return jnp.finfo(z.dtype).eps * largest > LARGEST_WINDUP

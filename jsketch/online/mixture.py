@@ -281,11 +281,9 @@ class Mixture:
 def over_regularizations(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
-    """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`.
-
-    Raises ValueError unless they are a vector of finite numbers above 0 and the forecaster has a
-    regularization.
-    """
+    """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`. Raises
+    ValueError unless they are a vector of finite numbers above 0 and the forecaster has a
+    regularization."""
     values = grids.vector("regularizations", regularizations, "np.geomspace(0.01, 100, 9)")
     checks.all_positive(regularizations=values)
     grid = grids.over(forecaster, "regularization", values)

@@ -11,6 +11,7 @@ count less (`discounting`).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -205,7 +206,15 @@ class PKAWV:
         """Predictions [B] for x [B,d], each made before its label and after those of y [B] before
         it, and the state after the block: what B calls of `predict` and `update` give."""
         z, learn = self.features.features(x), jnp.isfinite(y)
-        new, ridge, leverage = self._learn_block(state, z, y, learn)
+        if self.discount is None:
+            inverse, weights, ridge, leverage = learn_block(
+                state.inverse, state.weights, z, y, learn
+            )
+            new: State = RidgeState(inverse, weights)
+        else:
+            new, ridge, leverage = discounting.in_spans(
+                self.discount, partial(self._learn_block, z=z, y=y), state, learn, z
+            )
         prediction = damped(ridge, leverage, self.penalize_current)
         return new, prediction, self._info(new, y, z, leverage)
 
@@ -256,13 +265,10 @@ class PKAWV:
         return replace(state, inverse=inverse, weights=state.weights + matmul(inverse, moment))
 
     def _learn_block(
-        self, state: State, z: Array, y: Array, learn: Array
+        self, state: State, learn: Array, z: Array, y: Array
     ) -> tuple[State, Array, Array]:
         """(state after the rows of z [B,r] that are to be learned, g [B], h [B]), as `learn_block`,
         with time that passes."""
-        if self.discount is None:
-            inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, learn)
-            return RidgeState(inverse, weights), g, h
         roots, kept = discounting.fading(self.discount, learn, z)
         if not isinstance(state, RenewedState):
             inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, learn, roots)
