@@ -24,6 +24,7 @@ has between lam gamma^r and lam of it for ever. That is no part of the papers. I
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -137,15 +138,25 @@ def in_spans(
         state, new_g, new_h = learned(state, learn & here)
         return state, jnp.where(here, new_g, g), jnp.where(here, new_h, h)
 
-    zeros = jnp.zeros(len(learn), like.dtype)
-    return lax.fori_loop(
-        jnp.zeros_like(width), (len(learn) + width - 1) // width, one, (state, zeros, zeros)
-    )
+    # outside of a loop, which changes the last bits, where one time is enough
+    first = learned(state, learn & (rows < width))
+    return lax.fori_loop(jnp.ones_like(width), (len(learn) + width - 1) // width, one, first)
 
 
 def interleaved(rows: Array, between: Array) -> Array:
     """[2B, ...], each of `rows` [B, ...] before that of `between`."""
     return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
+
+
+def symmetric(state: Any, discount: Any) -> Any:
+    """The state without what rounding has put between the two triangles of A^-1: no example takes
+    it out again, and after t more there is gamma^-t times as much of it. As it is for a discount of
+    1 or none."""
+    if discount is None:
+        return state
+    inverse = state.inverse
+    mean = (inverse + inverse.T) / 2
+    return replace(state, inverse=jnp.where(jnp.asarray(discount) < 1, mean, inverse))
 
 
 def wound_up(inverse: Array, z: Array, leverage: Array, learn: Array) -> Array:

@@ -200,6 +200,7 @@ class PKAWV:
                 new.weights - step * matmul(row, new.weights),
                 new.labelled + seen.astype(jnp.int32),
             )
+        new = discounting.symmetric(new, self.discount)
         return new, self._info(new, y[None], z[None], (pivot - 1)[None])
 
     def predict_update(self, state: State, x: Array, y: Array) -> tuple[State, Array, ForecastInfo]:
@@ -215,6 +216,7 @@ class PKAWV:
             new, ridge, leverage = discounting.in_spans(
                 self.discount, partial(self._learn_block, z=z, y=y), state, learn, z
             )
+            new = discounting.symmetric(new, self.discount)
         prediction = damped(ridge, leverage, self.penalize_current)
         return new, prediction, self._info(new, y, z, leverage)
 
@@ -262,7 +264,9 @@ class PKAWV:
             jnp.linalg.cholesky(inner), root.T, left_side=True, lower=True
         )
         inverse = matmul(half.T, half)
-        return replace(state, inverse=inverse, weights=state.weights + matmul(inverse, moment))
+        weights = state.weights + matmul(inverse, moment)
+        new = replace(state, inverse=inverse, weights=weights)
+        return discounting.symmetric(new, self.discount)
 
     def _learn_block(
         self, state: State, learn: Array, z: Array, y: Array

@@ -207,6 +207,23 @@ class Dependent:
         return jnp.concatenate([x, x.sum(1, keepdims=True)], axis=1)
 
 
+def test_rounding_between_the_triangles_does_not_grow():
+    """Single steps of 400 examples: without the mean of the two, predictions are off by 100."""
+    xs, ys = examples(6, 400)
+
+    @jax.jit
+    def steps(forecaster, xs, ys):
+        def step(state, example):
+            x, y = example
+            return forecaster.update(state, x, y, KEY)[0], forecaster.predict(state, x)
+
+        return jax.lax.scan(step, forecaster.init(xs[0], KEY), (xs, ys))[1]
+
+    z = features_of(PLAIN, xs)
+    found = steps(PLAIN, jnp.asarray(xs), jnp.asarray(ys))
+    np.testing.assert_allclose(found, solved(z, ys, LAM, GAMMA), atol=1e-10)
+
+
 def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not():
     xs, ys = examples(4, 800)
     forecaster = online.PKAWV(Dependent(), LAM, discount=GAMMA)
@@ -222,15 +239,11 @@ def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not(
     np.testing.assert_allclose(kept.prediction, solved(z, ys, LAM, GAMMA, renew=True), atol=1e-10)
 
 
-def drifting(n=480):
-    """A function that changes its sign four times."""
-    xs, _ = examples(5, n)
-    return xs, np.where(np.arange(n) // (n // 5) % 2, -1, 1) * np.sin(3 * xs.sum(1))
-
-
 def test_forgetting_pays_where_the_target_changes():
-    xs, ys = drifting()
-    forecaster = online.PKAWV(Taylor(2, 4, 0.8), 0.1)
+    """A function that changes its sign twice."""
+    xs, _ = examples(5, 480)
+    ys = np.where(np.arange(480) // 160 % 2, -1, 1) * np.sin(1.5 * xs.sum(1))
+    forecaster = online.PKAWV(TAYLOR, 0.1)
     mixture = online.over_discounts(
         forecaster.replace(renew=True), [0.8, 0.9, 0.95, 0.99, 1.0], bound=1.0
     )
