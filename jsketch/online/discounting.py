@@ -81,10 +81,11 @@ def fading(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
     return jnp.asarray(discount, like.dtype) ** (exponents / 2), power(discount, passed[-1], like)
 
 
-def counted(discount: Any, learn: Array, like: Array) -> Array:
-    """gamma^(examples learned after it) of examples in order; `learn` [n] bool."""
+def roots_of_weights(discount: Any, learn: Array, like: Array) -> Array:
+    """gamma^(l/2) [n] of examples in order, l the number learned after each; `learn` [n] bool."""
     passed = jnp.cumsum(learn, dtype=jnp.int32)
-    return power(discount, passed[-1] - passed, like)
+    exponents = (passed[-1] - passed).astype(like.dtype)
+    return jnp.asarray(discount, like.dtype) ** (exponents / 2)
 
 
 def renewals(

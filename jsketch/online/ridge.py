@@ -231,23 +231,24 @@ class PKAWV:
         extra = chunks * CHUNK - len(y)
         xs = jnp.pad(x, ((0, extra), (0, 0)), mode="edge").reshape(chunks, CHUNK, -1)
         ys = jnp.pad(y, (0, extra), constant_values=jnp.nan)
-        counted = None
+        roots = None
         if self.discount is not None:
-            counted = discounting.counted(self.discount, jnp.isfinite(ys), x)
-            counted = counted.reshape(chunks, CHUNK, 1)
+            roots = discounting.roots_of_weights(self.discount, jnp.isfinite(ys), x)
+            roots = roots.reshape(chunks, CHUNK)
 
         def add(
             sums: tuple[Array, Array], examples: tuple[Array, Array, Array | None]
         ) -> tuple[tuple[Array, Array], None]:
-            x, y, counted = examples
+            x, y, roots = examples
             seen = jnp.isfinite(y)
             z = jnp.where(seen[:, None], self.features.features(x), 0)
             surprise = jnp.where(seen, y - matmul(z, state.weights), 0)
-            weighted = z if counted is None else z * counted
-            return (sums[0] + matmul(weighted.T, z), sums[1] + matmul(surprise, weighted)), None
+            if roots is not None:
+                z, surprise = z * roots[:, None], surprise * roots
+            return (sums[0] + matmul(z.T, z), sums[1] + matmul(surprise, z)), None
 
         nothing = (jnp.zeros((size, size), x.dtype), jnp.zeros(size, x.dtype))
-        (gram, moment), _ = lax.scan(add, nothing, (xs, ys.reshape(chunks, CHUNK), counted))
+        (gram, moment), _ = lax.scan(add, nothing, (xs, ys.reshape(chunks, CHUNK), roots))
         kept = jnp.eye(size, dtype=x.dtype)
         if self.discount is not None:
             kept = kept * discounting.power(self.discount, jnp.isfinite(y).sum(), x)
