@@ -13,6 +13,7 @@ Labels are scaled to [-1, 1]. river's models have standardized inputs and their 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -85,8 +86,8 @@ NAMES = ["jumps", "turning", "still", "ijcnn1", "shuffled", *["approval"] * RIVE
 def forecasters(task: Task) -> dict[str, Any]:
     """Those of ours, by the name in the table."""
     static = online.PKAWV(task.features, task.regularization)
-    keeps = static.replace(renew=True)
-    single = {f"gamma {g:g}": keeps.replace(discount=g) for g in DISCOUNTS if g < 1}
+    keeps = replace(static, renew=True)
+    single = {f"gamma {g:g}": replace(keeps, discount=g) for g in DISCOUNTS if g < 1}
     mixture = online.over_discounts(keeps, DISCOUNTS, bound=1.0, rule="vovk")
     forgets = online.over_discounts(static, DISCOUNTS, bound=1.0, rule="vovk")
     return {"static": static, **single, "mixture": mixture, "mixture, lam forgotten": forgets}
@@ -98,14 +99,14 @@ def of_river() -> dict[str, Callable[[], Any]]:
         return {}
     from river import forest, linear_model, neighbors, preprocessing, tree
 
-    models: dict[str, Callable[[], Any]] = {
-        "river LinearRegression": linear_model.LinearRegression,
-        "river KNNRegressor": neighbors.KNNRegressor,
-        "river HoeffdingAdaptiveTree": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=0),
-        "river ARFRegressor": lambda: forest.ARFRegressor(seed=0),
-    }
+    def scaled(make: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: preprocessing.StandardScaler() | make()
+
     return {
-        name: lambda m=make: preprocessing.StandardScaler() | m() for name, make in models.items()
+        "river LinearRegression": scaled(linear_model.LinearRegression),
+        "river KNNRegressor": scaled(neighbors.KNNRegressor),
+        "river HoeffdingAdaptiveTree": scaled(lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=0)),
+        "river ARFRegressor": scaled(lambda: forest.ARFRegressor(seed=0)),
     }
 
 
