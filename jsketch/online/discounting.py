@@ -16,9 +16,9 @@ Windup. The regularization is forgotten as gamma^t lam: where examples leave a d
 features out, A^-1 grows as gamma^-t / lam in it, which takes the digits of all other directions
 and in the end overflows. Features that are excited in all directions never come there. A flag
 (`wound_up`) stops a stream before its predictions are lost, after some 30 / (1 - gamma) examples at
-lam = |z|^2 in float64. `PKAWV.renew` keeps the regularization instead, one feature's an example: each
-has between lam gamma^r and lam of it for ever. That is no part of the papers. It serves up to r (1
-- gamma) ~ 20; a window far shorter than the number r of features needs fewer features.
+lam = |z|^2 in float64. `PKAWV.renew` keeps the regularization instead, of one feature an example:
+each has between lam gamma^r and lam of it for ever. That is no part of the papers. It serves up to
+r (1 - gamma) ~ 20; a window far shorter than the number r of features needs fewer features.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.types import is_traced
 
-# of eps |z|^2 |A^-1|; measured on dependent features, gamma = 0.9: predictions are off by 1e-3 of the
-# labels in blocks when it is reached, 3e-3 in single steps, and by 0.5 after 50 examples more
+# of eps |z|^2 |A^-1|; measured on dependent features, gamma = 0.9: when it is reached predictions are
+# off by 1e-3 of the labels in blocks and 3e-3 in single steps, 50 examples later by 0.5
 LARGEST_WINDUP = 1e-2
 # gamma^e at the end of a block: its last pivots are differences that lose as many digits
 LEAST_DISCOUNT = 1e-3
