@@ -130,11 +130,11 @@ def loss_of(forecaster: Any, task: Task) -> float:
     return float(np.mean((np.clip(run.prediction, -1, 1) - task.ys) ** 2))
 
 
-def losses(found: list[Task]) -> Iterator[tuple[str, float]]:
+def losses(found: list[Task], with_river: bool) -> Iterator[tuple[str, float]]:
     """(method, loss averaged over the streams) of all methods."""
     for name in forecasters(found[0]):
         yield name, float(np.mean([loss_of(forecasters(task)[name], task) for task in found]))
-    for name, make in of_river().items():
+    for name, make in of_river().items() if with_river else ():
         yield name, float(np.mean([loss_of_river(make(), task) for task in found]))
 
 
@@ -142,7 +142,9 @@ def losses(found: list[Task]) -> Iterator[tuple[str, float]]:
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--ours", action="store_true", help="without river's models")
     parser.add_argument("--examples", type=cli.count, help="of each stream, at most")
+    parser.add_argument("--regularization", type=float, help="lam, instead of the stream's own")
     parser.add_argument("--data-dir", help="folder of the data sets")
     cli.add_out_file(parser)
     options = parser.parse_args()
@@ -151,9 +153,12 @@ def main() -> None:
     table: dict[str, Any] = {"environment": environment.describe()}
     for name in options.only:
         found = tasks(name, options.examples, options.data_dir)
+        if options.regularization is not None:
+            found = [task._replace(regularization=options.regularization) for task in found]
         print(f"{name}: {len(found)} of {len(found[0].ys):,} examples", flush=True)
         table[name] = {"examples": len(found[0].ys), "streams": len(found)}
-        for method, loss in losses(found):
+        table[name] |= {"regularization": found[0].regularization}
+        for method, loss in losses(found, with_river=not options.ours):
             table[name][method] = loss
             print(f"  {method:28s} {loss:.4f}", flush=True)
         if options.out is not None:

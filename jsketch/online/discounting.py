@@ -35,8 +35,8 @@ from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.types import is_traced
 
-# of eps |z|^2 |A^-1|; measured on dependent features, gamma = 0.9: when it is reached predictions are
-# off by 1e-3 of the labels in blocks and 3e-3 in single steps, 50 examples later by 0.5
+# of eps |z|^2 |A^-1|; measured on dependent features, gamma = 0.9: when it is reached predictions
+# are off by 1e-3 of the labels in blocks and 3e-3 in single steps, 50 examples later by 0.5
 LARGEST_WINDUP = 1e-2
 # gamma^e at the end of a block: its last pivots are differences that lose as many digits
 LEAST_DISCOUNT = 1e-3
