@@ -14,7 +14,7 @@ Measured, average squared loss (lam forgotten: as in the papers, without `renew`
               static   best gamma      mixture   lam forgotten   river's best
     jumps     0.284    0.102 (0.99)    0.102     0.095           0.182 (ARF)
     turning   0.334    0.066 (0.99)    0.067     0.063           0.152 (ARF)
-    still     0.0170   0.0176 (0.999)  0.0176    0.0174          0.0207 (KNN, ARF not run)
+    still     0.0170   0.0176 (0.999)  0.0176    0.0174          0.0207 (KNN)
     approval  0.0190   0.0174 (0.99)   0.0180    0.0189          0.0139 (Hoeffding)
     ijcnn1    0.311    0.328 (0.999)   0.311     0.171           0.033 (Hoeffding)
 
