@@ -50,3 +50,21 @@ def normalized(log_weights: Array) -> Array:
     # at every step: cumulative losses would outgrow the precision of their differences
     total = logsumexp(log_weights)
     return log_weights - jnp.where(jnp.isneginf(total), 0, total)
+
+
+def vector(name: str, values: Any, example: str) -> np.ndarray:
+    """The numbers [G] that one field takes. Raises ValueError for what is no vector of them."""
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or numbers.size == 0:
+        raise ValueError(
+            f"{name} must be a vector of at least one number, such as {example}; its shape is"
+            f" {numbers.shape}."
+        )
+    return numbers
+
+
+def over(forecaster: Any, name: str, values: np.ndarray) -> dict[str, Array]:
+    """The grid of one field. Raises ValueError where the forecaster has no such number."""
+    grid = {name: jnp.asarray(values, float)}
+    count(forecaster, grid)
+    return grid

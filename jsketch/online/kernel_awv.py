@@ -2,7 +2,8 @@
 measured against.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, eq. 3 and closed form (9), after Azoury and Warmuth (2001)
-and Vovk (2001) (THEORY 7.1). O(t d + t^2) for the t-th example.
+and Vovk (2001) (THEORY 7.1). O(t d + t^2) for the t-th example. With a discount, older examples
+count less: K_tt + lam diag(gamma^s) (THEORY 7.12; `discounting`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import matmul, pad_identity, put
-from jsketch.online import rounding
+from jsketch.online import discounting, rounding
 from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
 
 @struct.dataclass
 class KernelState:
-    """The labelled examples so far, t of at most N, and L^-1 of K_tt + lam I = L L^T."""
+    """The labelled examples so far, t of at most N, and L^-1 of K_tt + lam I = L L^T (with a
+    discount, K_tt + lam diag(gamma^s))."""
 
     points: Array  # [N, d]
     inverse: Array  # [N, N], lower triangular; the identity beyond t
@@ -40,6 +42,9 @@ class KernelAWV:
     kernel: Any
     regularization: ArrayLike = 1.0  # lam
     penalize_current: bool = struct.field(pytree_node=False, default=True)
+    # gamma in (0, 1], for targets that drift: 1 - 1/n remembers some n examples; None is 1. As a
+    # reference: lam is forgotten, and the stream stops when rounding would decide (`discounting`)
+    discount: ArrayLike | None = None
     # N labelled examples; `prequential` grows it
     capacity: int = struct.field(pytree_node=False, default=128)
 
@@ -47,6 +52,7 @@ class KernelAWV:
         """Nothing seen; x [d] is one example. Raises ValueError on static mistakes."""
         checks.positive(regularization=self.regularization)
         checks.capacity(capacity=self.capacity)
+        discounting.check(self.discount)
         x = checks.example(x)
         checks.kernel_on(self.kernel, x[None])
         checks.room(self.capacity * (self.capacity + len(x)), x.dtype, capacity=self.capacity)
@@ -68,7 +74,7 @@ class KernelAWV:
         row, rest = self._row(state, x)
         ridge = matmul(row, state.solved)
         # 1 + h = (lam + k(x,x) - |row|^2) / lam
-        return ridge * self.regularization / rest if self.penalize_current else ridge
+        return ridge * self._own(state, x) / rest if self.penalize_current else ridge
 
     def update(
         self, state: KernelState, x: Array, y: Array, key: PRNGKey
@@ -90,6 +96,9 @@ class KernelAWV:
             used=state.used + learn.astype(jnp.int32),
         )
         nonfinite = jnp.isinf(y) | ~jnp.isfinite(state.solved).all()
+        if self.discount is not None:
+            lost = jnp.finfo(x.dtype).eps * self.kernel.diag(x[None])[0] / rest
+            nonfinite |= learn & (lost > discounting.LARGEST_WINDUP)
         return state, ForecastInfo(
             dictionary_size=state.used, overflow=overflow, nonfinite=nonfinite
         )
@@ -106,9 +115,15 @@ class KernelAWV:
         )
 
     def _row(self, state: KernelState, x: Array) -> tuple[Array, Array]:
-        """(the row [N] that x would add to L, the square [] of its pivot, at least lam)."""
+        """(the row [N] that x would add to L, the square [] of its pivot, at least `_own`)."""
         used = jnp.arange(state.points.shape[0], dtype=jnp.int32) < state.used
         cross = jnp.where(used, self.kernel.gram(x[None], state.points)[0], 0)
         row = matmul(state.inverse, cross)
         rest = self.kernel.diag(x[None])[0] - jnp.square(row).sum()
-        return row, jnp.asarray(self.regularization, x.dtype) + jnp.maximum(rest, 0)
+        return row, jnp.asarray(self._own(state, x), x.dtype) + jnp.maximum(rest, 0)
+
+    def _own(self, state: KernelState, x: Array) -> ArrayLike:
+        """What x has on the diagonal beside k(x,x) as the next example that is learned, []."""
+        if self.discount is None:
+            return self.regularization
+        return self.regularization * discounting.power(self.discount, state.used + 1, x)

@@ -30,7 +30,7 @@ from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks, struct
-from jsketch.online import grids
+from jsketch.online import discounting, grids
 from jsketch.online.step import step as one_step
 from jsketch.online.step import takes
 from jsketch.precision import one_dtype
@@ -281,18 +281,19 @@ class Mixture:
 def over_regularizations(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
-    """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`.
-
-    Raises ValueError unless they are a vector of finite numbers above 0 and the forecaster has a
-    regularization.
-    """
-    values = np.asarray(regularizations)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(
-            "regularizations must be a vector of at least one number, such as np.geomspace(0.01,"
-            f" 100, 9); its shape is {values.shape}."
-        )
+    """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`. Raises
+    ValueError unless they are a vector of finite numbers above 0 and the forecaster has a
+    regularization."""
+    values = grids.vector("regularizations", regularizations, "np.geomspace(0.01, 100, 9)")
     checks.all_positive(regularizations=values)
-    mixture = Mixture(forecaster, {"regularization": jnp.asarray(values, float)}, bound, **options)
-    grids.count(forecaster, mixture.grid)
-    return mixture
+    grid = grids.over(forecaster, "regularization", values)
+    return Mixture(forecaster, grid, bound, **options)
+
+
+def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
+    """`forecaster` at each of the discounts [G], as `over_regularizations`: for drift of unknown
+    speed (`discounting`). Raises ValueError unless they are numbers above 0 and at most 1."""
+    values = grids.vector("discounts", discounts, "[0.9, 0.99, 0.999, 1]")
+    for value in values:
+        discounting.check(value)
+    return Mixture(forecaster, grids.over(forecaster, "discount", values), bound, **options)

@@ -38,6 +38,9 @@ CASES = {
         kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64
     ),
     "sketched_kons": online.SketchedKONS(kernels.Gaussian(0.8), bound=0.3, capacity=64),
+    "taylor_discounted": online.PKAWV(Taylor(2, 3, 0.8), LAM, discount=0.97),
+    "taylor_renewed": online.PKAWV(Taylor(2, 3, 0.8), LAM, discount=0.9, renew=True),
+    "kernel_discounted": online.KernelAWV(kernels.Gaussian(0.8), LAM, discount=0.97, capacity=64),
     "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
 }
@@ -48,6 +51,7 @@ CASES |= {
     "mixture_kernels": online.Mixture(
         CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
     ),
+    "mixture_discounts": online.over_discounts(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
     "mixture_kors": online.over_regularizations(
         CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True
     ),
@@ -60,6 +64,10 @@ VARIANTS = {
     "forgetting",
     "kernel_ridge",
     "nystrom_awv",
+    "taylor_discounted",
+    "taylor_renewed",
+    "kernel_discounted",
+    "mixture_discounts",
     "mixture_vovk",
     "mixture_kernels",
     "mixture_kors",
