@@ -75,11 +75,11 @@ class Figure(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """A folder of results, how it is made, and what the paper says about it."""
+    """A folder of results, and what the paper says about it; how it is made is in the paper's
+    README (`commands`)."""
 
     folder: str  # under results/
     title: str
-    command: str
     note: str  # what differs from the paper's set-up
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from experiments.claims import Claim, Experiment, Figure, Paper
 from experiments.go_ucb_2023 import checks
 
-_RUN = "python -m experiments.go_ucb_2023"
 _LEAST = "Least mean cumulative regret of GO-UCB, GP-EI, GP-PI, GP-UCB and TuRBO."
 _LINEAR = (
     f"Regret a step of the last ten evaluations at least {checks.STEADY} of that of the whole run,"
@@ -16,7 +15,6 @@ _FLAT = f"Regret a step at most {checks.FLAT:.0%} of the uniform policy's."
 SYNTHETIC = Experiment(
     "go_ucb_2023/synthetic",
     "Figure 2: functions of 20 inputs",
-    f"{_RUN}.synthetic --seeds 50 --out results/go_ucb_2023/synthetic",
     "f1: an all-ones network; f2: Styblinski-Tang; f3: Rastrigin. The same settings for all, chosen"
     " elsewhere.",
     (
@@ -82,7 +80,6 @@ _CLEAR = "The 95% interval of the paired difference to GO-UCB lies above 0 for e
 TUNING = Experiment(
     "go_ucb_2023/tuning",
     "Figures 3 to 5: tuning three classifiers on three data sets",
-    f"{_RUN}.tuning --repetitions 5 --out results/go_ucb_2023/tuning",
     "The best accuracy that any method met stands for the unknown maximum. Differences are paired.",
     tuple(
         Figure(

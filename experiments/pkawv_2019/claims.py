@@ -5,8 +5,6 @@ from __future__ import annotations
 from experiments.claims import Claim, Experiment, Figure, Paper
 from experiments.pkawv_2019 import checks
 
-_RUN = "python -m experiments.pkawv_2019"
-
 
 def _stream(
     name: str, title: str, item: str, note: str, *claims: Claim, classes: bool = True
@@ -15,7 +13,6 @@ def _stream(
     return Experiment(
         f"pkawv_2019/{name}",
         f"{item}: {title}",
-        f"{_RUN}.large_scale --data {name} --out results/pkawv_2019/{name}",
         note,
         (
             Figure(
@@ -131,7 +128,6 @@ CASP = _stream(
 ADVERSARY = Experiment(
     "pkawv_2019/adversarial",
     "Figure 3: the greedy adversary",
-    f"{_RUN}.adversarial --out results/pkawv_2019/adversarial",
     "Our adversary climbs by gradients from many starts and is stronger than the notebook's single"
     " start.",
     (
@@ -177,7 +173,6 @@ ADVERSARY = Experiment(
 RATES = Experiment(
     "pkawv_2019/rates",
     "Figure 1 and Table 1: rates",
-    f"{_RUN}.rates --out results/pkawv_2019/rates",
     "Curves of the bounds (8); exponents measured with features chosen beforehand, under the"
     " capacity condition.",
     (
