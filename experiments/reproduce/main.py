@@ -95,10 +95,12 @@ def run_all(steps: list[Step], options: argparse.Namespace) -> tuple[dict[str, s
     todo = [step for step in steps if step.runs]
     for number, step in enumerate(todo, 1):
         folder = step.command.folder
-        print(
-            f"[{number} of {len(todo)}] {folder}: running; its output: {plan.shown(step.log)}",
-            flush=True,
-        )
+        place = f"[{number} of {len(todo)}] {folder}"
+        # another process may have made it since
+        if plan.finished(step.folder):
+            print(f"{place}: {plan.THERE}", flush=True)
+            continue
+        print(f"{place}: running; its output: {plan.shown(step.log)}", flush=True)
         started = time.monotonic()
         why = run_step(step, options)
         took = plan.duration(time.monotonic() - started)

@@ -11,8 +11,8 @@ SMALL = {
     "experiments.bkb_2019.linear": "--horizon 100 --seeds 2",
     "experiments.bkb_2019.variance_starvation": "--seeds 1",
     "experiments.bbkb_2020.bandwidths": "--horizon 50 --seeds 1 --lengthscales 5 17.5",
-    "experiments.bbkb_2020.nas_bench_101": "--horizon 200 --seeds 2",
-    "experiments.bbkb_2020.regret": "--horizon 200 --seeds 2",
+    "experiments.bbkb_2020.nas_bench_101": "--horizon 100 --seeds 2",
+    "experiments.bbkb_2020.regret": "--horizon 100 --seeds 2",
     "experiments.bbkb_2020.settings_tried": "--horizon 50 --seeds 1",
     "experiments.bbkb_2020.widths": "--problems gp_draw_0 --seeds 1",
     "experiments.go_ucb_2023.choose": (
@@ -31,7 +31,7 @@ SMALL = {
     "experiments.pkawv_2019.settings": "--limit 256 --time-limit 5",
 }
 # 2,000 initial evaluations count in the horizon
-AFTER_INITIAL = "--horizon 2200 --seeds 2"
+AFTER_INITIAL = "--horizon 2100 --seeds 2"
 SMALL_BY_FOLDER = {
     "bbkb_2020/nas_warm": AFTER_INITIAL,
     "bbkb_2020/nas_warm_code": AFTER_INITIAL,

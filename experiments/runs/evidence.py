@@ -85,9 +85,7 @@ def settings_tried(source: Source, settings: dict[str, str]) -> str:
     rows = {row["setting"]: row for row in csv.DictReader(io.StringIO(path.read_text()))}
     at = "t = 1,000 (over published)"
     said = [
-        f"{ours}: {rows[name][at]}"
-        for name, ours in settings.items()
-        if rows.get(name, {}).get(at)
+        f"{ours}: {rows[name][at]}" for name, ours in settings.items() if rows.get(name, {}).get(at)
     ]
     words = "R_t / R_t^unif of GP-UCB at t = 1,000, in brackets over the poster's"
     return f"{words}: {'; '.join(said)}." if said else ""

@@ -209,6 +209,9 @@ def test_a_failed_download_is_absent_data_and_no_failure(tmp_path, monkeypatch, 
     assert step.runs and step.note == "downloads cal_housing.data"
     failed, left = reproduce.run_all(steps, options)
     assert failed == {} and left == {"bbkb_2020/x": "not run: data absent: Could not get it."}
+    # made by another process after the plan
+    store.write_json(step.folder / "summary.json", {})
+    assert reproduce.run_all(steps, options) == ({}, {})
 
 
 def test_an_interrupt_reaches_the_command(tmp_path):
