@@ -10,7 +10,7 @@ from experiments.commands import Command
 SMALL = {
     "experiments.bkb_2019.linear": "--horizon 100 --seeds 2",
     "experiments.bkb_2019.variance_starvation": "--seeds 1",
-    "experiments.bbkb_2020.bandwidths": "--horizon 50 --seeds 1 --lengthscales 5 17.5",
+    "experiments.bbkb_2020.bandwidths": "--horizon 50 --seeds 1 --lengthscales 10 17.5",
     "experiments.bbkb_2020.nas_bench_101": "--horizon 100 --seeds 2",
     "experiments.bbkb_2020.regret": "--horizon 100 --seeds 2",
     "experiments.bbkb_2020.settings_tried": "--horizon 50 --seeds 1",
