@@ -11,8 +11,8 @@ _LINEAR = (
     " for each of them."
 )
 _LEVEL = (
-    "Not by our TuRBO alone: it is level with its authors' code on three other functions"
-    " (go_ucb_2023/turbo)."
+    "A fault of our TuRBO is no likely cause: it is level with its authors' code on three other"
+    " functions (go_ucb_2023/turbo)."
 )
 _FLAT = f"Regret a step at most {checks.FLAT:.0%} of the uniform policy's."
 
