@@ -37,7 +37,8 @@ class Found(NamedTuple):
 
     number: str
     holds: bool
-    note: str = ""  # under which other settings the statement holds or fails, with the numbers
+    # under which other settings the statement holds or fails, or why it fails, with the numbers
+    note: str = ""
 
 
 class Claim(NamedTuple):
@@ -49,6 +50,8 @@ class Claim(NamedTuple):
     check: Callable[[Source], Found]
     # what our set-up lacks of the paper's: where the rule fails, that decides nothing
     lacks: str = ""
+    # where the rule fails, why, in a sentence; its evidence is in the note of the check
+    cause: str = ""
 
 
 class Table(NamedTuple):
@@ -75,11 +78,11 @@ class Figure(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """A folder of results, how it is made, and what the paper says about it."""
+    """A folder of results, and what the paper says about it; how it is made is in the paper's
+    README (`commands`)."""
 
     folder: str  # under results/
     title: str
-    command: str
     note: str  # what differs from the paper's set-up
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
@@ -131,7 +134,9 @@ def judge(claim: Claim, folder: Path) -> Outcome:
         )
     if not holds and claim.lacks:
         return Outcome(claim, UNDECIDED, number, f"Missing here: {claim.lacks}. {note}".strip())
-    return Outcome(claim, CONFIRMED if holds else DIFFERS, number, note)
+    if not holds:
+        return Outcome(claim, DIFFERS, number, f"{claim.cause} {note}".strip())
+    return Outcome(claim, CONFIRMED, number, note)
 
 
 def entry(source: Source, *keys: str) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from experiments.bbkb_2020 import checks
 from experiments.claims import Claim, Experiment, Figure, Paper, Table, listed
 
-_RUN = "python -m experiments.bbkb_2020"
 _BATCHES = Claim(
     "Figure 3",
     "Batch sizes grow linearly with t under both rules.",
@@ -48,7 +47,6 @@ def _regression(name: str, title: str, note: str) -> Experiment:
     return Experiment(
         f"bbkb_2020/{name}",
         f"Figures 1 and 2: {title}",
-        f"{_RUN}.regret --dataset {name} --out results/bbkb_2020/{name}",
         note,
         (
             _curve("regret_ratio", "Regret ratio against evaluations", title),
@@ -79,13 +77,11 @@ def _regression(name: str, title: str, note: str) -> Experiment:
 
 
 def _bandwidths(
-    name: str, title: str, item: str, options: str, table: dict[str, float], lacks: str
+    name: str, title: str, item: str, table: dict[str, float], lacks: str
 ) -> Experiment:
     return Experiment(
         f"bbkb_2020/bandwidths_{name}_code",
         f"{item} and Table 1: one lengthscale for all, {title}",
-        f"{_RUN}.bandwidths --dataset {name} --width code {options}"
-        f"--out results/bbkb_2020/bandwidths_{name}_code",
         "A shorter horizon than the paper's 10,000 evaluations; Thompson sampling on the sketch in"
         " place of the exact one.",
         (_curve("regret_ratio", "Regret ratio at six lengthscales, a panel each,", title),),
@@ -121,7 +117,6 @@ def _search(name: str, title: str, initial: int, *claims: Claim) -> Experiment:
     return Experiment(
         f"bbkb_2020/{name}",
         title,
-        f"{_RUN}.nas_bench_101 --initial {initial} --out results/bbkb_2020/{name}",
         _CELLS,
         (
             _curve("regret_ratio", "Regret ratio against evaluations", on),
@@ -178,7 +173,6 @@ PAPER = Paper(
             "abalone",
             "Abalone",
             "Figure 5",
-            "--horizon 2000 ",
             dict(bbkb_global=17.5, bbkb_global_local=17.5, bkb=17.5, gp_ucb=5.0, gp_bucb=12.5),
             "T = 10,000 with the theorems' widths at all six lengthscales",
         ),
@@ -186,8 +180,6 @@ PAPER = Paper(
             "cadata",
             "Cadata",
             "Figure 6",
-            "--horizon 1000 --seeds 4 --algorithms uniform eps_greedy gp_ucb gp_bucb sketched_ts"
-            " bbkb_global bbkb_global_local ",
             dict(bbkb_global=12.5, bbkb_global_local=12.5, bkb=12.5, gp_ucb=12.5, gp_bucb=12.5),
             "T = 10,000 with the theorems' widths at all six lengthscales, BKB, and 10 seeds",
         ),
@@ -229,7 +221,6 @@ PAPER = Paper(
         Experiment(
             "bbkb_2020/cadata_settings",
             "What could explain Cadata: settings that the paper leaves open, one at a time",
-            f"{_RUN}.settings_tried --out results/bbkb_2020/cadata_settings",
             "Cadata as in Figure 1, but for one setting each.",
             (),
             (),
@@ -238,7 +229,6 @@ PAPER = Paper(
         Experiment(
             "bbkb_2020/widths",
             "Which width a user should have: BBKB, global rule, four widths",
-            f"{_RUN}.widths --out results/bbkb_2020/widths",
             "An experiment of ours: Abalone, Cadata, NAS-Bench-101, and draws from a Gaussian"
             " process; the widths of the authors' code, of Theorem 2 (C beta and sqrt(C) beta), and"
             " the certified one.",

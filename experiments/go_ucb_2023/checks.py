@@ -16,7 +16,10 @@ from experiments.claims import (
     shown,
     written,
 )
+from experiments.figures.styles import label
+from experiments.go_ucb_2023 import causes
 
+PHASE_ONE = 5  # uniform points on f1
 CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
 OTHERS = (*CLASSICAL, "turbo")
 FLAT = 0.01  # regret a step over the uniform policy's
@@ -84,8 +87,9 @@ def small_share(function: str, name: str, field: str, words: str) -> Callable[[S
 
     def check(source: Source) -> Found:
         [ratio] = _ratios(source, function, (name,), field)
+        note = "" if ratio <= FLAT else causes.flat_seeds(source, function, name)
         return Found(
-            f"Regret a step {words} over the uniform policy's: {ratio:.4f}.", ratio <= FLAT
+            f"Regret a step {words} over the uniform policy's: {ratio:.4f}.", ratio <= FLAT, note
         )
 
     return check
@@ -94,7 +98,9 @@ def small_share(function: str, name: str, field: str, words: str) -> Callable[[S
 def least_bars(source: Source) -> Found:
     names = ("go_ucb", *OTHERS)
     widths = [half(source, *_key("f1", name, "cumulative_regret")) for name in names]
-    return Found(f"Half widths: {listed(names, widths, 2)}.", widths[0] == min(widths))
+    holds = widths[0] == min(widths)
+    note = "" if holds else causes.bars_of_phase_two(source, names, PHASE_ONE)
+    return Found(f"Half widths: {listed(names, widths, 2)}.", holds, note)
 
 
 def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Found]:
@@ -108,9 +114,14 @@ def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Found]:
             "Regret a step of the last ten over that of the whole run:"
             f" {listed(names, shares, 2)}.",
             min(shares) >= STEADY,
+            "" if min(shares) >= STEADY else _why_not_steady(source, function),
         )
 
     return check
+
+
+def _why_not_steady(source: Source, function: str) -> str:
+    return causes.plateau(source) if function == "f1" else causes.share_of_eq5(source, function)
 
 
 def smaller_gap(source: Source) -> Found:
@@ -143,10 +154,9 @@ def _more(source: Source, problem: str) -> tuple[str, list[tuple[float, float]]]
 def similar(problem: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
         text, intervals = _more(source, problem)
-        return Found(
-            f"Cumulative regret more than GO-UCB's: {text}.",
-            all(low <= 0 <= high for low, high in intervals),
-        )
+        holds = all(low <= 0 <= high for low, high in intervals)
+        note = "" if holds else causes.unpaired(source, problem, ("go_ucb", *OTHERS))
+        return Found(f"Cumulative regret more than GO-UCB's: {text}.", holds, note)
 
     return check
 
@@ -154,9 +164,9 @@ def similar(problem: str) -> Callable[[Source], Found]:
 def much_better(problem: str) -> Callable[[Source], Found]:
     def check(source: Source) -> Found:
         text, intervals = _more(source, problem)
-        return Found(
-            f"Cumulative regret more than GO-UCB's: {text}.", all(low > 0 for low, _ in intervals)
-        )
+        holds = all(low > 0 for low, _ in intervals)
+        note = "" if holds else causes.ahead_by_the_mean(intervals)
+        return Found(f"Cumulative regret more than GO-UCB's: {text}.", holds, note)
 
     return check
 
@@ -169,7 +179,12 @@ def better_throughout(data: str) -> Callable[[Source], Found]:
         ]
         text = " | ".join(f"{model.replace('_', ' ')}: {words}" for model, words, _ in parts)
         holds = all(low + high > 0 for *_, intervals in parts for low, high in intervals)
-        return Found(f"Cumulative regret more than GO-UCB's: {text}.", holds)
+        rows = {
+            model.replace("_", " "): dict(zip(map(label, OTHERS), intervals, strict=True))
+            for model, _, intervals in parts
+        }
+        note = "" if holds else causes.not_ahead(rows)
+        return Found(f"Cumulative regret more than GO-UCB's: {text}.", holds, note)
 
     return check
 
@@ -185,4 +200,5 @@ def bends(source: Source) -> Found:
     return Found(
         f"Regret a step until t = 23: {listed(names, before)}; after: {listed(names, after)}.",
         holds,
+        "" if holds else causes.bends_elsewhere(source, CLASSICAL),
     )

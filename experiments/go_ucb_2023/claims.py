@@ -5,18 +5,20 @@ from __future__ import annotations
 from experiments.claims import Claim, Experiment, Figure, Paper
 from experiments.go_ucb_2023 import checks
 
-_RUN = "python -m experiments.go_ucb_2023"
 _LEAST = "Least mean cumulative regret of GO-UCB, GP-EI, GP-PI, GP-UCB and TuRBO."
 _LINEAR = (
     f"Regret a step of the last ten evaluations at least {checks.STEADY} of that of the whole run,"
     " for each of them."
+)
+_LEVEL = (
+    "A fault of our TuRBO is no likely cause: it is level with its authors' code on three other"
+    " functions (go_ucb_2023/turbo)."
 )
 _FLAT = f"Regret a step at most {checks.FLAT:.0%} of the uniform policy's."
 
 SYNTHETIC = Experiment(
     "go_ucb_2023/synthetic",
     "Figure 2: functions of 20 inputs",
-    f"{_RUN}.synthetic --seeds 50 --out results/go_ucb_2023/synthetic",
     "f1: an all-ones network; f2: Styblinski-Tang; f3: Rastrigin. The same settings for all, chosen"
     " elsewhere.",
     (
@@ -43,20 +45,23 @@ SYNTHETIC = Experiment(
                 f"{label}'s regret on f1 stays the same from t = 22 on.",
                 f"Last ten evaluations: {_FLAT.lower()}",
                 checks.small_share("f1", name, "ratio_last_10", "of the last ten"),
+                cause=cause,
             )
-            for name, label in (("go_ucb", "GO-UCB"), ("turbo", "TuRBO"))
+            for name, label, cause in (("go_ucb", "GO-UCB", ""), ("turbo", "TuRBO", _LEVEL))
         ),
         Claim(
             "Figure 2a",
             "GO-UCB has the smallest error bars on f1.",
             "Least half width of them all.",
             checks.least_bars,
+            cause="A large part of it is phase I, the same uniform points for all.",
         ),
         Claim(
             "Figure 2a",
             "GP-EI, GP-PI and GP-UCB have almost linear regret on f1.",
             _LINEAR,
             checks.steady("f1", checks.CLASSICAL),
+            cause="They too come upon the plateau within the run.",
         ),
         *(
             Claim(
@@ -64,6 +69,7 @@ SYNTHETIC = Experiment(
                 f"All methods have linear regret on {f}.",
                 _LINEAR,
                 checks.steady(f, ("go_ucb", *checks.OTHERS)),
+                cause="What stays near the best observed point climbs on.",
             )
             for f, label in (("f2", "2b"), ("f3", "2c"))
         ),
@@ -76,13 +82,13 @@ SYNTHETIC = Experiment(
         ),
     ),
 )
+_FEW = "Five repetitions leave wide intervals."
 _SETS = {3: "breast_cancer", 4: "australian", 5: "diabetes"}
 _CLEAR = "The 95% interval of the paired difference to GO-UCB lies above 0 for each of the four."
 
 TUNING = Experiment(
     "go_ucb_2023/tuning",
     "Figures 3 to 5: tuning three classifiers on three data sets",
-    f"{_RUN}.tuning --repetitions 5 --out results/go_ucb_2023/tuning",
     "The best accuracy that any method met stands for the unknown maximum. Differences are paired.",
     tuple(
         Figure(
@@ -98,18 +104,21 @@ TUNING = Experiment(
             "All methods are similar for the random forest on breast cancer.",
             "The 95% interval of the paired difference to GO-UCB holds 0 for each of the four.",
             checks.similar("random_forest-breast_cancer"),
+            cause="Paired differences are sharper than the intervals of a figure.",
         ),
         Claim(
             "Figure 3b",
             "GO-UCB is much better for the network.",
             _CLEAR,
             checks.much_better("mlp-breast_cancer"),
+            cause=_FEW,
         ),
         Claim(
             "Figure 3c",
             "GO-UCB is much better for gradient boosting.",
             _CLEAR,
             checks.much_better("gradient_boosting-breast_cancer"),
+            cause=_FEW,
         ),
         Claim(
             "Figure 3b",
@@ -117,6 +126,7 @@ TUNING = Experiment(
             f"Regret a step after t = 23 at most {checks.BENT} of that until then for TuRBO, and"
             " more for the GP methods.",
             checks.bends,
+            cause="TuRBO slows down here, but not by half.",
         ),
         *(
             Claim(
@@ -125,6 +135,7 @@ TUNING = Experiment(
                 "Mean paired difference to GO-UCB above 0 for each of the four and each"
                 " classifier.",
                 checks.better_throughout(name),
+                cause=_FEW,
             )
             for n, name in list(_SETS.items())[1:]
         ),

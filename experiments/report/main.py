@@ -16,7 +16,7 @@ import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import cli
+from experiments import cli, commands
 from experiments.claims import Experiment, Missing, Outcome, Paper, judge, read
 from experiments.report import markup
 from experiments.report.left_open import LEFT_OPEN
@@ -112,8 +112,9 @@ def tables(part: Experiment, folder: Path) -> list[str]:
     ]
 
 
-def build(root: Path, out: Path) -> dict[str, list[Section]]:
-    """Writes out/index.html and the pictures beside it; the sections of each paper.
+def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
+    """Writes out/index.html and the pictures beside it, with a `notice` above all else; the
+    sections of each paper.
 
     Raises FileNotFoundError when `root` is no folder, and ValueError or OSError when `out` cannot
     be written.
@@ -124,6 +125,7 @@ def build(root: Path, out: Path) -> dict[str, list[Section]]:
         )
     files.check_folder(out)
     sections = {paper.name: judged(paper, root) for paper in PAPERS}
+    made_by = commands.by_folder()
     body = [
         markup.counts(
             {
@@ -143,13 +145,15 @@ def build(root: Path, out: Path) -> dict[str, list[Section]]:
             body.append(
                 markup.experiment(
                     part,
+                    made_by[part.folder].text(),
                     outcomes,
                     pictures(part, folder, out),
                     tables(part, folder),
                     provenance(folder),
                 )
             )
-    intro = (
+    above = f"<p><strong>{markup.text(notice)}</strong></p>" if notice else ""
+    intro = above + (
         "<p>Each figure and claim of the four papers, in our words, beside what was measured here."
         " The rule under a claim decides its verdict; the numbers are read from the saved results."
         " Intervals are 95%, over seeds.</p><p>Confirmed: the rule holds. Differs: the statement"
@@ -176,8 +180,9 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("report"), help="folder of the page (default: report)"
     )
+    parser.add_argument("--notice", default="", help="a sentence at the top of the page")
     options = parser.parse_args()
-    sections = build(options.results, options.out)
+    sections = build(options.results, options.out, options.notice)
     for name, parts in sections.items():
         verdicts = [outcome.verdict for part in parts for outcome in part.outcomes]
         said = ", ".join(

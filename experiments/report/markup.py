@@ -164,6 +164,7 @@ def left_open(settings: Sequence[Setting]) -> str:
 
 def experiment(
     part: Experiment,
+    command: str,
     outcomes: list[Outcome],
     pictures: list[str],
     tables: list[str],
@@ -187,7 +188,7 @@ def experiment(
         f'<section id="{anchor(part.folder)}">\n<h3>{text(part.title)}</h3>\n'
         f"<p>{text(part.note)}</p>\n{shown}"
         f"{claims(outcomes) if outcomes else ''}\n{''.join(tables)}"
-        f"<p>{how}: <code>{text(part.command)}</code></p>\n{made}</section>\n"
+        f"<p>{how}: <code>{text(command)}</code></p>\n{made}</section>\n"
     )
 
 

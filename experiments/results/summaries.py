@@ -32,11 +32,11 @@ def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
     """Slope of log y on log x over the last decades of x, by least squares: the power of x that y
     grows with.
 
-    Points where x or y is not above 0 are left out. NaN for fewer than two.
+    Points where x or y is not above 0 are left out. NaN for fewer than two values of x.
     """
     kept = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
     return (
         float(np.polyfit(np.log(x[kept]), np.log(y[kept]), 1)[0])
-        if kept.sum() > 1
+        if len(np.unique(x[kept])) > 1
         else float("nan")
     )

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from experiments import claims
+from experiments import claims, commands
 from experiments.go_ucb_2023 import synthetic, tuning, tuning_runs
 from experiments.report import main as report
 from experiments.report.papers import PAPERS
@@ -158,10 +159,14 @@ def test_page_of_a_tiny_folder(tmp_path):
     tables = root / "bbkb_2020" / "widths" / "widths.csv"
     tables.parent.mkdir()
     tables.write_text("width,mean\n<certified>,0.1\n")
-    report.build(root, tmp_path / "out")
+    report.build(root, tmp_path / "out", "tiny <runs>")
     assert len(check_page(tmp_path / "out")) == 1
     html = (tmp_path / "out" / "index.html").read_text()
-    assert "made &lt;up&gt;" in html and "0123abcd (with changes that were not committed)" in html
+    assert (
+        "tiny &lt;runs&gt;" in html
+        and "made &lt;up&gt;" in html
+        and "0123abcd (with changes that were not committed)" in html
+    )
     assert "<td>&lt;certified&gt;</td><td>0.1</td>" in html
     assert "<script" not in html and "http" not in html
 
@@ -176,9 +181,11 @@ def test_page_of_the_repositorys_results(tmp_path):
     }
     found = [outcome for parts in sections.values() for part in parts for outcome in part.outcomes]
     assert not [outcome for outcome in found if outcome.verdict == "unreadable"]
+    # for each that differs a cause with its evidence
+    assert not [o.claim for o in found if o.verdict == "differs" and len(o.note) < 40]
     for word in ("confirmed", "differs"):
         assert sum(outcome.verdict == word for outcome in found) >= 10
-    html = (tmp_path / "index.html").read_text()
+    html, made_by = (tmp_path / "index.html").read_text(), commands.by_folder()
     for parts in sections.values():
         for part, judged in parts:
             section = html.split(
@@ -186,7 +193,7 @@ def test_page_of_the_repositorys_results(tmp_path):
             )[1]
             section = section.split("</section>")[0]
             assert section.count('class="verdict') == len(judged)
-            assert part.command.replace("'", "&#x27;") in section
+            assert escape(made_by[part.folder].text()) in section
 
 
 def test_what_is_missing_is_said(tmp_path):
@@ -276,7 +283,7 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
     assert found["GO-UCB's regret on f1 stays the same from t = 22 on."].verdict == "confirmed"
     assert found["TuRBO's regret on f1 stays the same from t = 22 on."].verdict == "differs"
     assert found["All methods have linear regret on f3."].verdict == "differs"
-    assert not any(outcome.note for outcome in found.values())
+    assert not any("candidates" in outcome.note for outcome in found.values())
     # with uniform candidates GP-PI is ahead on f3, and there alone
     ratios = {name: 2.0 for name in ("turbo", *(f"{n}_uniform" for n in names[1:4]))}
     ratios |= dict(go_ucb=1.0)
@@ -323,7 +330,7 @@ def test_degree_two_under_the_papers_scaling_is_a_note(tmp_path, found, words):
     tidy.write(folder, runs, "pkawv_2019.large_scale", "cod-rna")
     statement = "Taylor features of degree 2 approximate the kernel forecaster reasonably well."
     before = outcomes(tmp_path, "pkawv_2019/cod_rna")[statement]
-    assert before.verdict == "differs" and before.note == ""
+    assert before.verdict == "differs" and "[-1, 1]" not in before.note
     rows = {
         name: dict(error_rate=error, examples=50)
         for name, error in (("kernel_ridge", 0.1), ("taylor_2", found))
@@ -381,12 +388,12 @@ def test_no_results_folder(tmp_path):
 
 
 def test_claims_name_what_exists():
+    made_by = commands.by_folder()
     folders = [part.folder for part in EXPERIMENTS]
     assert len(set(folders)) == len(folders)
     for part in EXPERIMENTS:
         assert (part.claims and part.figures) or part.tables
-        assert part.command.endswith(f" --out results/{part.folder}")
-        assert importlib.util.find_spec(re.match(r"python -m (\S+)", part.command)[1])
+        assert importlib.util.find_spec(made_by[part.folder].module)
         texts = [claim.statement for claim in part.claims]
         assert len(set(texts)) == len(texts)
 

@@ -13,13 +13,15 @@ ROOMS = [
         "cli",
         "data",
         "figures",
+        "commands",
         "claims",
         "suggest",
         "pools",
         "runs",
         "demo",
     ),
-    *("bkb_2019", "bbkb_2020", "pkawv_2019", "go_ucb_2023", "bench", "sweep", "report", "redraw"),
+    *("bkb_2019", "bbkb_2020", "pkawv_2019", "go_ucb_2023"),
+    *("bench", "sweep", "report", "redraw", "reproduce"),
 ]
 
 

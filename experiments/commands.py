@@ -1,0 +1,83 @@
+"""The commands that make the results of the papers, read out of their READMEs.
+
+A README is the one place where a command is written down: `scripts/reproduce` runs what stands in
+its code blocks, and `scripts/report` shows it beside the figures.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019")
+RESULTS = "results/"  # what --out of a command begins with
+PLACEHOLDER = "DIR"  # stands for a folder of the reader's, as a checkout of the authors' code
+
+
+class Command(NamedTuple):
+    """`python -m module arguments`, which leaves its results in one folder."""
+
+    folder: str  # under results/: "bbkb_2020/abalone"
+    module: str  # "experiments.bbkb_2020.regret"
+    arguments: tuple[str, ...]
+
+    @property
+    def paper(self) -> str:
+        return self.folder.split("/")[0]
+
+    def into(self, root: Path | str) -> Command:
+        """The same command with `root` in place of results/."""
+        moved = (
+            str(Path(root) / argument.removeprefix(RESULTS))
+            if argument.startswith(RESULTS)
+            else argument
+            for argument in self.arguments
+        )
+        return self._replace(arguments=tuple(moved))
+
+    def text(self) -> str:
+        """As it is typed."""
+        return shlex.join(("python", "-m", self.module, *self.arguments))
+
+    def values(self, option: str) -> tuple[str, ...]:
+        """What follows an option, up to the next one; empty where it is not given."""
+        if option not in self.arguments:
+            return ()
+        rest = self.arguments[self.arguments.index(option) + 1 :]
+        ends = (number for number, word in enumerate(rest) if word.startswith("--"))
+        return rest[: next(ends, len(rest))]
+
+
+def of_text(text: str) -> list[Command]:
+    """The commands in the code blocks of a README whose --out is a folder of results/, in their
+    order; a line that ends in a backslash continues.
+
+    Raises ValueError for two commands with the same --out.
+    """
+    found: dict[str, Command] = {}
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        if not line.strip().startswith("python -m experiments."):
+            continue
+        _, _, module, *arguments = shlex.split(line, comments=True)
+        command = Command("", module, tuple(arguments))
+        out = next(iter(command.values("--out")), "")
+        folder = out.removeprefix(RESULTS)
+        if folder == out:
+            continue
+        if folder in found:
+            raise ValueError(f"two commands leave their results in {out}.")
+        found[folder] = command._replace(folder=folder)
+    return list(found.values())
+
+
+def of_paper(paper: str) -> list[Command]:
+    """The commands of experiments/<paper>/README.md."""
+    return of_text((ROOT / "experiments" / paper / "README.md").read_text())
+
+
+def by_folder() -> dict[str, Command]:
+    """The commands of all papers, by their folders under results/."""
+    return {command.folder: command for paper in PAPERS for command in of_paper(paper)}

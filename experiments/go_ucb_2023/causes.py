@@ -1,0 +1,125 @@
+"""Why claims of GO-UCB fail: what the same runs, read otherwise, say.
+
+Each function returns a sentence or two, or an empty text where the tables that it reads are absent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from experiments.claims import Missing, Source, entry, half, listed, mean, number, shown, written
+from experiments.results import tidy
+from experiments.results.summaries import ci95
+
+PAPER_SEEDS = 5
+FLAT = 0.01  # regret a step over the uniform policy's, as the rule has it
+
+
+def _regrets(source: Source, function: str) -> dict[str, np.ndarray]:
+    """{method: regrets [S, n + T]} of the tables of Figure 2; empty without them."""
+    if not (source.folder / tidy.CURVES).exists():
+        return {}
+    curves = tidy.load(source.folder).curves
+    of_function = curves[curves["problem"] == function]
+    return {name: values for name, (_, values) in tidy.lines(of_function, "regret").items()}
+
+
+def flat_seeds(source: Source, function: str, name: str) -> str:
+    """In how many repetitions the last ten evaluations have no regret to speak of."""
+    regrets = _regrets(source, function).get(name)
+    if regrets is None:
+        return ""
+    late = regrets[:, -10:].mean(1) / number(source, "functions", function, "uniform_regret")
+    return (
+        f"In {(late <= FLAT).sum()} of {len(late)} repetitions it is at most {FLAT:.0%}; the mean"
+        f" of the first {PAPER_SEEDS}, the paper's number, is {late[:PAPER_SEEDS].mean():.4f}."
+    )
+
+
+def bars_of_phase_two(source: Source, names: tuple[str, ...], initial: int) -> str:
+    """Half widths without the uniform points of phase I, which all methods share."""
+    regrets = _regrets(source, "f1")
+    if not set(names) <= regrets.keys():
+        return ""
+    widths = [ci95(regrets[name][:, initial:].sum(1)) for name in names]
+    first = ci95(regrets[names[0]][:, :initial].sum(1))
+    return (
+        f"Phase I alone, uniform points that all share, has {first:.2f}; without it:"
+        f" {listed(names, widths, 2)}."
+    )
+
+
+def share_of_eq5(source: Source, function: str) -> str:
+    """The same share with the parameters of the paper's eq. 5."""
+    key = ("functions", function, "algorithms", "go_ucb_eq5")
+    try:
+        share = mean(source, *key, "ratio_last_10") / mean(source, *key, "regret_ratio")
+    except Missing:
+        return ""
+    return f"GO-UCB with the paper's eq. 5, where ours refits the network, has {share:.2f}."
+
+
+def plateau(source: Source) -> str:
+    """What chance finds on f1."""
+    try:
+        found = shown(source, "functions", "f1", "algorithms", "uniform", "simple_regret", digits=4)
+    except Missing:
+        return ""
+    return f"The best of as many uniform points on f1 has regret {found}: the optimum is a plateau."
+
+
+def unpaired(source: Source, problem: str, names: tuple[str, ...]) -> str:
+    """The regrets themselves, whose intervals a figure shows."""
+    keys = {name: ("problems", problem, "algorithms", name, "cumulative_regret") for name in names}
+    text = written({name: shown(source, *key, digits=3) for name, key in keys.items()})
+    low = max(mean(source, *key) - half(source, *key) for key in keys.values())
+    high = min(mean(source, *key) + half(source, *key) for key in keys.values())
+    said = "overlap, as in the paper's figure" if low <= high else "do not all overlap"
+    return f"Unpaired, the intervals {said}: {text}."
+
+
+def ahead_by_the_mean(intervals: list[tuple[float, float]]) -> str:
+    """How many others GO-UCB is ahead of, and how many of them beyond the interval."""
+    by_mean = sum(low + high > 0 for low, high in intervals)
+    beyond = sum(low > 0 for low, _ in intervals)
+    return (
+        f"By the mean GO-UCB has less than {by_mean} of {len(intervals)}, beyond the interval"
+        f" less than {beyond}."
+    )
+
+
+def not_ahead(rows: dict[str, dict[str, tuple[float, float]]]) -> str:
+    """Whether those that GO-UCB is not ahead of are ahead of it beyond the interval; rows:
+    {panel: {method: interval of the paired difference}}."""
+    behind = {
+        f"{name} ({panel})": high
+        for panel, row in rows.items()
+        for name, (low, high) in row.items()
+        if low + high <= 0
+    }
+    words = "; ".join(f"{name} {high:+.3f}" for name, high in behind.items())
+    beyond = sum(high < 0 for high in behind.values())
+    return (
+        f"Ahead of GO-UCB by the mean: {len(behind)} of {sum(map(len, rows.values()))}, beyond the"
+        f" interval {beyond} (its upper end: {words})."
+    )
+
+
+def bends_elsewhere(source: Source, classical: tuple[str, ...]) -> str:
+    """The rate after t = 23 over that before, on all problems."""
+    found: dict[str, list[float]] = {"TuRBO": [], "the GP methods": []}
+    for problem in entry(source, "problems"):
+        for name in ("turbo", *classical):
+            key = ("problems", problem, "algorithms", name)
+            try:
+                before = mean(source, *key, "regret_per_step_until_23")
+                after = mean(source, *key, "regret_per_step_after_23")
+            except Missing:
+                continue
+            if before > 0:
+                found["TuRBO" if name == "turbo" else "the GP methods"].append(after / before)
+    text = "; ".join(f"{n}: {min(v):.2f} to {max(v):.2f}" for n, v in found.items() if v)
+    return (
+        "Regret a step after t = 23 over that until then, on all problems of Figures 3 to 5:"
+        f" {text}."
+    )

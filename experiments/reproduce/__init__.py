@@ -1,0 +1,1 @@
+"""All experiments of the papers in one command: a plan, the runs, the report."""

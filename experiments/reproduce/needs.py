@@ -1,0 +1,68 @@
+"""The data files that a command reads, and those of them that are absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments.commands import Command
+from experiments.data import architectures, classifiers, datasets, streams
+
+
+class File(NamedTuple):
+    """A data file; `url` is empty where it is in no public place to download from."""
+
+    name: str
+    url: str = ""
+
+
+def _of(*sources: datasets.Source) -> tuple[File, ...]:
+    return tuple(File(source.filename, source.url) for source in sources)
+
+
+CELLS = File(architectures.CANDIDATES)
+MEANS = (CELLS, File(architectures.MEANS))
+# the files of each data set; SUSY's sample stands in for the whole and is named where both are
+# absent
+FILES: dict[str, tuple[File, ...]] = {
+    **{name: _of(source) for name, source in datasets.SOURCES.items()},
+    **{name: _of(source) for name, source in classifiers.SOURCES.items()},
+    **{name: _of(*sources) for name, (_, sources) in streams.SVMLIGHT.items()},
+    "casp": _of(streams.CASP),
+    "susy": (File(streams.SUSY_SAMPLE),),
+    "nasbench101": (CELLS, File(architectures.RESULTS)),
+    "nasbench101_means": MEANS,
+    "nasbench101_whole": (File(architectures.WHOLE),),
+    "macro": (File(architectures.MACRO, architectures.MACRO_URL),),
+    "generated": (CELLS,),
+}
+# the option that names the data sets of an experiment, and its default
+OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
+    "experiments.bbkb_2020.bandwidths": ("--dataset", ("abalone",)),
+    "experiments.bbkb_2020.nas_bench_101": ("--dataset", ("macro",)),
+    "experiments.bbkb_2020.regret": ("--dataset", ("abalone",)),
+    "experiments.bbkb_2020.settings_tried": ("", ("cadata",)),
+    "experiments.bbkb_2020.widths": ("--problems", ("abalone", "cadata", "nasbench101")),
+    "experiments.go_ucb_2023.tuning": ("--data", tuple(classifiers.SOURCES)),
+    "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
+    "experiments.pkawv_2019.settings": ("--data", streams.NAMES),
+}
+
+
+def files(command: Command) -> tuple[File, ...]:
+    """The data files of a command; none where it generates its data."""
+    option, default = OPTION.get(command.module, ("", ()))
+    names = command.values(option) or default
+    if command.module.endswith(".widths"):
+        names = tuple("nasbench101_means" if name == "nasbench101" else name for name in names)
+    return tuple(file for name in names for file in FILES.get(name, ()))
+
+
+def missing(command: Command, folder: Path) -> list[File]:
+    """The data files of a command that `folder` lacks."""
+    whole = (folder / streams.SUSY).exists()
+    return [
+        file
+        for file in files(command)
+        if not (folder / file.name).exists() and not (whole and file.name == streams.SUSY_SAMPLE)
+    ]

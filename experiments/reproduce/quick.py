@@ -1,0 +1,69 @@
+"""Each experiment at a tiny size: all figures are made, and their numbers mean nothing."""
+
+from __future__ import annotations
+
+import shlex
+
+from experiments.commands import Command
+
+# options that replace those of the README, by module; by folder where one needs others
+SMALL = {
+    "experiments.bkb_2019.linear": "--horizon 100 --seeds 2",
+    "experiments.bkb_2019.variance_starvation": "--seeds 1",
+    "experiments.bbkb_2020.bandwidths": "--horizon 50 --seeds 1 --lengthscales 10 17.5",
+    "experiments.bbkb_2020.nas_bench_101": "--horizon 100 --seeds 2",
+    "experiments.bbkb_2020.regret": "--horizon 100 --seeds 2",
+    "experiments.bbkb_2020.settings_tried": "--horizon 50 --seeds 1",
+    "experiments.bbkb_2020.widths": "--problems gp_draw_0 --seeds 1",
+    "experiments.go_ucb_2023.choose": (
+        "--seeds 1 --reach 0.02 --regularization 0.01 --norm-bound 1.0"
+    ),
+    "experiments.go_ucb_2023.synthetic": "--functions f1 --seeds 2",
+    "experiments.go_ucb_2023.tuning": (
+        "--repetitions 1 --models random_forest --data breast_cancer"
+    ),
+    "experiments.go_ucb_2023.turbo_original": "--seeds 1",
+    "experiments.go_ucb_2023.variants": "--functions f1 --seeds 2",
+    "experiments.pkawv_2019.adversarial": "--rounds 8 --seeds 2 --tried 16",
+    "experiments.pkawv_2019.large_scale": "--limit 1000 --time-limit 5",
+    "experiments.pkawv_2019.pros_n_kons_rates": "--counts 64 128 --seeds 2",
+    "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",
+    "experiments.pkawv_2019.settings": "--limit 256 --time-limit 5",
+}
+# 2,000 initial evaluations count in the horizon
+AFTER_INITIAL = "--horizon 2100 --seeds 2"
+SMALL_BY_FOLDER = {
+    "bbkb_2020/nas_warm": AFTER_INITIAL,
+    "bbkb_2020/nas_warm_code": AFTER_INITIAL,
+    "bbkb_2020/nas_macro_warm": AFTER_INITIAL,
+    # 423,624 arms
+    "bbkb_2020/nas_whole": "--horizon 20 --seeds 1",
+}
+# programs that run for seconds need no optimized machine code, which takes longer to make
+XLA_FLAGS = "--xla_backend_optimization_level=0"
+NOTICE = (
+    "These experiments were run at a tiny size, with few seeds and short horizons, to see that all"
+    " of them run: their numbers and verdicts say nothing about the papers."
+)
+
+
+def shrunk(command: Command) -> Command:
+    """The same experiment at a tiny size; what its folder holds of another size is replaced.
+
+    Raises KeyError for an experiment without a tiny size.
+    """
+    options = SMALL_BY_FOLDER.get(command.folder) or SMALL[command.module]
+    small = Command("", "", tuple(shlex.split(options)))
+    for name in small.arguments:
+        if name.startswith("--"):
+            command = without(command, name)
+    return command._replace(arguments=(*command.arguments, *small.arguments, "--overwrite"))
+
+
+def without(command: Command, option: str) -> Command:
+    """The command without an option and its values."""
+    if option not in command.arguments:
+        return command
+    start = command.arguments.index(option)
+    end = start + 1 + len(command.values(option))
+    return command._replace(arguments=command.arguments[:start] + command.arguments[end:])

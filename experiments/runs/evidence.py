@@ -1,0 +1,109 @@
+"""Why a claim on bandit runs fails: what the published curves, and runs with other settings, say.
+
+Each function returns a sentence or two, or an empty text where the runs that it reads are absent.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+
+from experiments.claims import Missing, Source, entry, lines, listed, mean, read
+from experiments.figures.styles import label
+from experiments.results.summaries import log_slope
+from experiments.runs import against_published
+
+SAME = 0.005  # regrets a step, over the uniform policy's, that count as the same
+
+
+def late_regret(source: Source) -> str:
+    """Regret a step in the second half of the runs, of the methods that reach T."""
+    try:
+        found = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
+    except Missing:
+        return ""
+    end = max(t[-1] for t, _ in found.values())
+    late = {}
+    for name, (t, ratio) in found.items():
+        if t[-1] == end:
+            total = t * ratio.mean(0)
+            late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
+    text = listed(list(late), list(late.values()), 4)
+    words = f"Regret a step after t = {end // 2:,}, over the uniform policy's: {text}."
+    if max(late.values()) - min(late.values()) > SAME:
+        return words
+    words = f"{words} All play equally good arms then, and differ by what they explored before."
+    best = min(values[:, -1].min() for values in _simple_regrets(source, list(late)))
+    return words if best <= 0 else f"{words} None evaluated an arm of less regret than {best:.4f}."
+
+
+def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
+    """Simple regrets [S, P] of methods; a zero for tables without them."""
+    try:
+        found = lines(source, "simple_regret")
+    except Missing:
+        return [np.zeros((1, 1))]
+    return [found[name][1] for name in names]
+
+
+def published_growth(source: Source) -> str:
+    """The powers of t that the poster's batch sizes grow with."""
+    folder = source.folder.parent / "nas_warm"
+    curves = against_published.kept(folder).get("batch_size", {})
+    try:
+        initial = {n: entry(read(folder), "config", n).get("initial", 0) for n in curves}
+    except Missing:
+        return ""
+    if not curves:
+        return ""
+    slopes = [log_slope(t + initial[n], size, decades=2) for n, (t, size) in curves.items()]
+    return (
+        "By the same rule the poster's own curves, of the architecture search after initial"
+        f" evaluations, have the slopes {listed(list(curves), slopes, 2)}."
+    )
+
+
+def published_regrets(source: Source, stops: dict[str, int]) -> str:
+    """The poster's regrets where its methods stop, beside BBKB's there."""
+    curves = against_published.kept(source.folder).get("regret_ratio", {})
+    said = [
+        f"{label(name)} at t = {stops[name]:,}: {np.interp(stops[name], *curves[name]):.4f}, BBKB"
+        f" {np.interp(stops[name], *curves['bbkb_global']):.4f}"
+        for name in curves
+        if stops.get(name, max(stops.values())) < max(stops.values()) and "bbkb_global" in curves
+    ]
+    return f"On the poster: {'; '.join(said)}." if said else ""
+
+
+def settings_tried(source: Source, settings: dict[str, str]) -> str:
+    """What some settings of settings.csv lead to; settings: {that of the table: in our words}."""
+    path = source.folder.parent / f"{source.folder.name}_settings" / "settings.csv"
+    if not path.exists():
+        return ""
+    rows = {row["setting"]: row for row in csv.DictReader(io.StringIO(path.read_text()))}
+    at = "t = 1,000 (over published)"
+    said = [
+        f"{ours}: {rows[name][at]}" for name, ours in settings.items() if rows.get(name, {}).get(at)
+    ]
+    words = "R_t / R_t^unif of GP-UCB at t = 1,000, in brackets over the poster's"
+    return f"{words}: {'; '.join(said)}." if said else ""
+
+
+def published_seconds(source: Source, baseline: str) -> str:
+    """What a baseline took on the poster, beside BBKB, and how many arms ours paid for."""
+    curves = against_published.kept(source.folder).get("seconds", {})
+    if baseline not in curves or "bbkb_global" not in curves:
+        return ""
+    said = [
+        f"{label(name)} took {seconds[-1]:.1f} s for {t[-1]:,.0f} evaluations"
+        for name, (t, seconds) in curves.items()
+        if name in (baseline, "bbkb_global")
+    ]
+    try:
+        arms = mean(source, "algorithms", baseline, "dictionary_size")
+    except Missing:
+        arms = 0.0
+    ours = f" Ours pays for its {arms:.0f} distinct arms, not for evaluations." if arms else ""
+    return f"On the poster {' and '.join(said)}.{ours}"

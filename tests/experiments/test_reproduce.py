@@ -1,0 +1,245 @@
+"""scripts/reproduce: the commands of the READMEs are sound, what is there is skipped, what fails is
+listed."""
+
+import importlib
+import signal
+import sys
+
+import pytest
+
+from experiments import cli, commands
+from experiments.data import architectures
+from experiments.reproduce import main as reproduce
+from experiments.reproduce import needs, plan, quick, running
+from experiments.results import environment, store
+
+COMMANDS = commands.by_folder()
+README = """# A paper
+
+In the text, `python -m experiments.bkb_2019.linear --out results/bkb_2019/prose` does not count:
+
+    python -m experiments.bkb_2019.linear --spectrum slow \\
+        --out results/bkb_2019/one      # Figure 1
+    python -m experiments.bbkb_2020.against_authors --reference DIR
+
+```bash
+python -m experiments.pkawv_2019.rates --out results/bkb_2019/two
+```
+"""
+
+
+class Parsed(Exception):
+    """Ends an experiment whose options were accepted."""
+
+
+def one(folder, module="experiments.bkb_2019.linear", *options):
+    return commands.Command(folder, module, (*options, "--out", f"results/{folder}"))
+
+
+def test_commands_are_read_from_code_blocks():
+    first, second = commands.of_text(README)
+    assert first.text() == (
+        "python -m experiments.bkb_2019.linear --spectrum slow --out results/bkb_2019/one"
+    )
+    assert (second.folder, second.module) == ("bkb_2019/two", "experiments.pkawv_2019.rates")
+    assert first.into("a").values("--out") == ("a/bkb_2019/one",)
+    with pytest.raises(ValueError, match="two commands leave their results in results/bkb_2019"):
+        commands.of_text(README + README)
+
+
+def test_every_saved_result_of_a_paper_has_its_command():
+    saved = {
+        f"{paper}/{summary.parent.name}"
+        for paper in commands.PAPERS
+        for summary in (environment.ROOT / "results" / paper).glob("*/summary.json")
+    }
+    assert len(saved) > 20 and saved <= COMMANDS.keys()
+    for folder, command in COMMANDS.items():
+        # a command of another paper's README would be run by --only of that one
+        assert folder.split("/")[0] == command.module.split(".")[1]
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["whole", "quick"])
+def test_experiments_take_their_options(monkeypatch, small):
+    def stop():
+        raise Parsed
+
+    monkeypatch.setattr(cli, "set_up_jax", stop)
+    for command in COMMANDS.values():
+        arguments = quick.shrunk(command).arguments if small else command.arguments
+        monkeypatch.setattr(sys, "argv", [command.module, *arguments])
+        with pytest.raises(Parsed):
+            importlib.import_module(command.module).main()
+
+
+def test_quick_options_replace_those_of_the_readme():
+    command = one(
+        "bkb_2019/x", "experiments.bkb_2019.linear", "--seeds", "10", "--spectrum", "fast"
+    )
+    assert quick.shrunk(command).arguments == (
+        *("--spectrum", "fast", "--out", "results/bkb_2019/x"),
+        *("--horizon", "100", "--seeds", "2", "--overwrite"),
+    )
+    several = one("bbkb_2020/x", "experiments.bbkb_2020.widths", "--problems", "a", "b")
+    assert quick.shrunk(several).values("--problems") == ("gp_draw_0",)
+
+
+def test_seconds_that_summaries_record():
+    bandits = dict(
+        seeds=10,
+        run_seconds="of a run",
+        algorithms=dict(
+            a=dict(run_seconds=2.0, compile_seconds=1.0),
+            b=dict(run_seconds=3.0, seeds=2),
+        ),
+    )
+    assert plan.recorded_seconds(bandits) == 10 * 2 + 1 + 2 * 3
+    assert plan.recorded_seconds(dict(methods=dict(a=dict(seconds=4.0, compile_seconds=1.0)))) == 5
+    assert plan.recorded_seconds(dict(rows=[], methods=dict(a=dict(seconds="long")))) == 0
+    assert [plan.duration(s) for s in (8, 120, 7200)] == ["8 s", "2 min", "2.0 h"]
+
+
+def test_data_that_are_absent(tmp_path):
+    cells = one("bbkb_2020/x", "experiments.bbkb_2020.nas_bench_101", "--dataset", "macro")
+    assert needs.missing(cells, tmp_path) == [
+        needs.File(architectures.MACRO, architectures.MACRO_URL)
+    ]
+    susy = one("pkawv_2019/x", "experiments.pkawv_2019.large_scale", "--data", "susy")
+    assert [file.url for file in needs.missing(susy, tmp_path)] == [""]
+    (tmp_path / "SUSY.csv.gz").touch()
+    assert needs.missing(susy, tmp_path) == []
+    assert needs.missing(one("bkb_2019/x"), tmp_path) == []
+    # the names of data sets in the READMEs are known, but for those that are generated
+    for command in COMMANDS.values():
+        if command.module in needs.OPTION and "gp_draw_0" not in command.values("--problems"):
+            assert needs.files(command), command
+
+
+def leave(tmp_path, monkeypatch, arguments, outcomes):
+    """Runs `reproduce` on three made-up commands in place of those of the READMEs; what was run.
+    outcomes: {folder: exit status}."""
+    ran = []
+
+    def run(given, log, changes):
+        if log is None:
+            ran.append("report")
+            return 0
+        folder = log.parents[1].relative_to(tmp_path / "out").as_posix()
+        ran.append(folder)
+        log.write_text("some words\nerror: it cannot be.\n")
+        status = outcomes.get(folder, 0)
+        if status == cli.INTERRUPTED:
+            raise KeyboardInterrupt
+        if status == 0:
+            store.write_json(log.parents[1] / "summary.json", {})
+        return status
+
+    whole = "experiments.bbkb_2020.nas_bench_101"
+    found = dict(
+        bkb_2019=[one("bkb_2019/a"), one("bkb_2019/b")],
+        bbkb_2020=[one("bbkb_2020/c", whole, "--dataset", "nasbench101_whole")],
+        go_ucb_2023=[one("go_ucb_2023/d", "experiments.go_ucb_2023.choose", "--reference", "DIR")],
+    )
+    monkeypatch.setattr(commands, "of_paper", lambda paper: found.get(paper, []))
+    monkeypatch.setattr(running, "run", run)
+    data = tmp_path / "data"
+    data.mkdir(exist_ok=True)
+    common = ("--out", str(tmp_path / "out"), "--data-dir", str(data))
+    monkeypatch.setattr(sys, "argv", ["reproduce", *common, *arguments])
+    status = 0
+    try:
+        reproduce.main()
+    except SystemExit as error:
+        status = error.code
+    return ran, status
+
+
+def test_a_run_continues_after_a_failure_and_skips_what_is_there(tmp_path, monkeypatch, capsys):
+    ran, status = leave(tmp_path, monkeypatch, ["--dry-run"], {})
+    assert (ran, status) == ([], 0) and not (tmp_path / "out").exists()
+    assert "4 commands" in capsys.readouterr().out
+
+    ran, status = leave(tmp_path, monkeypatch, [], {"bkb_2019/a": 1})
+    printed = capsys.readouterr().out
+    assert (ran, status) == (["bkb_2019/a", "bkb_2019/b", "report"], 1)
+    assert "2 to run, 1 not run: data absent, 1 not run." in printed
+    failures = printed.split("FAILED (the same command tries them again):")[1]
+    assert failures.split() == ["bkb_2019/a:", "it", "cannot", "be."]
+    assert "bbkb_2020/c: not run: data absent: nasbench101_full_mean_test.npz" in printed
+    assert "go_ucb_2023/d: not run: DIR is a checkout of the authors' code" in printed
+
+    ran, status = leave(tmp_path, monkeypatch, [], {})
+    assert (ran, status) == (["bkb_2019/a", "report"], 0)
+    assert "FAILED" not in capsys.readouterr().out
+
+    ran, status = leave(tmp_path, monkeypatch, ["--only", "bbkb_2020"], {})
+    assert (ran, status) == (["report"], 0)
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
+    ran, status = leave(tmp_path, monkeypatch, [], {"bkb_2019/b": cli.INTERRUPTED})
+    assert (ran, status) == (["bkb_2019/a", "bkb_2019/b"], 130)
+    ran, status = leave(tmp_path, monkeypatch, [], {})
+    assert (ran, status) == (["bkb_2019/b", "report"], 0)
+    # a summary whose figures were not drawn yet
+    (tmp_path / "out/bkb_2019/a/runs" / plan.ENDED).unlink()
+    ran, status = leave(tmp_path, monkeypatch, [], {})
+    assert ran == ["bkb_2019/a", "report"]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--only", "bkb"], "invalid choice: 'bkb'"),
+        (["--quick", "--out", str(reproduce.RESULTS / "x")], "--out must not lie in results/"),
+    ],
+)
+def test_a_wrong_option_is_refused(capsys, arguments, words):
+    with pytest.raises(SystemExit) as ended:
+        reproduce.parse(arguments)
+    assert ended.value.code == 2 and words in capsys.readouterr().err
+
+
+def test_a_failed_download_is_absent_data_and_no_failure(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reproduce, "run_step", lambda step, options: "Could not get it.")
+    command = one("bbkb_2020/x", "experiments.bbkb_2020.regret", "--dataset", "cadata")
+    monkeypatch.setattr(commands, "of_paper", lambda paper: [command] * (paper == "bbkb_2020"))
+    options = reproduce.parse(["--out", str(tmp_path), "--data-dir", str(tmp_path)])
+    [step] = steps = reproduce.planned(options)
+    assert step.runs and step.note == "downloads cal_housing.data"
+    failed, left = reproduce.run_all(steps, options)
+    assert failed == {} and left == {"bbkb_2020/x": "not run: data absent: Could not get it."}
+    # made by another process after the plan
+    store.write_json(step.folder / "summary.json", {})
+    assert reproduce.run_all(steps, options) == ({}, {})
+
+
+def test_an_interrupt_reaches_the_command(tmp_path):
+    """Ctrl-C in a terminal reaches all; a signal to the script alone is passed on."""
+    words = "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    body = f"{words}\ntry:\n print(1, flush=1); time.sleep(60)\nexcept KeyboardInterrupt: print(2)"
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    log = tmp_path / "log"
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        with pytest.raises(KeyboardInterrupt):
+            running.run(["-c", body], log, {})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert log.read_text().split() == ["1", "2"]
+
+
+def test_how_a_command_ends(tmp_path):
+    log = tmp_path / "log"
+    assert running.run(["-c", "import os; print(os.environ['A'])"], log, dict(A="b")) == 0
+    assert log.read_text() == "b\n"
+    status = running.run(["-c", "raise SystemExit('error: no.\\n')"], log, {})
+    assert running.reason(status, log) == "no."
+    assert running.reason(-9, log) == "ended by SIGKILL"
+    with pytest.raises(KeyboardInterrupt):
+        running.run(["-c", "raise SystemExit(130)"], log, {})
