@@ -87,12 +87,11 @@ def only_those(
     if devices.on_accelerator():
         return only_if(needed, lambda old: change(old, given), old)
 
-    @jax.custom_batching.sequential_vmap
     def one_run(needed: Array, old: Pytree, given: Given) -> Pytree:
         return only_if(needed, lambda old: change(old, given), old)
 
     # the outer one: where no run needs it none is visited
-    return only_if(needed, lambda old: one_run(needed, old, given), old)
+    return only_if(needed, lambda old: in_turn(one_run, needed, old, given), old)
 
 
 def in_turn(function: Callable[..., Pytree], *args: Any) -> Pytree:

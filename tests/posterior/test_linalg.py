@@ -176,6 +176,22 @@ def test_only_those_that_need_a_change_are_changed_and_one_condition_serves_all_
     assert anywhere.all() and len(calls) == 1
 
 
+def test_a_change_that_some_need_has_derivatives():
+    """Directions are mapped where runs are not, as by an adversary that follows gradients; also
+    those of several runs."""
+    old = jnp.array([2.0, 3.0])
+
+    def change(old, given):
+        return old * given
+
+    def jacobian(needed, given):
+        return jax.jacfwd(lambda x: linalg.only_those(needed, change, old, x))(given)
+
+    np.testing.assert_array_equal(jacobian(jnp.array(True), old + 4), np.diag(old))
+    several = jax.vmap(jacobian)(jnp.array([True, False]), jnp.stack([old, old + 1]))
+    np.testing.assert_array_equal(several, [np.diag(old), np.zeros((2, 2))])
+
+
 def test_only_if_changes_those_that_need_it_and_runs_for_nobody_else():
     calls = []
 
