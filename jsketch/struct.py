@@ -5,7 +5,7 @@
         lengthscale: ArrayLike                                  # a leaf of the pytree
         nu: float = struct.field(pytree_node=False, default=2.5)  # static: in its structure
 
-As `flax.struct.dataclass`, with one difference: two classes never have equal structures. JAX
+As `flax.struct.dataclass` without its options, and two classes never have equal structures. JAX
 (0.10, `jax.tree_util.register_dataclass`, which Flax uses) compares the number of fields and the
 static values of two dataclasses and not the classes themselves. Only their hashes tell them apart,
 so that `jax.jit` took the program of one class for the other in one or two of a hundred sessions:
@@ -30,10 +30,17 @@ Class = TypeVar("Class", bound=type)
 @dataclass_transform(field_specifiers=(field,))
 def dataclass(cls: Class) -> Class:
     """The class as a frozen dataclass and a pytree. Leaves are the fields in order, except those
-    of `field(pytree_node=False)`, which are static and must be hashable."""
+    of `field(pytree_node=False)`, which are static: programs are compiled for each of their values,
+    by == and hash. Raises ValueError for a field that the constructor does not take."""
     dataclasses.dataclass(frozen=True)(cls)
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
+    for f in fields:
+        if not f.init:
+            raise ValueError(
+                f"field {f.name} of {cls.__name__} has init=False: a pytree is made of its fields,"
+                " so that its constructor must take each."
+            )
     leaves = [f.name for f in fields if f.metadata.get("pytree_node", True)]
     static = [f.name for f in fields if f.name not in leaves]
     _register_pytree(cls, leaves, static)
@@ -79,10 +86,11 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
         return {name: serialization.to_state_dict(getattr(value, name)) for name in leaves}
 
     def from_state_dict(value: Any, saved: dict[str, Any]) -> Any:
-        if sorted(saved) != sorted(leaves):
+        if not isinstance(saved, dict) or sorted(saved) != sorted(leaves):
+            there = ", ".join(sorted(saved)) if isinstance(saved, dict) else repr(saved)
             raise ValueError(
-                f"A {cls.__name__} has the fields {', '.join(leaves)}; what was saved has"
-                f" {', '.join(sorted(saved))}."
+                f"A {cls.__name__} has the fields {', '.join(leaves)}; what was saved at"
+                f" {serialization.current_path() or '.'} has {there}."
             )
         restored = {
             name: serialization.from_state_dict(getattr(value, name), saved[name], name=name)

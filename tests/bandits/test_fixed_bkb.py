@@ -101,6 +101,19 @@ def test_no_arm_twice(monkeypatch, size, most):
     assert len(set(np.asarray(query.index)[:left].tolist())) == left
 
 
+def test_no_arm_twice_where_a_score_is_not_finite(monkeypatch):
+    """Whoever asks without a loop sees no flag before the batch: it ends, and repeats nothing."""
+    monkeypatch.setattr(fixed_set, "SIZE", 3)
+    bandit, state = plate(Problem(1), repeat=False)
+    nan = state.replace(
+        sketch=state.sketch.replace(mean=state.sketch.mean.at[4:9].set(jnp.nan)),
+        tried=jnp.zeros_like(state.tried),
+    )
+    nan = nan.replace(sketch=nan.sketch.replace(pull_counts=jnp.zeros_like(nan.sketch.mean)))
+    arms = np.asarray(jax.jit(lambda state: bandit.ask(state, KEY))(nan).index)
+    assert len(set(arms.tolist())) == 8
+
+
 def test_an_empty_history_spreads_out():
     """With nothing known the first plate holds different arms: the dictionary is empty, the
     covariance is the prior."""

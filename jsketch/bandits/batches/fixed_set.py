@@ -170,6 +170,8 @@ def extend(
         best = jnp.argmax(scores).astype(jnp.int32)
         # not >=: a posterior that is not finite ends its batch too
         going = ~(scores[best] < outside) & (picks.picked < PICKS)
+        # a NaN outside is in the next set
+        going = going & (~picks.ruled_out[best] | jnp.isneginf(outside))
         return picks._replace(best=best, going=going & (batch.size + picks.picked < limit))
 
     def _scores(picks: _Picks) -> Array:
@@ -200,11 +202,13 @@ def extend(
     at = picks.position
     chosen = _Given(points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at])
     rows = shards.local(shard, index, batch.scores.shape[0])
+    # never more than before: what rounds up from set to set would keep them from ending. A NaN stays
+    # one, but where the arm is ruled out
+    scores = jnp.where(picks.ruled_out, -jnp.inf, jnp.minimum(stored, _scores(picks)))
     return Batch(
         arms=lax.dynamic_update_slice(batch.arms, jnp.where(valid, index[at], 0), (batch.size,)),
         size=batch.size + picks.picked,
-        # never more than before: what rounds up from set to set would keep them from ending
-        scores=batch.scores.at[rows].min(_scores(picks), mode="drop"),
+        scores=batch.scores.at[rows].set(scores, mode="drop"),
         pulls=_append(
             batch.pulls, begin + batch.size, chosen, jnp.ones(PICKS, variance.dtype), valid
         ),
