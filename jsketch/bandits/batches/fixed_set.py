@@ -202,8 +202,8 @@ def extend(
     at = picks.position
     chosen = _Given(points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at])
     rows = shards.local(shard, index, batch.scores.shape[0])
-    # never more than before: what rounds up from set to set would keep them from ending. A NaN stays
-    # one, but where the arm is ruled out
+    # never more than before: what rounds up from set to set would keep them from ending. A NaN
+    # stays one, but where the arm is ruled out
     scores = jnp.where(picks.ruled_out, -jnp.inf, jnp.minimum(stored, _scores(picks)))
     return Batch(
         arms=lax.dynamic_update_slice(batch.arms, jnp.where(valid, index[at], 0), (batch.size,)),
