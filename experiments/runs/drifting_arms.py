@@ -36,6 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
+from experiments.results.summaries import ci95
 from jsketch import kernels
 from jsketch.bandits import BKB, DiscountedBKB, WindowBKB, widths
 from jsketch.problems import drifting
@@ -92,10 +93,9 @@ def row(name: str, problem: drifting.DriftingArms, horizon: int, seeds: int, wid
     uniform = np.asarray(means.max(1) - means.mean(1))
     regret, late = np.asarray(played.regret), -max(horizon // 10, 1)
     ratio = regret.sum(1) / uniform.sum()
-    error = 1.96 * ratio.std(ddof=1) / seeds**0.5 if seeds > 1 else 0.0
     end = regret[:, late:].sum(1).mean() / uniform[late:].sum()
     size = np.asarray(played.dictionary_size)[:, -1].mean()
-    return f"{name:14s} {ratio.mean():8.3f} +- {error:.3f} {end:10.3f} {size:8.1f}"
+    return f"{name:14s} {ratio.mean():8.3f} +- {ci95(ratio):.3f} {end:10.3f} {size:8.1f}"
 
 
 @cli.line

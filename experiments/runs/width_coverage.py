@@ -35,6 +35,7 @@ import numpy as np
 from jax import Array
 
 from experiments import cli
+from experiments.results.summaries import ci95
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, GPUCB, widths
 from jsketch.bandits.core.exact_state import ExactState
@@ -116,10 +117,9 @@ def found(name: str, seeds: int, horizon: int) -> Found:
 
 def row(name: str, f: Found) -> str:
     """A line of the table."""
-    error = 1.96 * f.regret.std(ddof=1) / len(f.regret) ** 0.5 if len(f.regret) > 1 else 0.0
     return (
         f"{name:18s} {f.width.mean():7.3f} {np.median(f.needed):15.3f} {f.needed.max():8.3f}"
-        f" {(f.needed <= 1).mean():8.0%} {f.regret.mean():8.2f} +- {error:.2f}"
+        f" {(f.needed <= 1).mean():8.0%} {f.regret.mean():8.2f} +- {ci95(f.regret):.2f}"
         f" {f.regret.mean() / f.uniform:8.3f}"
     )
 

@@ -86,3 +86,18 @@ class BKB:
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """The same state with room for `capacity` inducing points, or for `max_dictionary`."""
         return room.grow(state, capacity, self.max_dictionary)
+
+
+def with_numbers_of(bandit: Any) -> BKB:
+    """The BKB with the numbers of an algorithm that has all of BKB's, such as one that forgets."""
+    return BKB(
+        kernel=bandit.kernel,
+        regularization=bandit.regularization,
+        noise_std=bandit.noise_std,
+        norm_bound=bandit.norm_bound,
+        delta=bandit.delta,
+        qbar=bandit.qbar,
+        width=bandit.width,
+        capacity=bandit.capacity,
+        max_dictionary=bandit.max_dictionary,
+    )

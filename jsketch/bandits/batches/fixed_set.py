@@ -164,8 +164,12 @@ def extend(
     )
     some = _given(sketch, kernel, regularization, batch.pulls, points, variance)
 
+    def scores_of(picks: _Picks) -> Array:
+        variance = jnp.maximum(jnp.diagonal(picks.covariance), 0)
+        return jnp.where(picks.ruled_out, -jnp.inf, mean + width * jnp.sqrt(variance))
+
     def look(picks: _Picks) -> _Picks:
-        scores = _scores(picks)
+        scores = scores_of(picks)
         scores = jnp.where(jnp.isposinf(stored) & (picks.picked == 0), jnp.inf, scores)
         best = jnp.argmax(scores).astype(jnp.int32)
         # not >=: a posterior that is not finite ends its batch too
@@ -173,10 +177,6 @@ def extend(
         # a NaN outside is in the next set
         going = going & (~picks.ruled_out[best] | jnp.isneginf(outside))
         return picks._replace(best=best, going=going & (batch.size + picks.picked < limit))
-
-    def _scores(picks: _Picks) -> Array:
-        variance = jnp.maximum(jnp.diagonal(picks.covariance), 0)
-        return jnp.where(picks.ruled_out, -jnp.inf, mean + width * jnp.sqrt(variance))
 
     def pick(picks: _Picks) -> _Picks:
         row = picks.covariance[picks.best]
@@ -204,7 +204,7 @@ def extend(
     rows = shards.local(shard, index, batch.scores.shape[0])
     # never more than before: what rounds up from set to set would keep them from ending. A NaN
     # stays one, but where the arm is ruled out
-    scores = jnp.where(picks.ruled_out, -jnp.inf, jnp.minimum(stored, _scores(picks)))
+    scores = jnp.where(picks.ruled_out, -jnp.inf, jnp.minimum(stored, scores_of(picks)))
     return Batch(
         arms=lax.dynamic_update_slice(batch.arms, jnp.where(valid, index[at], 0), (batch.size,)),
         size=batch.size + picks.picked,

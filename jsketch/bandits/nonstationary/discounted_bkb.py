@@ -21,7 +21,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.bkb import BKB
+from jsketch.bandits.bkb import with_numbers_of
 from jsketch.bandits.core import counts, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
@@ -62,20 +62,20 @@ class DiscountedBKB:
         ValueError on static mistakes."""
         checks.positive(discount=self.discount)
         checks.fraction(discount=self.discount)
-        return self._undiscounted().init(
+        return with_numbers_of(self).init(
             domain, key, pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary
         )
 
     def confidence_width(self, state: SketchState) -> Array:
         """[], BKB's at the discounted counts."""
-        return self._undiscounted().confidence_width(state)
+        return with_numbers_of(self).confidence_width(state)
 
     def scores(self, state: SketchState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
-        return self._undiscounted().scores(state)
+        return with_numbers_of(self).scores(state)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return self._undiscounted().ask(state, key, limit)
+        return with_numbers_of(self).ask(state, key, limit)
 
     def tell(
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
@@ -87,7 +87,7 @@ class DiscountedBKB:
         older = replace(
             state, pull_counts=factor * state.pull_counts, reward_sums=factor * state.reward_sums
         )
-        new, info = self._undiscounted().tell(older, query, y, key)
+        new, info = with_numbers_of(self).tell(older, query, y, key)
         # a round that is not applied gives `older` back
         kept = replace(
             new,
@@ -98,17 +98,4 @@ class DiscountedBKB:
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """As `BKB.grow`."""
-        return self._undiscounted().grow(state, capacity)
-
-    def _undiscounted(self) -> BKB:
-        return BKB(
-            kernel=self.kernel,
-            regularization=self.regularization,
-            noise_std=self.noise_std,
-            norm_bound=self.norm_bound,
-            delta=self.delta,
-            qbar=self.qbar,
-            width=self.width,
-            capacity=self.capacity,
-            max_dictionary=self.max_dictionary,
-        )
+        return with_numbers_of(self).grow(state, capacity)

@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.bkb import BKB
+from jsketch.bandits.bkb import with_numbers_of
 from jsketch.bandits.core import counts, room, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
@@ -70,7 +70,7 @@ class WindowBKB:
     def init(self, domain: Arms, key: PRNGKey) -> WindowState:
         """The state before the first round. Raises ValueError on static mistakes."""
         checks.capacity(window=self.window)
-        sketch = self._whole().init(domain, key)
+        sketch = with_numbers_of(self).init(domain, key)
         domain, dtype = sketch.domain, sketch.mean.dtype
         checks.room(2 * self.window, dtype, window=self.window)
         window = Window(
@@ -86,10 +86,10 @@ class WindowBKB:
 
     def scores(self, state: WindowState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
-        return self._whole().scores(attach(state.sketch, state.domain))
+        return with_numbers_of(self).scores(attach(state.sketch, state.domain))
 
     def ask(self, state: WindowState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return self._whole().ask(attach(state.sketch, state.domain), key, limit)
+        return with_numbers_of(self).ask(attach(state.sketch, state.domain), key, limit)
 
     def tell(
         self, state: WindowState, query: Query, y: Array, key: PRNGKey
@@ -110,19 +110,6 @@ class WindowBKB:
     def grow(self, state: WindowState, capacity: int) -> WindowState:
         """The same state with room for `capacity` inducing points, or for `max_dictionary`."""
         return replace(state, sketch=room.grow(state.sketch, capacity, self.max_dictionary))
-
-    def _whole(self) -> BKB:
-        return BKB(
-            kernel=self.kernel,
-            regularization=self.regularization,
-            noise_std=self.noise_std,
-            norm_bound=self.norm_bound,
-            delta=self.delta,
-            qbar=self.qbar,
-            width=self.width,
-            capacity=self.capacity,
-            max_dictionary=self.max_dictionary,
-        )
 
 
 def slide(
