@@ -1,7 +1,8 @@
-"""The data files that a command reads, and those of them that are absent."""
+"""The data files and packages that a command needs, and those of them that are absent."""
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,22 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
     "experiments.pkawv_2019.settings": ("--data", streams.NAMES),
 }
+
+# packages that an experiment runs and this project does not depend on
+PACKAGES = {"experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch")}
+
+
+def missing_packages(command: Command) -> list[str]:
+    """The packages of a command that are not installed."""
+    return [name for name in PACKAGES.get(command.module, ()) if not _installed(name)]
+
+
+def _installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def files(command: Command) -> tuple[File, ...]:

@@ -56,6 +56,9 @@ def _state(command: Command, folder: Path, data: Path) -> tuple[str, str]:
         return THERE, ""
     if PLACEHOLDER in command.arguments:
         return READERS, f"{PLACEHOLDER} is a checkout of the authors' code, see the README"
+    packages = needs.missing_packages(command)
+    if packages:
+        return READERS, f"it needs packages: pip install {' '.join(packages)}"
     lacking = needs.missing(command, data)
     gone = [file.name for file in lacking if not file.url]
     if gone:

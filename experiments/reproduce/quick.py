@@ -18,6 +18,9 @@ SMALL = {
     "experiments.go_ucb_2023.choose": (
         "--seeds 1 --reach 0.02 --regularization 0.01 --norm-bound 1.0"
     ),
+    "experiments.go_ucb_2023.packages.compare": (
+        "--functions f1 --seeds 1 --algorithms skopt_ei botorch_ei"
+    ),
     "experiments.go_ucb_2023.synthetic": "--functions f1 --seeds 2",
     "experiments.go_ucb_2023.tuning": (
         "--repetitions 1 --models random_forest --data breast_cancer"

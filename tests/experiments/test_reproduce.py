@@ -115,6 +115,18 @@ def test_data_that_are_absent(tmp_path):
             assert needs.files(command), command
 
 
+def test_packages_that_are_absent(tmp_path, monkeypatch):
+    one_of_ours = one("go_ucb_2023/x", "experiments.go_ucb_2023.packages.compare")
+    monkeypatch.setitem(needs.PACKAGES, one_of_ours.module, ("numpy", "no-such-package"))
+    assert needs.missing_packages(one_of_ours) == ["no-such-package"]
+    (step,) = plan.steps([one_of_ours], tmp_path, tmp_path, quick=False)
+    assert (step.state, step.note) == (
+        plan.READERS,
+        "it needs packages: pip install no-such-package",
+    )
+    assert needs.missing_packages(one("bkb_2019/x")) == []
+
+
 def leave(tmp_path, monkeypatch, arguments, outcomes):
     """Runs `reproduce` on three made-up commands in place of those of the READMEs; what was run.
     outcomes: {folder: exit status}."""

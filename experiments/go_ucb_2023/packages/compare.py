@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
@@ -54,12 +55,12 @@ def run_one(task: Task) -> None:
     noise = np.random.default_rng(seed)
 
     def value(x: np.ndarray) -> float:
-        return float(exact(x)) + synthetic.NOISE_STD * float(noise.normal())
+        return float(exact(jnp.asarray(x))) + synthetic.NOISE_STD * float(noise.normal())
 
     box = np.stack([np.asarray(problem.box.lower), np.asarray(problem.box.upper)], axis=1)
     began = time.perf_counter()
     x = loops.run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
-    regret = np.asarray(problem.maximum - jax.vmap(problem.value)(x))
+    regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))
     arrays = dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))
     store.write_npz(store.run_path(folder, f"{function}-{name}", seed), arrays)
 
