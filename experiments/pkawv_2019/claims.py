@@ -205,6 +205,12 @@ RATES = Experiment(
             checks.on_the_line,
         ),
         Claim(
+            "Corollary 7",
+            "PKAWV with KORS has a regret of at most n^b with a dictionary of n^a points.",
+            f"No measured exponent is more than {checks.ABOVE} above b.",
+            checks.corollary_7,
+        ),
+        Claim(
             "Table 1",
             "Pros-N-KONS levels off at the exponent 4 gamma / (1 + gamma)^2.",
             "The printed exponent is the least one that the paper's own bounds (8) give, within"

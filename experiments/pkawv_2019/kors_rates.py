@@ -1,6 +1,9 @@
-"""Measured exponents of Pros-N-KONS beside those that PKAWV's Figure 1 and bounds (8) give.
+"""Measured exponents of PKAWV with KORS (Corollary 7) and of Pros-N-KONS, beside those that the
+paper's Figure 1 and bounds (8) give.
 
-python -m experiments.pkawv_2019.pros_n_kons_rates --out results/pkawv_2019/pros_n_kons_rates
+python -m experiments.pkawv_2019.kors_rates --out results/pkawv_2019/nystrom_rates
+python -m experiments.pkawv_2019.kors_rates --method pros_n_kons \
+    --out results/pkawv_2019/pros_n_kons_rates
 
 The streams of `rates`: labels of a function of norm 1 with noise, under the capacity condition with
 equality, here with the kernel of all features. A dictionary of n^a points is what KORS has at mu =
@@ -24,7 +27,8 @@ from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
 BOUND = 2.0  # on predictions; labels beyond it are cut there
-SHARES = (0.5, 1.0)  # of the a at which (8) is least
+# exponents a of the dictionary: for Pros-N-KONS shares of the one at which (8) is least
+SIZES = dict(pkawv=(0.2, 0.35, 0.5), pros_n_kons=(0.5, 1.0))
 
 
 @struct.dataclass
@@ -48,17 +52,27 @@ def best_size(gamma: float) -> float:
     return 2 * gamma / (1 + gamma) ** 2
 
 
-def run(gamma: float, a: float, count: int, seed: int) -> tuple[float, int]:
+def sizes(method: str, gamma: float) -> list[float]:
+    """The exponents a at which a method is measured."""
+    share = best_size(gamma) if method == "pros_n_kons" else 1.0
+    return [a * share for a in SIZES[method]]
+
+
+def make(method: str, gamma: float, a: float, count: int) -> online.NystromAWV | online.ProsNKONS:
+    """The forecaster with dictionary n^a and the regularization of (8) for n = count."""
+    kernel = CosineKernel(rates.scales(gamma))
+    regularization = float(count ** rates.exponent(method, gamma, a)[0])
+    sampling = Sampling(mu=float(count ** (1 - a / gamma)))
+    if method == "pkawv":
+        return online.NystromAWV(kernel, regularization, sampling)
+    return online.ProsNKONS(kernel, regularization, BOUND, sampling)
+
+
+def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[float, int]:
     """(regret, points) of one stream of n = count examples."""
     xs, mean, ys = rates.stream(jax.random.fold_in(jax.random.key(1), seed), gamma, count)
     ys = jnp.clip(ys, -BOUND, BOUND)
-    level, _ = rates.exponent("pros_n_kons", gamma, a)
-    forecaster = online.ProsNKONS(
-        CosineKernel(rates.scales(gamma)),
-        float(count**level),
-        BOUND,
-        Sampling(mu=float(count ** (1 - a / gamma))),
-    )
+    forecaster = make(method, gamma, a, count)
     forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(seed))
     return (
         float(forecasts.loss.sum() - jnp.square(ys - mean).sum()),
@@ -66,9 +80,9 @@ def run(gamma: float, a: float, count: int, seed: int) -> tuple[float, int]:
     )
 
 
-def measure(gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, Any]:
+def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """Exponents of regret and of points at dictionaries n^a, with what (8) says."""
-    found = np.array([[run(gamma, a, n, seed) for seed in range(seeds)] for n in counts])
+    found = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
     regret, points = found[..., 0], found[..., 1]
     exponent, error = rates.slope(counts, regret)
     size = float(np.polyfit(np.log(counts), np.log(points.mean(1)), 1)[0])
@@ -76,7 +90,7 @@ def measure(gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, 
         a=a,
         exponent=exponent,
         standard_error=error,
-        bound=min(1.0, rates.exponent("pros_n_kons", gamma, a)[1]),
+        bound=min(1.0, rates.exponent(method, gamma, a)[1]),
         size_exponent=size,
         regret=[round(float(v), 3) for v in regret.mean(1)],
         points=[round(float(v), 1) for v in points.mean(1)],
@@ -86,6 +100,7 @@ def measure(gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, 
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
+    parser.add_argument("--method", choices=list(SIZES), default="pkawv")
     parser.add_argument("--seeds", type=cli.count, default=8)
     parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
     cli.add_out_folder(parser)
@@ -94,26 +109,26 @@ def main() -> None:
         parser.error("a slope with an error needs at least 2 seeds and 2 counts")
     cli.set_up_jax()
     config = dict(
+        method=options.method,
         counts=options.counts,
         seeds=options.seeds,
         gammas=rates.GAMMAS,
-        shares=SHARES,
+        sizes=SIZES[options.method],
         bound=BOUND,
         features=rates.FEATURES,
         noise_std=rates.NOISE_STD,
     )
-    with outputs.opened(options, "pkawv_2019.pros_n_kons_rates", config) as opened:
+    with outputs.opened(options, "pkawv_2019.kors_rates", config) as opened:
         measured: dict[str, list[dict[str, Any]]] = {}
         for gamma in rates.GAMMAS:
             rows = measured[f"{gamma:.3f}"] = []
-            for share in SHARES:
-                row = measure(gamma, share * best_size(gamma), options.counts, options.seeds)
+            for a in sizes(options.method, gamma):
+                row = measure(options.method, gamma, a, options.counts, options.seeds)
                 rows.append(row)
                 print(
-                    f"gamma {gamma:.3f}  a {row['a']:.2f}  measured {row['exponent']:.3f} +-"
-                    f" {1.96 * row['standard_error']:.3f}, (8) {row['bound']:.3f}, printed"
-                    f" {4 * gamma / (1 + gamma) ** 2:.3f}; points {row['points']}, exponent"
-                    f" {row['size_exponent']:.2f}",
+                    f"gamma {gamma:.3f}  a {a:.2f}  measured {row['exponent']:.3f} +-"
+                    f" {1.96 * row['standard_error']:.3f}, (8) {row['bound']:.3f}; points"
+                    f" {row['points']}, exponent {row['size_exponent']:.2f}",
                     flush=True,
                 )
         summary = dict(

@@ -25,7 +25,7 @@ from jax.typing import ArrayLike
 
 from experiments import cli
 from experiments.figures import drawing
-from experiments.results import environment, outputs, tidy
+from experiments.results import environment, outputs, store, tidy
 from jsketch import loops, online, struct
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -33,6 +33,8 @@ FEATURES = 512  # of the whole space, which is cut there
 NOISE_STD = 0.3
 SIZES = np.linspace(0, 1, 201)  # a
 MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+
+MARKS = dict(beforehand="o", pkawv="s", pros_n_kons="^")  # of measured exponents
 
 Line = tuple[float, float]  # (slope, intercept) in the exponent of lambda
 
@@ -145,8 +147,15 @@ def slope(counts: list[int], table: np.ndarray) -> tuple[float, float]:
     return fitted(table), error
 
 
+def points_of(rows: list[dict[str, float]]) -> tuple[list[float], list[float], list[float]]:
+    """(a, b, half of its 95% interval) of measured exponents."""
+    half = [1.96 * row["standard_error"] for row in rows]
+    return [row["a"] for row in rows], [row["exponent"] for row in rows], half
+
+
 def draw(folder: Path) -> None:
-    """rates.png from the summary in the folder: three panels, a gamma each."""
+    """rates.png from the summary in the folder, and those of `kors_rates` where they lie beside it:
+    three panels, a gamma each."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
     styles = {
         "pkawv": ("PKAWV", "#D55E00", "solid"),
@@ -154,6 +163,10 @@ def draw(folder: Path) -> None:
         "sketched_kons": ("Sketched-KONS", "#0072B2", (0, (3, 1, 1, 1))),
         "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
     }
+    beside = {}
+    for method, name in (("pkawv", "nystrom_rates"), ("pros_n_kons", "pros_n_kons_rates")):
+        if (folder.parent / name / tidy.PROVENANCE).exists():
+            beside[method] = store.read_json(folder.parent / name / tidy.PROVENANCE)["measured"]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (9.0, 3.0)}):
         figure, panels = plt.subplots(1, 3, sharey=True)
         for axes, gamma in zip(panels, GAMMAS, strict=True):
@@ -161,11 +174,19 @@ def draw(folder: Path) -> None:
                 axes.plot(SIZES, curve(method, gamma), color=colour, linestyle=dashes, label=label)
             axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
             rows = measured[f"{gamma:.3f}"]
-            a, b = [float(k) for k in rows], [row["exponent"] for row in rows.values()]
-            spread = [1.96 * row["standard_error"] for row in rows.values()]
-            axes.errorbar(
-                a, b, spread, fmt="o", color="#CC79A7", markersize=4, label="measured, beforehand"
-            )
+            found = {"beforehand": [dict(row, a=float(a)) for a, row in rows.items()]}
+            found |= {method: of[f"{gamma:.3f}"] for method, of in beside.items()}
+            for method, measured_rows in found.items():
+                a, b, half = points_of(measured_rows)
+                axes.errorbar(
+                    a,
+                    b,
+                    half,
+                    fmt=MARKS[method],
+                    color=styles[method][1],
+                    markersize=4,
+                    label=f"measured: {styles[method][0]}",
+                )
             axes.set_title(f"$\\gamma$ = {gamma:.3f}", loc="left")
             axes.set_xlabel("dictionary exponent $a$")
         panels[0].set_ylabel("regret exponent $b$")

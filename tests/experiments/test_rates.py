@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 
-from experiments.pkawv_2019 import pros_n_kons_rates, rates, settings
+from experiments.pkawv_2019 import kors_rates, rates, settings
 from jsketch import loops
 
 
@@ -43,11 +43,11 @@ def test_the_kernel_of_the_rates_has_their_features():
     """k(x,x') = sum_i 2 i^(-1/gamma) cos(pi i x) cos(pi i x'), and its diagonal."""
     x, y = np.array([[0.1], [0.7], [0.35]]), np.array([[0.9], [0.2]])
     number = np.arange(1, rates.FEATURES + 1)
-    kernel = jax.jit(pros_n_kons_rates.CosineKernel(rates.scales(0.4)).gram)
+    kernel = jax.jit(kors_rates.CosineKernel(rates.scales(0.4)).gram)
     cosines = [np.cos(np.pi * number * points) for points in (x, y)]
     expected = 2 * (cosines[0] * number ** (-1 / 0.4)) @ cosines[1].T
     np.testing.assert_allclose(kernel(x, y), expected, atol=1e-12)
-    diag = pros_n_kons_rates.CosineKernel(rates.scales(0.4)).diag(x)
+    diag = kors_rates.CosineKernel(rates.scales(0.4)).diag(x)
     np.testing.assert_allclose(diag, np.diag(kernel(x, x)), rtol=1e-12)
 
 
