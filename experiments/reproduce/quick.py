@@ -39,6 +39,7 @@ SMALL_BY_FOLDER = {
     "bbkb_2020/nas_warm": AFTER_INITIAL,
     "bbkb_2020/nas_warm_code": AFTER_INITIAL,
     "bbkb_2020/nas_macro_warm": AFTER_INITIAL,
+    "go_ucb_2023/tuning_raw": "--repetitions 1 --models mlp_raw --data breast_cancer",
     # 423,624 arms
     "bbkb_2020/nas_whole": "--horizon 20 --seeds 1",
 }

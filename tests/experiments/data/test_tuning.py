@@ -13,7 +13,7 @@ import pytest
 
 from experiments import cli, redraw
 from experiments.data import classifiers, datasets, evaluations
-from experiments.data.classifiers import MODELS
+from experiments.data.classifiers import MODELS, PAPER_MODELS
 from experiments.go_ucb_2023 import tuning, tuning_runs
 from experiments.results import store
 from jsketch.box import GPBandit, UniformBox
@@ -85,7 +85,7 @@ def test_folds_partition_the_rows_and_keep_the_classes():
     assert set(classifiers.split(target, 0)[1]) != set(classifiers.split(target, 5)[1])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", PAPER_MODELS)
 @pytest.mark.parametrize("corner", [0.0, 10.0])
 def test_both_corners_of_each_space_can_be_fitted(name, corner):
     """The ends are what scikit-learn is most likely to refuse. Real fits, of 48 rows."""
