@@ -69,13 +69,19 @@ def regret_ratio(
 def simple_regret(
     path: Path, curves: Curves, title: str, published: Published | None = None
 ) -> None:
-    """Regret of the best arm evaluated so far, against t."""
+    """Regret of the best arm evaluated so far, against t on a log axis; cut where a hundredth of
+    the evaluations was made, as the first few are worse than all others by a factor."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves)
         add_published(axes, curves, published)
         count_axis(axes)
-        axes.set_ylim(bottom=0)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        end = max(x[-1] for x, _ in curves.values())
+        axes.set_xlim(end / 1000, end)
+        at_cut = [np.interp(end / 100, x, values.mean(axis=0)) for x, values in curves.values()]
+        axes.set_ylim(0, 1.1 * max(at_cut) or 1)
         axes.set_ylabel("simple regret (rewards in [0, 1])")
         finish(figure, axes, path, title)
 
