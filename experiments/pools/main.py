@@ -1,6 +1,7 @@
 """Campaigns over a recorded library, beside what others found on it.
 
     python -m experiments.pools.main --pool arylation_one_hot --out results/pools/arylation_one_hot
+    python -m experiments.pools.main --pool nanoparticles --method random_forest --out FOLDER
 
 A campaign starts with a random batch; `jsketch.suggest` with its defaults chooses the others. What
 the defaults are was chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments import cli
-from experiments.pools import campaigns, published
+from experiments.pools import baselines, campaigns, published
 from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
 from experiments.results import environment, outputs, summaries, tidy
@@ -28,16 +29,22 @@ def main() -> None:
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
     parser.add_argument("--seeds", type=cli.count, default=50)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument(
+        "--method", choices=["suggest", *baselines.CHOOSERS], default="suggest", help="who chooses"
+    )
     parser.add_argument("--acquisition", choices=ACQUISITIONS, help="the default without it")
     parser.add_argument("--threads", type=cli.count, default=1, help="campaigns side by side")
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
     cli.add_out_folder(parser)
     options = parser.parse_args()
+    if options.acquisition is not None and options.method != "suggest":
+        parser.error("--acquisition is one of suggest's; --method has its own")
     cli.set_up_jax()
     setting = published.SETTINGS[options.pool]
     pool = setting.load(options.data_dir)
     config = dict(
         pool=options.pool,
+        method=options.method,
         sizes=list(setting.sizes),
         first_seed=options.first_seed,
         acquisition=options.acquisition or "default",
@@ -55,6 +62,10 @@ def play(options: argparse.Namespace, pool: Pool) -> tuple[list[Campaign], float
     def done(campaign: Campaign) -> None:
         print(f"seed {campaign.seed}: best {np.nanmax(campaign.values):.4g}", flush=True)
 
+    if options.method != "suggest":
+        sizes, choose = published.SETTINGS[options.pool].sizes, baselines.CHOOSERS[options.method]
+        campaigns_found = [baselines.play(pool, sizes, seed, choose) for seed in seeds]
+        return campaigns_found, (time.process_time() - began) / options.seeds
     found = campaigns.play_all(
         pool,
         published.SETTINGS[options.pool].sizes,
@@ -80,7 +91,7 @@ def report(
     largest = np.nanmax(pool.values)
     runs = [
         tidy.Run(
-            dict(problem=name, algorithm="suggest"),
+            dict(problem=name, algorithm=config["method"]),
             campaign.seed,
             dict(
                 t=np.arange(1, len(campaign.arms) + 1),
@@ -102,7 +113,7 @@ def report(
         **environment.describe(),
     )
     opened.finish(summary, runs, f"{name}, batches of {setting.sizes[0]}")
-    print("\n".join(published.lines(name, ours)))
+    print("\n".join(published.lines(name, ours, str(config["method"]))))
     print(f"{seconds:.1f} CPU seconds a campaign, with compilation")
 
 

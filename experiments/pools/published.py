@@ -72,7 +72,7 @@ def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.nd
     return best / pool.values.max() if name == "gb1" else best
 
 
-def lines(name: str, ours: np.ndarray) -> list[str]:
+def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
     """A table in Markdown: our means and standard errors beside what was published."""
     setting = SETTINGS[name]
 
@@ -88,4 +88,8 @@ def lines(name: str, ours: np.ndarray) -> list[str]:
         for who, numbers in setting.published.items()
     ]
     head = [row(setting.counted, setting.at), row("---", ["---"] * len(setting.at))]
-    return [*head, row(f"jsketch, {len(ours)} seeds", mine), *theirs]
+    return [
+        *head,
+        row(f"{'jsketch' if method == 'suggest' else method}, {len(ours)} seeds", mine),
+        *theirs,
+    ]

@@ -4,7 +4,7 @@ counted."""
 import numpy as np
 import pytest
 
-from experiments.pools import campaigns, laboratory, libraries, published
+from experiments.pools import baselines, campaigns, laboratory, libraries, published
 from experiments.pools.libraries import Pool
 from jsketch.kernels import Columns, Mixed
 from jsketch.suggest import acquisitions, fit, library
@@ -45,6 +45,20 @@ def test_campaigns_are_a_plain_loop():
         np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
     designed = campaigns.play(POOL, (4, 3), 0, random=False)
     assert len(set(designed.arms.tolist())) == 7
+
+
+def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
+    forest = baselines.CHOOSERS["random_forest"]
+    found = baselines.play(POOL, (8, 3, 3), 1, forest)
+    assert found.arms[:8].tolist() == campaigns.play(POOL, (8,), 1).arms.tolist()
+    assert len(set(found.arms.tolist())) == 14
+    again = forest(FEATURES, found.arms[:8], VALUES[found.arms[:8]], 3, 1000)
+    assert again.tolist() == found.arms[8:11].tolist()
+    # it climbs: its batches are better than the first one
+    assert VALUES[found.arms[8:]].mean() > VALUES[found.arms[:8]].mean()
+    bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
+    with pytest.raises(ValueError, match="bits has fingerprints or failures"):
+        baselines.play(bits, (4, 3), 0, forest)
 
 
 def test_what_is_counted():
