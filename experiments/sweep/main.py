@@ -22,8 +22,9 @@ from tqdm import tqdm
 
 from experiments import cli
 from experiments.results import environment, files, lock, outputs, shards, store, summaries, tidy
+from experiments.results.shards import Shard
 from experiments.suggest import plan_line
-from experiments.sweep import configurations, execution, heat_maps, options, settings
+from experiments.sweep import cluster, configurations, execution, heat_maps, options, settings
 from experiments.sweep.configurations import Row
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.options import Sweep
@@ -36,14 +37,20 @@ def run(sweep: Sweep) -> pd.DataFrame:
     """Runs what is missing and writes the tables; the configurations, best first. Raises ValueError
     on mistakes in `sweep`, for a folder of another sweep, and for one that another process holds.
     """
-    for name in ("horizon", "seeds", "arms", "workers", "chunk"):
-        if getattr(sweep, name) < 1:
-            raise ValueError(f"--{name} must be at least 1; {getattr(sweep, name)} was given.")
+    for name in ("horizon", "seeds", "arms", "workers", "chunk", "shards", "at_once"):
+        value = getattr(sweep, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1; {value} was given.")
+    if sweep.cluster and sweep.shard:
+        raise ValueError("--cluster runs all shards, --shard one of them: give one of the two.")
     setting = settings.load(sweep)
     bandit = settings.make(sweep, setting)
     rows = configurations.rows(sweep, bandit, setting.problem.arms.features.shape[1])
     config = settings.describe(sweep, setting, bandit)
     tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
+    if sweep.cluster:
+        Shard(sweep.shards, sweep.shards).part(tasks)  # refuses more shards than runs
+        cluster.run(sweep, len(tasks))
     shard = None if sweep.shard is None else shards.parse(sweep.shard)
     if shard is not None:
         tasks = shard.part(tasks)

@@ -80,6 +80,16 @@ class Sweep:
     # others may run at the same time. The same command without it takes what they have made, runs
     # the rest, and leaves tables and figures of the whole
     shard: str | None = None
+    # runs all shards as jobs, by submitit (an extra): as processes of this machine, or by Slurm
+    cluster: Literal["local", "slurm"] | None = None
+    shards: int = 4  # of --cluster
+    at_once: int | None = None  # shards at a time; default: one on this machine, all with Slurm
+    # of each job, as submitit names them: timeout_min=240 gpus_per_node=1 slurm_partition=long
+    submit: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
+
+
+# who runs a sweep, and not what is run
+JOBS = ("shard", "cluster", "shards", "at_once", "submit")
 
 
 def command(sweep: Sweep, shard: str) -> str:
@@ -89,7 +99,7 @@ def command(sweep: Sweep, shard: str) -> str:
         value = getattr(sweep, field.name)
         if dataclasses.is_dataclass(value):
             numbers = {f"{field.name}.{name}": held for name, held in vars(value).items()}
-        elif value != field.default and field.name != "shard":
+        elif value != field.default and field.name not in JOBS:
             numbers = {field.name: (value,)}
         else:
             numbers = {}

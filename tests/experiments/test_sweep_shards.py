@@ -4,14 +4,16 @@ named with its command."""
 import dataclasses
 import os
 import shlex
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import tyro
 
 from experiments.results import shards, tidy
-from experiments.sweep import execution
+from experiments.sweep import cluster, execution
 from experiments.sweep import main as sweep
 from experiments.sweep.options import Grid, Ranges, Sweep, command
 
@@ -118,3 +120,78 @@ def test_shards_that_do_not_fit_are_refused(tmp_path):
         tidy.load(tmp_path)
     with pytest.raises(ValueError, match="shard 1/2 .* was made with another configuration"):
         sweep.run(part(tmp_path, None))
+
+
+class Job:
+    """As submitit's, done in this process when it is asked for the second time."""
+
+    def __init__(self, line, folder, dies):
+        self.line, self.dies, self.asked, self.cancelled = line, dies, 0, False
+        self.paths = SimpleNamespace(stderr=folder / "errors.txt")
+        self.paths.stderr.write_text("many lines\nerror: no disk is left\n")
+
+    def done(self):
+        self.asked += 1
+        if self.asked == 2 and not self.dies:
+            sweep.run(tyro.cli(Sweep, args=self.line[3:]))
+        return self.asked >= 2
+
+    def cancel(self):
+        self.cancelled = True
+
+
+def test_a_cluster_runs_what_is_not_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "PAUSE", 0.0)
+    whole = dataclasses.replace(part(tmp_path, None), cluster="local", shards=3, at_once=2)
+    jobs = []
+
+    def submit(line, dies=False):
+        jobs.append(Job(line, tmp_path, dies))
+        assert sum(job.asked < 2 for job in jobs) <= 2
+        return jobs[-1]
+
+    def second_dies(line):
+        return submit(line, dies="2/3" in line)
+
+    with pytest.raises(ValueError, match=r"1 of 3 shards .*\n  shard 2/3: error: no disk is left"):
+        cluster.run(whole, 8, SimpleNamespace(submit=second_dies))
+    assert len(jobs) == 3 and cluster.done(whole) == 5
+    cluster.run(whole, 8, SimpleNamespace(submit=submit))
+    # the one that was not done, and nothing else
+    assert len(jobs) == 4 and cluster.done(whole) == 8
+    # nothing is left to submit, and the whole makes no run again
+    monkeypatch.setattr(execution, "save", None)
+    assert len(sweep.run(whole)) == 4
+    assert len(tidy.load(tmp_path).summary) == 8
+
+
+def test_a_cluster_is_left_with_its_jobs_cancelled(tmp_path, monkeypatch):
+    class Stopped(Job):
+        def done(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster, "PAUSE", 0.0)
+    whole = dataclasses.replace(part(tmp_path, None), cluster="slurm", shards=2)
+    jobs = []
+
+    def submit(line):
+        jobs.append(Stopped(line, tmp_path, False))
+        return jobs[-1]
+
+    with pytest.raises(KeyboardInterrupt):
+        cluster.run(whole, 8, SimpleNamespace(submit=submit))
+    assert [job.cancelled for job in jobs] == [True, True]
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(ValueError, match="--cluster needs submitit"):
+        sweep.run(whole)
+    for words, said in (
+        (dict(shard="1/2"), "--cluster runs all shards, --shard one of them"),
+        (dict(shards=9), "there are 8 runs, too few for 9 shards"),
+        (dict(at_once=0), "--at-once must be at least 1"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            sweep.run(dataclasses.replace(whole, **words))
+    with pytest.raises(ValueError, match="NAME=VALUE, such as timeout_min=240; 'x' was given"):
+        cluster.parameters(["gpus_per_node=1", "x"])
+    found = cluster.parameters(["gpus_per_node=1", "slurm_partition=long"])
+    assert found == dict(gpus_per_node=1, slurm_partition="long")
