@@ -179,14 +179,13 @@ ADVERSARY = Experiment(
 RATES = Experiment(
     "pkawv_2019/rates",
     "Figure 1 and Table 1: rates",
-    "Curves of the bounds (8); exponents measured with features chosen beforehand, under the"
-    " capacity condition.",
+    "Curves of the bounds (8); exponents measured under the capacity condition, with features"
+    " chosen beforehand, with KORS, and of Pros-N-KONS.",
     (
         Figure(
             "rates.png",
             "Exponent of the regret against exponent of the dictionary size for three values of"
-            " gamma: bounds of four methods, and measured exponents with intervals along the bound"
-            " for features chosen beforehand",
+            " gamma: bounds of four methods, and measured exponents of three with intervals",
         ),
     ),
     (
