@@ -56,11 +56,18 @@ SETTINGS = {
         "share of the top 100",
         {"MolPAL (message passing)": (None,) * 5 + (0.596,)},
     ),
+    "enamine50k": Setting(
+        lambda folder: libraries.enamine("50k", folder),
+        (502,) * 6,
+        tuple(502 * k for k in range(1, 7)),
+        "share of the top 500",
+        {"MolPAL (message passing)": (None,) * 5 + (0.688,)},
+    ),
     "nanoparticles": Setting(
         libraries.nanoparticles, (4,) * 12, (8, 16, 24, 32, 48), "share of best settings found", {}
     ),
 }
-TOP = {"enamine10k": 100, "nanoparticles": 1}
+TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1}
 
 
 def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.ndarray:
