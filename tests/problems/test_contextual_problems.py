@@ -15,7 +15,7 @@ ACTIONS = jnp.asarray([[0.05], [0.3], [0.55], [0.8], [1.0]])
 
 def means(reward, contexts, inputs=1):
     problem = contextual.ContextualArms(ACTIONS, reward, inputs=inputs)
-    return np.asarray(jax.vmap(problem.mean_reward)(jnp.asarray(contexts)))
+    return np.asarray(jax.jit(jax.vmap(problem.mean_reward))(jnp.asarray(contexts)))
 
 
 def test_squares_and_steps():
@@ -33,9 +33,9 @@ def test_squares_and_steps():
 
 def test_bump():
     """One of the actions is best in every context, and no reward is negative."""
-    problem = contextual.bump(KEY, ACTIONS, inputs=3)
-    contexts = jax.vmap(problem.context)(jax.random.split(KEY, 50))
-    found = np.asarray(jax.vmap(problem.mean_reward)(contexts))
+    problem = jax.jit(lambda key: contextual.bump(key, ACTIONS, inputs=3))(KEY)
+    contexts = jax.jit(jax.vmap(problem.context))(jax.random.split(KEY, 50))
+    found = np.asarray(jax.jit(jax.vmap(problem.mean_reward))(contexts))
     bump = problem.reward
     tilt = (np.asarray(contexts) - np.asarray(bump.centre)) @ np.asarray(bump.slope)
     away = np.abs(np.asarray(ACTIONS) - np.asarray(bump.best_action))[:, 0]

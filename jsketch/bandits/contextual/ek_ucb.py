@@ -28,6 +28,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -40,7 +41,7 @@ from jsketch.online.nystrom_awv import NystromAWV, NystromState
 from jsketch.precision import in_dtype, one_dtype
 from jsketch.sketch import kors, nystrom
 from jsketch.sketch.kors import Sampling
-from jsketch.types import Info, Kernel, PRNGKey
+from jsketch.types import ForecastInfo, Info, Kernel, PRNGKey
 
 
 @struct.dataclass
@@ -137,13 +138,13 @@ class EKUCB:
         y = jnp.asarray(y, x.dtype)
         variance = self.posterior(state, x[None])[1][0]
         # a limit of zero examples changes nothing
-        stream, _, done, info = self._forecaster().advance(
-            state.stream, x[None], y[None], jnp.isfinite(y).astype(jnp.int32)
+        stream, done, info = _advance(
+            self._forecaster(), state.stream, x, y, jnp.isfinite(y).astype(jnp.int32)
         )
         learned = done > 0
         before = state.evidence
         evidence = GrowingEvidence(
-            count=before.count + learned,
+            count=before.count + learned.astype(x.dtype),
             information=before.information + jnp.where(learned, jnp.log1p(variance), 0),
             information_sketched=before.information_sketched
             + jnp.where(learned, jnp.log1p(widths.ALPHA * variance), 0),
@@ -168,3 +169,13 @@ class EKUCB:
         """The same state with more room where it is full, for points of the dictionary or for
         rewards."""
         return replace(state, stream=self._forecaster().grow(state.stream))
+
+
+@jax.jit
+def _advance(
+    forecaster: NystromAWV, stream: NystromState, x: Array, y: Array, limit: Array
+) -> tuple[NystromState, Array, ForecastInfo]:
+    """(state, learned [] int32, info) after one example. One program: operation by operation it
+    would compile for seconds."""
+    stream, _, done, info = forecaster.advance(stream, x[None], y[None], limit)
+    return stream, done, info

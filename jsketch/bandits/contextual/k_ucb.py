@@ -113,7 +113,7 @@ class KUCB:
         gained = jnp.where(learned, jnp.log1p(rest / self.regularization), 0)
         before = state.evidence
         evidence = widths.of_exact(
-            before.count + learned,
+            before.count + learned.astype(x.dtype),
             before.logdet + gained,
             jnp.where(
                 learned,
