@@ -1,4 +1,4 @@
-"""Bandits with contexts: EK-UCB beside K-UCB, CBKB and CBBKB on the problems of its paper's figures.
+"""Bandits with contexts: EK-UCB beside K-UCB, CBKB and CBBKB on the problems of its figures.
 
 python -m experiments.runs.contextual
 python -m experiments.runs.contextual --seeds 2 --horizon 300 --problems squares
@@ -52,7 +52,7 @@ def problem_of(name: str) -> contextual.ContextualArms:
     return contextual.ContextualArms(column, reward)
 
 
-def bandit_of(method: str, lengthscale: float, horizon: int, capacity: int) -> Any:
+def bandit_of(method: str, lengthscale: float, horizon: int, capacity: int, qbar: float) -> Any:
     """A method by its name; the number in it is the beta of KORS, or the ratio C."""
     common: dict[str, Any] = dict(
         kernel=kernels.Gaussian(lengthscale),
@@ -68,7 +68,7 @@ def bandit_of(method: str, lengthscale: float, horizon: int, capacity: int) -> A
         return EKUCB(**common, sampling=Sampling(mu=LAM, beta=float(number)), capacity=capacity)
     ratio = float(number or 1)
     batch = 2 if ratio == 1 else horizon
-    return CBBKB(**common, ratio=ratio, qbar=2.0, max_batch=batch, capacity=capacity)
+    return CBBKB(**common, ratio=ratio, qbar=qbar, max_batch=batch, capacity=capacity)
 
 
 def measured(problem: Any, bandit: Any, horizon: int, keys: Any) -> Row:
@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=cli.count, default=4)
     parser.add_argument("--horizon", type=cli.count, default=1_000)
     parser.add_argument("--capacity", type=cli.count, default=192)
+    parser.add_argument("--qbar", type=float, default=2.0)
     options = parser.parse_args()
     cli.set_up_jax()
     keys = jax.random.split(jax.random.key(1), options.seeds)
@@ -104,7 +105,9 @@ def main() -> None:
         problem, head = problem_of(name), f"\n{name:14s} {'R_T / R_T^unif':>17s}"
         print(head, f"{'last 10%':>10s} {'points':>8s} {'seconds':>8s}")
         for method in options.only:
-            bandit = bandit_of(method, LENGTHSCALES[name], options.horizon, options.capacity)
+            bandit = bandit_of(
+                method, LENGTHSCALES[name], options.horizon, options.capacity, options.qbar
+            )
             row = measured(problem, bandit, options.horizon, keys)
             ratio = f"{row.ratio.mean():8.3f} +- {ci95(row.ratio):.3f}"
             numbers = f"{row.late:10.3f} {row.points:8.1f} {row.seconds:8.1f}"
