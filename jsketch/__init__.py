@@ -4,7 +4,7 @@
 
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates
 it. Reading order is import order: `struct, types, warn, precision, memory, devices, linalg, shards,
-factor, checks/, kernels/, sketch/, posterior/, search/, bandits/, box/, online/,
+factor, checks/, kernels/, sketch/, posterior/, search/, online/, bandits/, box/,
 problems/, loops/, planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
 
 Dimension legend, used in every shape comment of the package:

@@ -1,5 +1,6 @@
 """Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
-batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets.
+batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets,
+`contextual/` where every round has candidates of its own.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
@@ -7,6 +8,9 @@ A width is a callable that an algorithm is given, with numbers of its own or wit
 from jsketch.bandits import distributed, evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
+from jsketch.bandits.contextual.cbbkb import CBBKB
+from jsketch.bandits.contextual.ek_ucb import EKUCB
+from jsketch.bandits.contextual.k_ucb import KUCB
 from jsketch.bandits.core import counts, initial, widths
 from jsketch.bandits.core import counts as history  # its name before; README and user code know it
 from jsketch.bandits.evolution import RegularizedEvolution
@@ -27,9 +31,12 @@ from jsketch.bandits.uniform import Uniform
 __all__ = [
     "BBKB",
     "BKB",
+    "CBBKB",
     "CBRAP",
+    "EKUCB",
     "GPBUCB",
     "GPUCB",
+    "KUCB",
     "SOFUL",
     "TS",
     "DiscountedBKB",

@@ -96,11 +96,11 @@ class PointBBKB:
     def posterior(self, state: PointState, x: Array) -> tuple[Array, Array]:
         """(mean [n], variance [n] in leverage units, the unfinished batch hallucinated) at points x
         [n,d]."""
-        mean, residual, u = self._read(state, x)
+        mean, residual, u = self.read(state, x)
         embedded = jnp.maximum((matmul(u, state.precision) * u).sum(1), 0)
         return mean, residual / self.regularization + embedded
 
-    def _read(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
+    def read(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
         """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], with the feedback
         observed so far."""
         k = self.kernel.gram(x, state.sketch.nystrom.points)
@@ -153,7 +153,11 @@ class PointBBKB:
                 " `extend` the history"
                 f" (max_history = {state.sketch.domain.count})."
             )
-        _, residual, u = self._read(state, x[None])
+        return self.pulled(state, x)
+
+    def pulled(self, state: PointState, x: Array) -> PointState:
+        """`pull` without its checks: a pick for which there is no room is dropped."""
+        _, residual, u = self.read(state, x[None])
         direction, e = ridge.pull(state.precision, u[0])
         spent = residual[0] / self.regularization + jnp.square(u[0]).sum()
         slot = jnp.minimum(state.used, state.sketch.domain.count - 1)
