@@ -160,6 +160,21 @@ def uniform(shard: Shard | None, key: PRNGKey, rows: int, dtype: Any) -> Array:
     return _uniform(key, numbers(shard, rows).astype(jnp.uint32), dtype)
 
 
+def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
+    """The entries `index` [n] of jax.random.uniform of (arms,), [n]; the others are not drawn.
+
+    Raises ValueError for a key whose numbers depend on how many are drawn.
+    """
+    if not _counts(key, arms):
+        raise ValueError(
+            "a key of JAX's default kind (threefry2x32, jax_threefry_partitionable) draws for some"
+            " arms alone, as jax.random.key(0) does; with this one all arms would be drawn for."
+        )
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    return _uniform(key, index.astype(jnp.uint32), dtype)
+
+
 def normal(shard: Shard | None, key: PRNGKey, batch: int, rows: int, dtype: Any) -> Array:
     """jax.random.normal of (batch, A), the rows here, [batch, R]."""
     if shard is None:
