@@ -56,7 +56,9 @@ class ArmFile:
                 f"{self.path} ends before arm {begin + numbers.size // self.inputs}, and had"
                 f" {self.count:,} arms when it was opened."
             )
-        rows = _finite(self.path, begin, numbers.reshape(size, self.inputs), self.dtype)
+        rows = _finite(
+            self.path, range(begin, begin + size), numbers.reshape(size, self.inputs), self.dtype
+        )
         return np.concatenate([rows, np.repeat(rows[-1:], self.chunk - size, 0)])
 
     def in_order(self) -> Iterator[tuple[int, Any]]:
@@ -81,7 +83,7 @@ class ArmFile:
         `read`."""
         self.check()
         table = np.load(self.path, mmap_mode="r")
-        return np.asarray(_finite(self.path, None, table[numbers], self.dtype), self.dtype)
+        return np.asarray(_finite(self.path, numbers, table[numbers], self.dtype), self.dtype)
 
     def check(self) -> None:
         """Raises ValueError unless the file is still as it was opened."""
@@ -94,16 +96,15 @@ class ArmFile:
             )
 
 
-def _finite(path: str, begin: int | None, rows: np.ndarray, dtype: Any) -> np.ndarray:
-    """The rows. Raises ValueError where a number is not finite, or would not be in that dtype."""
+def _finite(path: str, numbers: Any, rows: np.ndarray, dtype: Any) -> np.ndarray:
+    """The rows of arms `numbers`. Raises ValueError for one that is not finite in that dtype."""
     if np.isfinite(rows).all() and (rows.dtype == dtype or _within(rows, dtype)):
         return rows
     finite = np.isfinite(rows) & (np.abs(rows) <= np.finfo(dtype).max)
     row, column = np.argwhere(~finite)[0]
-    where = f"arm {begin + row}, feature {column}" if begin is not None else f"feature {column}"
     raise ValueError(
-        f"arms must be finite; {where} of {path} is {rows[row, column]} (in"
-        f" {np.dtype(dtype).name}). Remove or impute such values."
+        f"arms must be finite; arm {numbers[row]}, feature {column} of {path} is"
+        f" {rows[row, column]} (in {np.dtype(dtype).name}). Remove or impute such values."
     )
 
 

@@ -41,6 +41,8 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 from jsketch.warn import warn
 
 SAFETY = 8.0
+# one program: operation by operation it would compile for seconds
+_start = jax.jit(sketched.start, static_argnums=3)
 
 
 @struct.dataclass
@@ -79,7 +81,7 @@ class Streamed:
         checks.one_key(key=key)
         dtype = self._dtype(domain)
         bandit = in_dtype(self.bandit, dtype)
-        shards.uniform_at(key, jnp.zeros(1, jnp.int32), domain.count, dtype)
+        shards.check_counting(key, domain.count)
         some = np.unique(np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int64))
         sample = Arms(jnp.asarray(domain.rows(some), dtype))
         checks.model(sample, bandit.kernel, bandit.regularization)
@@ -95,7 +97,8 @@ class Streamed:
         known = self._known(bandit, points, numbers, key, arms, rewards, dictionary, slots)
         capacity = room.slots(bandit)
         whole = Arms(jnp.asarray(own.padded(points, slots)))
-        sketch = sketched.start(whole, bandit.kernel, bandit.regularization, capacity, key, known)
+        checks.spread(sample, bandit.kernel, capacity)
+        sketch = _start(whole, bandit.kernel, bandit.regularization, capacity, key, known)
         prior = jnp.asarray(choice.prior_variance(domain, bandit.kernel, dtype), dtype)
         sketch = replace(sketch, evidence=replace(sketch.evidence, prior_variance=prior))
         number = np.full(slots, FREE, np.int32)
@@ -170,8 +173,9 @@ class Streamed:
         np.subtract.at(pending, slots[mask], 1)
         tried[slots[mask]] = True
         pending = np.maximum(pending, 0)
-        failed = jnp.asarray(mask.any() and float(new.pull_counts.sum()) == 0)
-        first = counts.next_first_arm(state.first_arm, failed, count, key)
+        first = state.first_arm
+        if mask.any() and not np.asarray(new.pull_counts).any():
+            first = counts.next_first_arm(first, jnp.ones((), bool), count, key)
         fixed = isinstance(bandit, FixedBKB)
         many = (pending > 0).sum() > bandit.max_pending if fixed else queries.truncated(query)
         after = replace(
