@@ -160,6 +160,25 @@ def uniform(shard: Shard | None, key: PRNGKey, rows: int, dtype: Any) -> Array:
     return _uniform(key, numbers(shard, rows).astype(jnp.uint32), dtype)
 
 
+def check_counting(key: PRNGKey, arms: int) -> None:
+    """Raises ValueError for a key with which numbers for some of so many arms cannot be drawn
+    alone."""
+    if not _counts(key, arms):
+        raise ValueError(
+            "a key of JAX's default kind (threefry2x32, jax_threefry_partitionable) draws for some"
+            " arms alone, as jax.random.key(0) does; with this one all arms would be drawn for."
+        )
+
+
+def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
+    """The entries `index` [n] of jax.random.uniform of (arms,), [n]; the others are not drawn.
+    Raises ValueError as `check_counting`."""
+    check_counting(key, arms)
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    return _uniform(key, index.astype(jnp.uint32), dtype)
+
+
 def normal(shard: Shard | None, key: PRNGKey, batch: int, rows: int, dtype: Any) -> Array:
     """jax.random.normal of (batch, A), the rows here, [batch, R]."""
     if shard is None:

@@ -1,6 +1,6 @@
 """Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
 batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets,
-`contextual/` where every round has candidates of its own.
+`contextual/` where every round has candidates of its own, `streamed/` arms in a file.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
@@ -25,6 +25,7 @@ from jsketch.bandits.nonstationary.window_bkb import WindowBKB
 from jsketch.bandits.points import partition
 from jsketch.bandits.points.point_bbkb import PointBBKB
 from jsketch.bandits.sharded import Sharded, place
+from jsketch.bandits.streamed import Streamed, open_arms
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 
@@ -49,6 +50,7 @@ __all__ = [
     "RegularizedEvolution",
     "Sharded",
     "SketchedTS",
+    "Streamed",
     "Uniform",
     "WindowBKB",
     "counts",
@@ -56,6 +58,7 @@ __all__ = [
     "evolution",
     "history",
     "initial",
+    "open_arms",
     "partition",
     "place",
     "widths",

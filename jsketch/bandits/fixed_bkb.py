@@ -149,44 +149,61 @@ class FixedBKB:
             domain, state.sketch, self.kernel, self.regularization, pulls, index, times
         )
 
-    def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        domain, sketch, shard = state.domain, state.sketch, state.domain.shard
+    def start_batch(self, state: FixedBatchState) -> tuple[fixed_set.Batch, Array]:
+        """(a batch without picks, how many distinct arms are pending, []): what `ask` starts
+        from."""
+        sketch, shard = state.sketch, state.domain.shard
         width = self.confidence_width(state)
-        limit = jnp.clip(queries.limited(limit), 1, self.batch)
         nothing = (sketch.evidence.count == 0) & (shards.total(shard, state.pending.sum()) == 0)
         pending = shards.total(shard, (state.pending > 0).sum(dtype=jnp.int32))
-        begin = jnp.minimum(pending, self.max_pending)
         scores = sketch.mean + width * jnp.sqrt(sketch.variance)
         # the very first pick is uniform: all scores tie
         numbers = shards.numbers(shard, scores.shape[0])
         scores = jnp.where(nothing & (numbers == sketch.first_arm), jnp.inf, scores)
         scores = shards.padded(shard, scores, -jnp.inf)
         if not self.repeat:
-            taken = self._taken(state)
-            scores = jnp.where(taken, -jnp.inf, scores)
-            limit = jnp.minimum(limit, shards.total(shard, (~taken).sum(dtype=jnp.int32)))
-
-        def picks(batch: fixed_set.Batch) -> fixed_set.Batch:
-            """Those of one working set."""
-            return fixed_set.extend(
-                domain,
-                sketch,
-                self.kernel,
-                self.regularization,
-                width,
-                batch,
-                begin,
-                limit,
-                self.repeat,
-            )
-
-        start = fixed_set.Batch(
+            scores = jnp.where(self._taken(state), -jnp.inf, scores)
+        batch = fixed_set.Batch(
             arms=jnp.zeros(self.batch + fixed_set.PICKS, jnp.int32),
             size=jnp.zeros((), jnp.int32),
             scores=scores,
             pulls=self._conditioned_on_pending(state),
         )
-        batch = lax.while_loop(lambda b: b.size < limit, picks, start)
+        return batch, jnp.minimum(pending, self.max_pending)
+
+    def extend_batch(
+        self,
+        state: FixedBatchState,
+        batch: fixed_set.Batch,
+        begin: Array,
+        limit: Array,
+        beyond: Array | None = None,
+    ) -> fixed_set.Batch:
+        """The batch with the picks of one working set, as `fixed_set.extend`."""
+        return fixed_set.extend(
+            state.domain,
+            state.sketch,
+            self.kernel,
+            self.regularization,
+            self.confidence_width(state),
+            batch,
+            begin,
+            limit,
+            self.repeat,
+            beyond,
+        )
+
+    def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        limit = jnp.clip(queries.limited(limit), 1, self.batch)
+        left = self.remaining(state)
+        if left is not None:
+            limit = jnp.minimum(limit, left)
+        start, begin = self.start_batch(state)
+        batch = lax.while_loop(
+            lambda b: b.size < limit,
+            lambda b: self.extend_batch(state, b, begin, limit),
+            start,
+        )
         slots = jnp.arange(self.batch, dtype=jnp.int32)
         return Query(index=batch.arms[: self.batch], mask=slots < batch.size)
 

@@ -65,14 +65,16 @@ def resample(
     capacity: int,
     most: int | None = None,
     shard: Shard | None = None,
+    uniform: Array | None = None,
 ) -> tuple[Dictionary, Array, Array]:
     """A fresh dictionary by posterior-variance sampling: (dictionary, overflow [], budgeted []). An
     empty one is legal.
 
     most is the budget `max_dictionary`, None for no limit; `budgeted` says that the draw exceeded
-    it and was scaled to it.
+    it and was scaled to it. uniform [A] are numbers drawn elsewhere, None for those of the key.
     """
-    uniform = shards.uniform(shard, key, pull_counts.shape[0], variance.dtype)
+    if uniform is None:
+        uniform = shards.uniform(shard, key, pull_counts.shape[0], variance.dtype)
     keep = uniform < inclusion_probability(pull_counts, variance, qbar)
     expected = jnp.asarray(qbar * pull_counts * variance)
     keep, budgeted = within_budget(keep, uniform, expected, most, shard)

@@ -99,9 +99,30 @@ def _given(
     half = matmul(covariance(pulls.points, pulls.z, pulls.u), pulls.inverse.T)
     left = covariance(points, z, u) - matmul(half, half.T)
     # the variances of the sweep are exact for arms of the dictionary (THEORY 9.1)
-    diagonal = jnp.maximum(variance - jnp.square(half).sum(1), 0)
+    diagonal = _left(variance, half)
     same = jnp.eye(len(points), dtype=bool)
     return _Given(points, z, u, half, jnp.where(same, diagonal[:, None], left))
+
+
+def _left(variance: Array, half: Array) -> Array:
+    """Variances [k] after the pulls, of those before them."""
+    return jnp.maximum(variance - jnp.square(half).sum(1), 0)
+
+
+def variances(
+    sketch: SketchState,
+    kernel: Kernel,
+    regularization: ArrayLike,
+    pulls: Pulls,
+    points: Array,
+    variance: Array,
+) -> Array:
+    """The variances [n] after the pulls of arms [n,d], of known ones [n] before them."""
+    z = nystroms.features(sketch.nystrom, kernel, points)
+    u = matmul(z, sketch.whiten)
+    unseen = kernel.gram(points, pulls.points) - matmul(z, pulls.z.T)
+    covariance = unseen / regularization + matmul(u, pulls.u.T)
+    return _left(variance, matmul(covariance, pulls.inverse.T))
 
 
 def _append(pulls: Pulls, slot: Array, some: _Given, noise: Array, valid: Array) -> Pulls:
@@ -153,12 +174,16 @@ def extend(
     begin: Array,
     limit: Array,
     repeat: bool,
+    beyond: Array | None = None,
 ) -> Batch:
     """The batch with the picks of one working set, perhaps none: then the set's scores are current,
     and the next set is another. Ends at `limit` picks. `begin` [] pulls are not of this batch;
-    repeat: whether an arm may be picked again."""
+    repeat: whether an arm may be picked again; beyond [] bounds the scores of arms that are not in
+    the domain, None where there are none."""
     shard = domain.shard
     index, outside = working_set.largest_of_all(shard, batch.scores, min(SIZE, domain.count))
+    if beyond is not None:
+        outside = jnp.maximum(outside, beyond)
     points, mean, variance, stored = shards.take(
         shard, (domain.features, sketch.mean, sketch.variance, batch.scores), index
     )

@@ -83,11 +83,15 @@ def extend(
     batch: Batch,
     ratio: ArrayLike,
     limit: Array,
+    beyond: Array | None = None,
 ) -> Batch:
     """The batch with the picks of one working set, perhaps none: then the set's scores are current,
-    and the next set is another. Ends at `limit` picks, or when the bound is above the ratio."""
+    and the next set is another. Ends at `limit` picks, or when the bound is above the ratio.
+    beyond [] bounds the scores of arms that are not in the domain, None where there are none."""
     shard = state.domain.shard
     index, outside = largest_of_all(shard, batch.scores, min(SIZE, state.domain.count))
+    if beyond is not None:
+        outside = jnp.maximum(outside, beyond)
     arms, mean, variance, stored = shards.take(
         shard, (state.domain.features, state.mean, state.variance, batch.scores), index
     )
@@ -174,6 +178,11 @@ def _pick(
         going=jnp.ones((), bool),
     )
     return lax.while_loop(lambda p: p.going, stride, start)
+
+
+def precision_after(batch: Batch) -> Array:
+    """P [M,M] after all picks of a batch."""
+    return _with_pulls(batch.precision, batch.last)
 
 
 def _with_pulls(precision: Array, last: LastSet) -> Array:

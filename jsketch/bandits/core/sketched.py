@@ -202,8 +202,10 @@ def apply_feedback(
     width: Array,
     key: PRNGKey,
     bandit: Sketching,
+    uniform: Array | None = None,
 ) -> tuple[SketchState, Info]:
     """Resparsifies with the variances at the start of the batch, then refreshes: (state, info).
+    `uniform` as in `dictionary.resample`.
 
     When the new dictionary does not fit, or that of the state's own warm start did not, the round
     is not applied: the old state comes back, and info.overflow is true.
@@ -217,6 +219,7 @@ def apply_feedback(
         state.capacity,
         bandit.max_dictionary,
         shard,
+        uniform,
     )
     overflow = overflow | (state.missing > 0)
     evidence = replace(

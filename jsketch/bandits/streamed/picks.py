@@ -1,0 +1,82 @@
+"""The picks of a batch among the arms at hand, while no other can be better: the programs of
+FixedBKB and of BBKB, over a window of S slots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jsketch.bandits.batches import working_set
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.bandits.fixed_bkb import FixedBatchState, FixedBKB
+from jsketch.types import Arms, detach
+
+
+@jax.jit
+def started(
+    bandit: Any, sketch: SketchState, pending: Array, tried: Array, free: Array
+) -> tuple[Any, Array]:
+    """(a batch without picks, distinct pending arms []) over the window of a sketch, with pending
+    [S], tried [S] and free [S] slots."""
+    if isinstance(bandit, FixedBKB):
+        state = FixedBatchState(sketch.domain, detach(sketch), pending, tried)
+        some, begin = bandit.start_batch(state)
+        return some._replace(scores=jnp.where(free, -jnp.inf, some.scores)), begin
+    scores = sketch.mean + bandit.confidence_width(sketch) * jnp.sqrt(sketch.variance)
+    precision = jnp.eye(sketch.capacity, dtype=scores.dtype)
+    batch = working_set.Batch(
+        arms=jnp.zeros(bandit.max_batch + working_set.PICKS, jnp.int32),
+        size=jnp.zeros((), jnp.int32),
+        scores=jnp.where(free, -jnp.inf, scores),
+        precision=precision,
+        last=working_set.no_set(len(scores), precision),
+        e=jnp.zeros(0, scores.dtype),
+        local=jnp.ones(0, scores.dtype),
+        bound=jnp.ones((), scores.dtype),
+        done=jnp.zeros((), bool),
+    )
+    return batch, jnp.zeros((), jnp.int32)
+
+
+@jax.jit
+def extended(
+    bandit: Any,
+    sketch: SketchState,
+    batch: Any,
+    begin: Array,
+    limit: Array,
+    beyond: Array,
+) -> Any:
+    """The batch with picks of the window until it has `limit` of them, or is ended by its rule, or
+    a score `beyond` [] the window may be larger."""
+    fixed = isinstance(bandit, FixedBKB)
+    state = FixedBatchState(sketch.domain, detach(sketch), begin, begin)
+    # not given up for less, which may be rounding between two programs
+    slack = working_set.SLACK * jnp.finfo(batch.scores.dtype).eps
+    least = jnp.where(jnp.isneginf(beyond), beyond, beyond - slack * jnp.abs(beyond))
+
+    def more(batch: Any) -> Array:
+        ended = False if fixed else batch.bound > bandit.ratio
+        return (batch.size < limit) & ~(jnp.max(batch.scores) < least) & ~jnp.asarray(ended)
+
+    def picks(batch: Any) -> Any:
+        if fixed:
+            return bandit.extend_batch(state, batch, begin, limit, least)
+        width = bandit.confidence_width(sketch)
+        return working_set.extend(sketch, bandit.kernel, width, batch, bandit.ratio, limit, least)
+
+    return lax.while_loop(more, picks, batch)
+
+
+def window(
+    sketch: SketchState, points: Array, mean: Array, variance: Array, pull_counts: Array
+) -> SketchState:
+    """A posterior over other arms [S, d] than its own, with their means, variances and counts [S].
+    Its dictionary stays in the numbers of its own arms: no batch reads it."""
+    return replace(
+        sketch, domain=Arms(points), mean=mean, variance=variance, pull_counts=pull_counts
+    )
