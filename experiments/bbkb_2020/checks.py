@@ -120,14 +120,23 @@ def hardly_converges(source: Source) -> Found:
         raise Missing("this run has no Thompson sampling (neither ts nor sketched_ts)")
     t, ratio = line(source, "regret_ratio", name)
     halfway = float(np.interp(t[-1] / 2, t, ratio))
+    stops = _stops(source)
     best = min(_at(source, "regret_ratio", rule, t[-1]) for rule in _rules(source))
     holds = bool(ratio[-1] > 0.9 * halfway and ratio[-1] > ABOVE * best)
     return Found(
         f"R_t / R_t^unif of {label(name)}: {halfway:.4f} at {t[-1] // 2:,}, {ratio[-1]:.4f} at"
         f" {t[-1]:,}, where BBKB has {best:.4f}.",
         holds,
-        "" if holds else evidence.late_regret(source),
+        "" if holds else _why_it_converges(source, stops),
     )
+
+
+def _why_it_converges(source: Source, stops: dict[str, int]) -> str:
+    """What is known of Thompson sampling that converges, where methods stop or all reach T."""
+    if not stops:
+        return evidence.late_regret(source)
+    end = min(stops.values())
+    return evidence.published_regrets(source, {"ts": end, "other": max(stops.values())})
 
 
 def _growth(source: Source, rule: str) -> float:
@@ -220,7 +229,7 @@ def _with_the_width_of_the_code(source: Source) -> str:
     """The same simple regrets with the width of the authors' code; empty where that was not run."""
     try:
         there = beside(source, f"{source.folder.name}_code")
-        return f"With the width of the authors' code, at T: {_simple(there)[1]}"
+        return f"With the width of the authors' code: {_simple(there)[1]}"
     except Missing:
         return ""
 
@@ -268,11 +277,28 @@ def widest_range(source: Source) -> Found:
     }
     ours = max(good[rule] for rule in RULES if rule in good)
     holds = all(ours > count for name, count in good.items() if name not in RULES)
+    poor = [key for key in table[RULES[0]] if table[RULES[0]][key] > WITHIN * least]
     return Found(
         f"Lengthscales within {WITHIN} times {least:.3f}:"
         f" {listed(list(good), list(good.values()), 0)}.",
         holds,
+        "" if holds else _where_it_is_poor(source, table, poor),
     )
+
+
+def _where_it_is_poor(source: Source, table: dict[str, dict[str, float]], poor: list[str]) -> str:
+    """BBKB's and the other methods' regrets at some lengthscales, and with the code's widths."""
+    try:
+        code = _by_lengthscale(beside(source, f"{source.folder.name}_code"))
+    except Missing:
+        code = {}
+    said = []
+    for key in poor[:2]:
+        text = f"At {key}: {listed(list(table), [row[key] for row in table.values()], 3)}"
+        if key in code.get(RULES[0], {}):
+            text += f"; with the widths of the code BBKB has {code[RULES[0]][key]:.3f}"
+        said.append(f"{text}.")
+    return " ".join(said)
 
 
 def best_lengthscales(published: dict[str, float]) -> Callable[[Source], Found]:
@@ -284,7 +310,16 @@ def best_lengthscales(published: dict[str, float]) -> Callable[[Source], Found]:
             name: float(min((ratio, key) for key, ratio in row.items())[1])
             for name, row in table.items()
         }
-        holds = all(best[name] == published[name] for name in best)
-        return Found(f"Least regret at: {listed(list(best), list(best.values()), 1)}.", holds)
+        other = [name for name in best if best[name] != published[name]]
+        said = "; ".join(
+            f"{label(name)} {table[name][f'{best[name]:g}']:.4f} at {best[name]:g} and"
+            f" {table[name][f'{published[name]:g}']:.4f} at {published[name]:g}"
+            for name in other
+        )
+        return Found(
+            f"Least regret at: {listed(list(best), list(best.values()), 1)}.",
+            not other,
+            f"How far apart they are: {said}." if other else "",
+        )
 
     return check
