@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from experiments.claims import (
     Found,
     Missing,
     Source,
-    beside,
     entry,
     half,
     line,
@@ -127,16 +125,8 @@ def hardly_converges(source: Source) -> Found:
         f"R_t / R_t^unif of {label(name)}: {halfway:.4f} at {t[-1] // 2:,}, {ratio[-1]:.4f} at"
         f" {t[-1]:,}, where BBKB has {best:.4f}.",
         holds,
-        "" if holds else _why_it_converges(source, stops),
+        "" if holds else evidence.of_stopped(source, stops),
     )
-
-
-def _why_it_converges(source: Source, stops: dict[str, int]) -> str:
-    """What is known of Thompson sampling that converges, where methods stop or all reach T."""
-    if not stops:
-        return evidence.late_regret(source)
-    end = min(stops.values())
-    return evidence.published_regrets(source, {"ts": end, "other": max(stops.values())})
 
 
 def _growth(source: Source, rule: str) -> float:
@@ -218,20 +208,7 @@ def matches_evolution(source: Source) -> Found:
 def beats_evolution(source: Source) -> Found:
     (*ours, theirs), text = _simple(source)
     holds = min(mean(source, *key) for key in ours) < mean(source, *theirs)
-    return Found(text, holds, "" if holds else _with_the_width_of_the_code(source))
-
-
-def _warm(source: Source) -> Path:
-    return source.folder.parent / "nas_warm"
-
-
-def _with_the_width_of_the_code(source: Source) -> str:
-    """The same simple regrets with the width of the authors' code; empty where that was not run."""
-    try:
-        there = beside(source, f"{source.folder.name}_code")
-        return f"With the width of the authors' code: {_simple(there)[1]}"
-    except Missing:
-        return ""
+    return Found(text, holds, "" if holds else evidence.simple_regrets_with_code_width(source))
 
 
 def faster_than_all(source: Source) -> Found:
@@ -240,7 +217,10 @@ def faster_than_all(source: Source) -> Found:
     slower = max(seconds[rule] for rule in RULES)
     holds = slower < min(seconds[name] for name in names if name not in RULES)
     # the poster has the seconds of the search after initial evaluations only
-    kept = (against_published.kept(folder) for folder in (source.folder, _warm(source)))
+    kept = (
+        against_published.kept(folder)
+        for folder in (source.folder, source.folder.parent / "nas_warm")
+    )
     published = next((of["seconds"]["evolution"] for of in kept if "seconds" in of), None)
     note = ""
     if published is not None and not holds:
@@ -282,23 +262,8 @@ def widest_range(source: Source) -> Found:
         f"Lengthscales within {WITHIN} times {least:.3f}:"
         f" {listed(list(good), list(good.values()), 0)}.",
         holds,
-        "" if holds else _where_it_is_poor(source, table, poor),
+        "" if holds else evidence.at_lengthscales(table, poor, source),
     )
-
-
-def _where_it_is_poor(source: Source, table: dict[str, dict[str, float]], poor: list[str]) -> str:
-    """BBKB's and the other methods' regrets at some lengthscales, and with the code's widths."""
-    try:
-        code = _by_lengthscale(beside(source, f"{source.folder.name}_code"))
-    except Missing:
-        code = {}
-    said = []
-    for key in poor[:2]:
-        text = f"At {key}: {listed(list(table), [row[key] for row in table.values()], 3)}"
-        if key in code.get(RULES[0], {}):
-            text += f"; with the widths of the code BBKB has {code[RULES[0]][key]:.3f}"
-        said.append(f"{text}.")
-    return " ".join(said)
 
 
 def best_lengthscales(published: dict[str, float]) -> Callable[[Source], Found]:

@@ -10,7 +10,7 @@ import io
 
 import numpy as np
 
-from experiments.claims import Missing, Source, entry, lines, listed, mean, read
+from experiments.claims import Missing, Source, beside, entry, lines, listed, mean, read
 from experiments.figures.styles import label
 from experiments.results.summaries import log_slope
 from experiments.runs import against_published
@@ -75,6 +75,40 @@ def published_regrets(source: Source, stops: dict[str, int]) -> str:
         if stops.get(name, max(stops.values())) < max(stops.values()) and "bbkb_global" in curves
     ]
     return f"On the poster: {'; '.join(said)}." if said else ""
+
+
+def of_stopped(source: Source, stops: dict[str, int]) -> str:
+    """What is known of Thompson sampling that converges, where methods stop or all reach T."""
+    if not stops:
+        return late_regret(source)
+    return published_regrets(source, {"ts": min(stops.values()), "others": max(stops.values())})
+
+
+def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source: Source) -> str:
+    """All regret ratios at some lengthscales, by algorithm and lengthscale, and BBKB's with the
+    widths of the authors' code."""
+    said = []
+    for key in poor[:2]:
+        text = f"At {key}: {listed(list(table), [row[key] for row in table.values()], 3)}"
+        try:
+            there = beside(source, f"{source.folder.name}_code")
+            place = ("lengthscales", key, "algorithms", "bbkb_global", "regret_ratio")
+            text += f"; BBKB with the width of the code: {mean(there, *place):.3f}"
+        except Missing:
+            pass
+        said.append(f"{text}.")
+    return " ".join(said)
+
+
+def simple_regrets_with_code_width(source: Source) -> str:
+    """Simple regrets at T with the width of the authors' code."""
+    try:
+        there = beside(source, f"{source.folder.name}_code")
+        found = entry(there, "algorithms")
+        values = [mean(there, "algorithms", name, "simple_regret") for name in found]
+    except Missing:
+        return ""
+    return f"With the width of the authors' code: {listed(list(found), values, 5)}."
 
 
 def settings_tried(source: Source, settings: dict[str, str]) -> str:
