@@ -96,7 +96,8 @@ def _panel(gram: Array, active: Array) -> tuple[Array, Array]:
     def column(j: Array, both: Array) -> Array:
         row = lax.dynamic_slice_in_dim(both, j, 1, 0)
         # a transpose would cost three times the loop
-        across = lax.dynamic_slice(both, (j, zero), (1, size)).reshape(size, 1)
+        # outside a compiled program j is of another integer type
+        across = lax.dynamic_slice(both, (j, jnp.zeros_like(j)), (1, size)).reshape(size, 1)
         below = across / lax.dynamic_slice_in_dim(row, j, 1, 1)
         return both - jnp.where((rows > j) & active[j], below, 0) * row
 

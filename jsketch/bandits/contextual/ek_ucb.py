@@ -47,7 +47,7 @@ from jsketch.types import ForecastInfo, Info, Kernel, PRNGKey
 @struct.dataclass
 class GrowingEvidence:
     """What a width may read, all []: the sums of each round's own variance, and no statistic that
-    needs a second reading of the history."""
+    reads the history again."""
 
     count: Array  # t, rewards observed
     information: Array  # sum_s log(1 + sigma~_s^2(x_s)), each with the variance of its own round
