@@ -97,7 +97,7 @@ CASES = {
     "budget": (FixedBKB(**COMMON, batch=8, max_dictionary=9), 4, {}),
     "all_kept": (FixedBKB(**COMMON, batch=8), 3, dict(keep=64, offer=64)),
 }
-QUICK = ("bbkb", "screened")
+QUICK = ("screened",)
 
 
 @pytest.mark.filterwarnings("ignore:.*repeat the features")
