@@ -1,6 +1,7 @@
 """Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
 batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets,
-`contextual/` where every round has candidates of its own, `streamed/` arms in a file.
+`contextual/` where every round has candidates of its own, `streamed/` arms in a file,
+`few_batches/` few and long batches.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
@@ -14,6 +15,7 @@ from jsketch.bandits.contextual.k_ucb import KUCB
 from jsketch.bandits.core import counts, initial, widths
 from jsketch.bandits.core import counts as history  # its name before; README and user code know it
 from jsketch.bandits.evolution import RegularizedEvolution
+from jsketch.bandits.few_batches.batched_exploration import BatchedExploration
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
@@ -40,6 +42,7 @@ __all__ = [
     "KUCB",
     "SOFUL",
     "TS",
+    "BatchedExploration",
     "DiscountedBKB",
     "EpsGreedy",
     "FixedBKB",
