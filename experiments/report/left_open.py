@@ -125,7 +125,8 @@ GO_UCB = (
         "candidates of the GP acquisitions",
         "the packages' defaults",
         "half of them near the best observed point; uniform ones and the packages' own beside it",
-        "with uniform candidates GO-UCB leads on f2 and f3, as in the paper (variants, packages)",
+        "with uniform candidates GO-UCB leads on f2 and f3, as in the paper (variants), and on f2"
+        " against BoTorch's and scikit-optimize's own (packages)",
     ),
     Setting(
         "inputs of the perceptron in Figures 3 to 5",
