@@ -92,7 +92,8 @@ def function() -> problems.GaussianArms:
 def found(name: str, seeds: int, horizon: int) -> Found:
     """The runs of one width. Raises ValueError when a capacity was too small."""
     problem, bandit = function(), make(name, horizon)
-    stops = jnp.arange(EVERY, horizon + 1, EVERY, dtype=jnp.int32)
+    # the last one is T, whatever its last digit
+    stops = jnp.asarray([*range(EVERY, horizon, EVERY), horizon], jnp.int32)
 
     def share(state: Any) -> Array:
         posterior = state.posterior if isinstance(state, ExactState) else state

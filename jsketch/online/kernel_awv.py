@@ -43,7 +43,8 @@ class KernelAWV:
     regularization: ArrayLike = 1.0  # lam
     penalize_current: bool = struct.field(pytree_node=False, default=True)
     # gamma in (0, 1], for targets that drift: 1 - 1/n remembers some n examples; None is 1. As a
-    # reference: lam is forgotten, and the stream stops when rounding would decide (`discounting`)
+    # reference: lam is forgotten, and the stream stops when rounding would decide; predictions are
+    # near 0 where most inputs are unlike the last n ones (`discounting`)
     discount: ArrayLike | None = None
     # N labelled examples; `prequential` grows it
     capacity: int = struct.field(pytree_node=False, default=128)

@@ -36,9 +36,14 @@ class DriftingArms:
     def mean_reward(self, t: ArrayLike) -> Array:
         """[A] at round t [], 0 the first one."""
         last = self.anchors.shape[0] - 1
-        position = jnp.clip(jnp.asarray(t, self.anchors.dtype) / self.period, 0, last)
+        t = jnp.asarray(t, self.anchors.dtype)
+        position = jnp.clip(t / self.period, 0, last)
         whole = jnp.floor(position)
-        share = jnp.zeros_like(position) if self.abrupt else position - whole
+        # compiled divisions may end just below a whole number: products of whole numbers do not
+        whole = jnp.where((whole + 1) * self.period <= t, whole + 1, whole)
+        whole = jnp.where(whole * self.period > t, whole - 1, whole)
+        whole = jnp.clip(whole, 0, last)
+        share = jnp.zeros_like(position) if self.abrupt else jnp.clip(position - whole, 0, 1)
         before = whole.astype(jnp.int32)
         after = jnp.minimum(before + 1, last)
         return (1 - share) * self.anchors[before] + share * self.anchors[after]

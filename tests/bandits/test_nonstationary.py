@@ -131,6 +131,11 @@ def test_mistakes_are_explained():
     ):
         with pytest.raises(ValueError, match=words):
             bandit.init(domain, KEY)
+    bandit = WindowBKB(**COMMON, window=3)
+    state = bandit.init(domain, KEY)
+    query = bandit.ask(state, KEY)
+    with pytest.raises(ValueError, match="holds the last 3 observations, and window is 9"):
+        bandit.replace(window=9).tell(state, query, jnp.zeros(query.index.shape), KEY)
 
 
 @pytest.mark.slow

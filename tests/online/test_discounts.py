@@ -292,6 +292,7 @@ def test_river_takes_them_as_they_are():
         (lambda: PLAIN.replace(discount=1.01), "discount must be at most 1, .*; 1.01 was given"),
         (lambda: PLAIN.replace(discount=np.ones(2)), "discount must be one number"),
         (lambda: online.PKAWV(TAYLOR, renew=True), "give it a discount"),
+        (lambda: PLAIN.replace(discount=0.9, renew="no"), "renew must be True or False"),
         (lambda: online.KernelAWV(kernels.Gaussian(1.0), discount=-1.0), "discount must be"),
         (lambda: online.over_discounts(PLAIN, 0.9, 1.0), "discounts must be a vector"),
         (lambda: online.over_discounts(PLAIN, [0.9, 1.1], 1.0), "discount must be at most 1"),

@@ -29,6 +29,17 @@ def test_means_move_from_anchor_to_anchor():
     np.testing.assert_array_equal(steps, ANCHORS[np.minimum(np.arange(12) // 4, 2)])
 
 
+@pytest.mark.parametrize("period", [49, 98, 103])
+def test_jumps_come_on_time(period):
+    """49 j / 49 is below j in compiled code, which multiplies by 1 / 49."""
+    anchors = jnp.arange(50.0)[:, None]
+    steps = drifting.DriftingArms(Arms(jnp.zeros((1, 1))), anchors, period, 0.0, abrupt=True)
+    times = period * jnp.arange(1, 50)
+    mean = jax.jit(jax.vmap(steps.mean_reward))
+    np.testing.assert_array_equal(mean(times)[:, 0], np.arange(1, 50))
+    np.testing.assert_array_equal(mean(times - 1)[:, 0], np.arange(49))
+
+
 def test_play():
     """Rewards are the mean of their round, regrets are against its best arm; a restart sets the
     state back."""

@@ -43,7 +43,9 @@ class DiscountedBKB:
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     qbar: ArrayLike = 2.0  # oversampling
-    discount: ArrayLike = 0.99  # of an observation, each time that another one is made; in (0, 1]
+    # in (0, 1], of all that was observed with each `tell` that observes something (`ask` asks for
+    # one arm)
+    discount: ArrayLike = 0.99
     width: widths.Width = widths.bkb_code
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
     # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit

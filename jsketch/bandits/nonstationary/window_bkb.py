@@ -94,6 +94,14 @@ class WindowBKB:
     def tell(
         self, state: WindowState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[WindowState, Info]:
+        """BKB's on what the window holds then. Raises ValueError for the state of another
+        window."""
+        kept_window = state.window.arms.shape[0]
+        if kept_window != self.window:
+            raise ValueError(
+                f"the state holds the last {kept_window} observations, and window is {self.window}:"
+                " it is chosen at `init`."
+            )
         query, y = queries.feedback(state.domain, query, y)
         sketch = attach(state.sketch, state.domain)
         pulls, sums = sketch.pull_counts, sketch.reward_sums

@@ -84,7 +84,8 @@ def drive(
     stop: a function of the run so far (a `Driven`), called before every round but the first. Where
     it returns True the run ends, and comes back with `stopped` set. Or a number above 0, in units
     of the rewards: the run ends once `loops.gap` is below it. With `widths.certified` as the
-    algorithm's width that bounds a regret by a theorem, with the default one it is a heuristic.
+    algorithm's width that bounds a regret by a theorem, with the default one, and for algorithms
+    that forget, it is a heuristic.
 
     Raises ValueError on a wrong number of rewards or an infinite one, and for a checkpoint that is
     damaged, of another run or version of jsketch (it says what differs), being written by another

@@ -19,7 +19,8 @@ def gap(bandit: Any, state: Any) -> float:
 
     With `width=widths.certified` and a norm_bound, noise_std and delta that hold this is a theorem,
     at all rounds together with probability 1 - delta (THEORY 2.4, 4.4); with the authors' widths
-    (`*_code`) it is a heuristic. Raises ValueError for an algorithm without bounds of every arm.
+    (`*_code`), and with algorithms that forget (at single rounds only, THEORY 6.5), it is a
+    heuristic. Raises ValueError for an algorithm without bounds of every arm.
     """
     belief = _belief(state)
     if belief is None or not hasattr(bandit, "confidence_width"):
