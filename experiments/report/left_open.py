@@ -126,7 +126,7 @@ GO_UCB = (
         "the packages' defaults",
         "half of them near the best observed point; uniform ones and the packages' own beside it",
         "with uniform candidates GO-UCB leads on f2 and f3, as in the paper (variants), and on f2"
-        " against BoTorch's and scikit-optimize's own (packages)",
+        " beside BoTorch's and scikit-optimize's own, on two seeds (packages)",
     ),
     Setting(
         "inputs of the perceptron in Figures 3 to 5",

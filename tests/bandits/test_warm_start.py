@@ -93,6 +93,7 @@ def test_the_first_arm_and_the_dictionary_have_keys_of_their_own(method, monkeyp
     assert len(used) == 2 and used[0] != used[1]
 
 
+@pytest.mark.slow
 def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
     """THEORY 3.5: log(1 + max variance) <= logdet / n along the way; batches of at least P (C -
     1)/3 after it."""

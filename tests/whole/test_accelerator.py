@@ -137,6 +137,7 @@ def benchmark(monkeypatch, tmp_path, *options):
     return json.loads(out.read_text())
 
 
+@pytest.mark.slow
 def test_a_part_of_the_benchmark():
     rows = {}
     parts.stream(common.SIZES["tiny"], None, rows.__setitem__)
