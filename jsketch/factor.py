@@ -69,6 +69,31 @@ def cholesky_inverse(matrix: Array) -> Factor:
     return _by_halves(matrix[:half, :half], matrix[half:])
 
 
+def inverse_root_by_lapack(matrix: Array) -> Array:
+    """L^-1 of a positive definite matrix L L^T. `cholesky_inverse` is faster, but takes a second to
+    compile for each size: this is for programs that run a few times only."""
+    return _inverse_of_lower(_lower_by_lapack(matrix))
+
+
+def inverse_by_lapack(matrix: Array) -> tuple[Array, Array]:
+    """(inverse, logarithm of the determinant []) of a positive definite matrix."""
+    lower = _lower_by_lapack(matrix)
+    inverse = lax.linalg.triangular_solve(
+        lower, _inverse_of_lower(lower), left_side=True, lower=True, transpose_a=True
+    )
+    # LAPACK's arrays lie by columns: transposed they lie as all others do, at no cost
+    return inverse.T, 2 * jnp.log(jnp.diagonal(lower)).sum()
+
+
+def _lower_by_lapack(matrix: Array) -> Array:
+    return lax.linalg.cholesky(matrix.T, symmetrize_input=False)
+
+
+def _inverse_of_lower(lower: Array) -> Array:
+    identity = jnp.eye(len(lower), dtype=lower.dtype)
+    return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
+
+
 def _by_halves(top: Array, strip: Array) -> Factor:
     """`cholesky_inverse` of a matrix given by its first block [h,h] and all of its rows [M-h,M]
     below."""

@@ -18,6 +18,7 @@ from jax.scipy.special import ndtri
 from jax.scipy.stats import norm
 
 from jsketch.box.acquisition import log_normal_cdf
+from jsketch.factor import inverse_root_by_lapack
 from jsketch.linalg import matmul
 from jsketch.suggest import posterior
 from jsketch.suggest.data import Data, slots
@@ -67,7 +68,7 @@ def _chances(
         """(sqrt W, L^-1) of I + sqrt W K sqrt W = L L^T."""
         root = jnp.sqrt(curvature)
         inner = jnp.eye(len(root), dtype=root.dtype) + root[:, None] * gram * root[None, :]
-        return root, posterior.inverse_root(inner)
+        return root, inverse_root_by_lapack(inner)
 
     def newton(_: Array, g: Array) -> Array:
         gradient, curvature = slope(g + centre)

@@ -11,9 +11,9 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks
+from jsketch.factor import inverse_root_by_lapack
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.linalg import matmul
-from jsketch.suggest import posterior
 from jsketch.suggest.data import checked, filled, slots
 from jsketch.suggest.model import EXACT, Model, sampled
 from jsketch.types import PRNGKey
@@ -79,6 +79,6 @@ def _left_out(
     x = features[index]
     both = mask[:, None] & mask[None, :]
     gram = jnp.where(both, kernel.gram(x, x), 0) + jnp.diag(jnp.where(mask, ratio, 1))
-    half = posterior.inverse_root(gram)
+    half = inverse_root_by_lapack(gram)
     diagonal = jnp.square(half).sum(0)
     return y - matmul(half.T, matmul(half, y)) / diagonal, 1 / diagonal

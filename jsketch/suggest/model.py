@@ -84,10 +84,8 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
     rows = sampled(len(values), EXACT if len(values) <= EXACT else FITTED, key)
     index, mask = slots(arms[rows])
     y = np.where(mask, filled(values[rows] / unit, len(mask)), 0)
-    standard = regression.standardized(
-        known.features[jnp.asarray(index)], jnp.asarray(y), jnp.asarray(mask)
-    )
-    found = hyperparameters.compiled(Mixed(start.lengthscale, known.columns), standard, fixed)
+    standard = _standardized(known.features, index, y.astype(known.features.dtype), mask)
+    found = hyperparameters.fit(Mixed(start.lengthscale, known.columns), standard, fixed)
     scale = unit * float(standard.spread) * float(found.outputscale) ** 0.5
     model = Model(
         np.asarray(found.lengthscale, float),
@@ -116,6 +114,11 @@ def _with_all(
     best = int(np.nanargmax(np.asarray(found.log_likelihood)))
     scale = unit * float(found.scale[best])
     return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
+
+
+@jax.jit
+def _standardized(features: Array, index: Array, y: Array, mask: Array) -> regression.Data:
+    return regression.standardized(features[index], y, mask)
 
 
 @jax.jit

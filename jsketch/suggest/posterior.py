@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import struct
+from jsketch.factor import inverse_root_by_lapack
 from jsketch.linalg import chunked, matmul
 from jsketch.sketch import nystrom
 
@@ -44,18 +45,10 @@ class Posterior:
     ratio: Array  # [], noise variance over signal variance
 
 
-def inverse_root(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T. By LAPACK and not by `factor.cholesky_inverse`,
-    which is faster but takes seconds to compile for each size."""
-    identity = jnp.eye(len(matrix), dtype=matrix.dtype)
-    root = lax.linalg.cholesky(matrix)
-    return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
-
-
 def _factored(kernel: Any, points: Array, used: Array, ratio: Array) -> Array:
     both = used[:, None] & used[None, :]
     gram = jnp.where(both, kernel.gram(points, points), 0)
-    return inverse_root(gram + jnp.diag(jnp.where(used, ratio, 1)))
+    return inverse_root_by_lapack(gram + jnp.diag(jnp.where(used, ratio, 1)))
 
 
 def condition(kernel: Any, observed: Observed, ratio: Array) -> Posterior:
@@ -82,11 +75,11 @@ def condition_sketched(
     z = nystrom.features(built, kernel, observed.points)
     known = jnp.where(observed.known[:, None], z, 0)
     identity = jnp.eye(z.shape[1], dtype=z.dtype)
-    unknown = inverse_root(identity + matmul(known.T, known) / ratio)
+    unknown = inverse_root_by_lapack(identity + matmul(known.T, known) / ratio)
     values = jnp.where(observed.known, observed.values, 0)
     moments = matmul(unknown.T, matmul(unknown, matmul(values, known))) / ratio
     used = jnp.where((observed.known | observed.pending)[:, None], z, 0)
-    unknown = inverse_root(identity + matmul(used.T, used) / ratio)
+    unknown = inverse_root_by_lapack(identity + matmul(used.T, used) / ratio)
     everywhere = jnp.ones(len(inducing), bool)
     return Posterior(
         kernel, built.points, everywhere, matmul(built.root, moments), built.root.T, unknown, ratio

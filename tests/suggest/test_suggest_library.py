@@ -116,7 +116,7 @@ def test_fewer_shapes_than_rounds():
     for size, pending in ((6, [1]), (9, [0, 1, 2]), (11, [1, 2])):
         arms = np.arange(10, 10 + size)
         suggest(LIBRARY, arms, TRUTH[arms], pending=pending, batch=B)
-        programs.append((choice.picked._cache_size(), hyperparameters.compiled._cache_size()))
+        programs.append((choice.picked._cache_size(), hyperparameters._loss._cache_size()))
     assert programs[0] == programs[1] == programs[2] and min(programs[0]) > 0
 
 
