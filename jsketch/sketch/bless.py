@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import linalg
 
 from jsketch.types import PRNGKey
 
@@ -25,6 +26,7 @@ DRAWS = 100
 # oversampling of the intermediate levels; 2 is the authors', and leaves scores off by more than a
 # factor 3
 QBAR = 10.0
+LEAST = 64  # rows that a Gram matrix is worked out for
 
 
 class Weighted(NamedTuple):
@@ -39,9 +41,9 @@ _diag = jax.jit(lambda kernel, x: kernel.diag(x))
 
 
 def _padded(x: np.ndarray) -> jnp.ndarray:
-    """x [n,d] with its first row repeated up to a power of two: sizes vary from level to level, and
-    every one would compile anew."""
-    size = 1 << max(len(x) - 1, 0).bit_length()
+    """x [n,d] with its first row repeated up to LEAST or a power of two: sizes vary from level to
+    level, and every one would compile anew."""
+    size = max(LEAST, 1 << max(len(x) - 1, 0).bit_length())
     return jnp.asarray(np.concatenate([x, np.broadcast_to(x[:1], (size - len(x), x.shape[1]))]))
 
 
@@ -69,9 +71,10 @@ def leverage_scores(
     """
     x, n = np.asarray(points), np.asarray(counts, float)
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
-    inner = _scaled_gram(kernel, chosen, n_chosen, chosen, n_chosen)
-    root = np.linalg.cholesky(inner + regularization * np.diag(dictionary.probability))
-    half = np.linalg.solve(root, _scaled_gram(kernel, chosen, n_chosen, x, n))
+    cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
+    inner = cross[:, dictionary.rows] + regularization * np.diag(dictionary.probability)
+    root = np.linalg.cholesky(inner)
+    half = linalg.solve_triangular(root, cross, lower=True, overwrite_b=True, check_finite=False)
     diag = _scaled_diag(kernel, x, n)
     return np.clip((diag - np.square(half).sum(0)) / regularization, 0, 1)
 

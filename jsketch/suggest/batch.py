@@ -185,7 +185,7 @@ def _chosen(
     taken = _taken(data, known)
     limits, members = _limits(kernel, data, known, ~taken, batch, key)
     observed, pending = slots(data.arms[data.observed], 1), slots(data.pending)
-    inducing = slots(_inducing(kernel, data, model.ratio, key))
+    inducing = slots(_inducing(kernel, data, model.ratio, key), most=LARGEST_DICTIONARY)
     # what was excluded or failed is no rival, what has a value is
     open = np.ones(len(features), bool)
     open[known.excluded], open[data.arms[~data.observed]] = False, False

@@ -148,9 +148,13 @@ def padded(size: int) -> int:
     return power if power != 2 * SMALLEST_SIZE else 4 * SMALLEST_SIZE
 
 
-def slots(rows: np.ndarray, least: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, mask) in a padded number of slots; no slot for no row, unless there is to be one."""
+def slots(
+    rows: np.ndarray, least: int = 0, most: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, mask) in a padded number of slots; no slot for no row, unless there is to be one, and
+    not more than `most` where the rows fit into them."""
     size = padded(len(rows)) if max(len(rows), least) else 0
+    size = size if most is None or len(rows) > most else min(size, most)
     return filled(rows, size), np.arange(size) < len(rows)
 
 

@@ -81,7 +81,7 @@ def _chances(
     gradient, curvature = slope(g + centre)
     root, inverse = factored(curvature)
     latent = posterior.Posterior(
-        kernel, x, mask, gradient, inverse * root[None, :], None, jnp.ones((), x.dtype)
+        kernel, x, mask, gradient, inverse * root[None, :], jnp.ones((), x.dtype)
     )
     mean, variance = posterior.predict(latent, features)
     return jnp.exp(log_normal_cdf((centre + mean) / jnp.sqrt(1 + variance)))

@@ -37,11 +37,9 @@ class Posterior:
     points: Array  # [N, d], evaluations or inducing points
     used: Array  # [N] bool
     weights: Array  # [N], of k(points, x) in the mean
-    # [N, N], `half` k(points, x) is what the points explain of f(x): L^-1 of Cov y = L L^T, or a
-    # root of the inducing points' inverse Gram matrix
+    # [N, N], the square of `half` k(points, x) is the variance of f(x) that the evaluations
+    # explain: L^-1 of Cov y = L L^T, or a root of I - (I + Z^T Z / ratio)^-1 times the features z
     half: Array
-    # [N, N], of the sketch: what of that the evaluations leave unknown. None: nothing
-    unknown: Array | None
     ratio: Array  # [], noise variance over signal variance
 
 
@@ -58,13 +56,13 @@ def condition(kernel: Any, observed: Observed, ratio: Array) -> Posterior:
     inverse = _factored(kernel, points, known, ratio)
     weights = matmul(inverse.T, matmul(inverse, jnp.where(known, values, 0)))
     if pending.shape[0] == 0:
-        return Posterior(kernel, points, known, weights, inverse, None, ratio)
+        return Posterior(kernel, points, known, weights, inverse, ratio)
     used = known | pending
     believed = matmul(kernel.gram(points, points), jnp.where(known, weights, 0))
     believed = jnp.where(pending, believed, jnp.where(known, values, 0))
     inverse = _factored(kernel, points, used, ratio)
     weights = matmul(inverse.T, matmul(inverse, believed))
-    return Posterior(kernel, points, used, weights, inverse, None, ratio)
+    return Posterior(kernel, points, used, weights, inverse, ratio)
 
 
 def condition_sketched(
@@ -75,15 +73,15 @@ def condition_sketched(
     z = nystrom.features(built, kernel, observed.points)
     known = jnp.where(observed.known[:, None], z, 0)
     identity = jnp.eye(z.shape[1], dtype=z.dtype)
-    unknown = inverse_root_by_lapack(identity + matmul(known.T, known) / ratio)
+    root = inverse_root_by_lapack(identity + matmul(known.T, known) / ratio)
     values = jnp.where(observed.known, observed.values, 0)
-    moments = matmul(unknown.T, matmul(unknown, matmul(values, known))) / ratio
+    moments = matmul(root.T, matmul(root, matmul(values, known))) / ratio
     used = jnp.where((observed.known | observed.pending)[:, None], z, 0)
-    unknown = inverse_root_by_lapack(identity + matmul(used.T, used) / ratio)
-    everywhere = jnp.ones(len(inducing), bool)
-    return Posterior(
-        kernel, built.points, everywhere, matmul(built.root, moments), built.root.T, unknown, ratio
-    )
+    spectrum, vectors = jnp.linalg.eigh(matmul(used.T, used))
+    spectrum = jnp.maximum(spectrum, 0)
+    explained = jnp.sqrt(spectrum / (spectrum + ratio))[:, None] * vectors.T
+    everywhere, half = jnp.ones(len(inducing), bool), matmul(explained, built.root.T)
+    return Posterior(kernel, built.points, everywhere, matmul(built.root, moments), half, ratio)
 
 
 def _with_data(posterior: Posterior, x: Array) -> tuple[Array, Array]:
@@ -99,11 +97,7 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     def block(begin: Array) -> tuple[Array, Array]:
         part = lax.dynamic_slice_in_dim(x, begin, size)
         mean, half = _with_data(posterior, part)
-        variance = posterior.kernel.diag(part) - jnp.square(half).sum(0)
-        if posterior.unknown is not None:
-            variance = jnp.maximum(variance, 0)
-            variance = variance + jnp.square(matmul(posterior.unknown, half)).sum(0)
-        return mean, jnp.maximum(variance, 0)
+        return mean, jnp.maximum(posterior.kernel.diag(part) - jnp.square(half).sum(0), 0)
 
     # the last block begins earlier where the blocks do not divide the candidates
     begins = jnp.minimum(jnp.arange(count) * size, x.shape[0] - size)
@@ -116,8 +110,4 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
 def joint(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) at a few candidates x [q,d]."""
     mean, half = _with_data(posterior, x)
-    covariance = posterior.kernel.gram(x, x) - matmul(half.T, half)
-    if posterior.unknown is None:
-        return mean, covariance
-    left = matmul(posterior.unknown, half)
-    return mean, covariance + matmul(left.T, left)
+    return mean, posterior.kernel.gram(x, x) - matmul(half.T, half)
