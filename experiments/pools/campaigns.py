@@ -7,14 +7,17 @@ campaign share them, and run on threads.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from experiments.pools.libraries import Pool
+from experiments.results import store
 from jsketch.suggest import suggest
 
 
@@ -24,6 +27,7 @@ class Campaign(NamedTuple):
     seed: int
     arms: np.ndarray  # [n]
     values: np.ndarray  # [n]
+    seconds: np.ndarray | float = np.nan  # [], of a CPU, with compilation
 
 
 def play(
@@ -48,19 +52,27 @@ def play(
 
 
 def play_all(
-    pool: Pool,
-    sizes: Sequence[int],
+    make: Callable[[int], Campaign],
     seeds: Sequence[int],
-    acquisition: Any = None,
-    random: bool = True,
+    saved: Callable[[int], Path] | None = None,
     threads: int = 1,
-    done: Callable[[Campaign], None] = lambda campaign: None,
 ) -> list[Campaign]:
-    """The campaigns of all seeds; `done` is called with each as it ends."""
+    """The campaigns `make(seed)` of all seeds, and CPU seconds of each; those that were `saved`
+    already are read, the others are saved as they end."""
 
     def one(seed: int) -> Campaign:
-        campaign = play(pool, sizes, seed, acquisition, random)
-        done(campaign)
+        path = None if saved is None else saved(seed)
+        if path is not None and path.exists():
+            return Campaign(seed, **store.read_saved(path))
+        began = time.process_time()
+        campaign = make(seed)
+        seconds = np.array((time.process_time() - began) / threads)
+        campaign = campaign._replace(seconds=seconds)
+        if path is not None:
+            arrays = campaign._asdict()
+            del arrays["seed"]
+            store.write_npz(path, arrays)
+        print(f"seed {seed}: best {np.nanmax(campaign.values):.4g}", flush=True)
         return campaign
 
     with ThreadPoolExecutor(threads) as pool_of_threads:

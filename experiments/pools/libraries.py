@@ -16,7 +16,7 @@ import pandas as pd
 from experiments.data import datasets
 from jsketch.kernels import Columns
 from jsketch.kernels.discrete import pack_bits
-from jsketch.suggest import Library, library
+from jsketch.suggest import Library, library, residues
 
 SHA256 = {
     "direct_arylation.csv.gz": "2ccc7bec18f4386b8ad79d26f8894c006d58d16267872c814eaa47de299156b9",
@@ -116,6 +116,22 @@ def gb1(folder: str | Path | None = None) -> Pool:
     sites = [Columns("category", 20)] * residues.shape[1]
     features = np.eye(20)[residues].reshape(len(residues), -1)
     return Pool("gb1", library(features, sites), table["fitness"].astype(float))
+
+
+def gb1_residues(folder: str | Path | None = None) -> Pool:
+    """The same variants by the letters and their amino acids' properties, as `scripts/suggest
+    --protein` takes them."""
+    table = np.load(_content("gb1_149361.npz", folder))
+    letters = np.array(list(str(table["alphabet"])))[table["residue_index"].astype(int)]
+    parts, columns = [], []
+    for site in letters.T:
+        parts += [(site[:, None] == np.unique(site)).astype(float)]
+        columns += [Columns("category", parts[-1].shape[1])]
+        for numbers in residues.properties(site).values():
+            parts += [numbers[:, None]]
+            columns += [Columns("numbers", 1)]
+    values = table["fitness"].astype(float)
+    return Pool("gb1_residues", library(np.hstack(parts), columns), values)
 
 
 def enamine(

@@ -10,7 +10,7 @@ the defaults are was chosen on seeds from 1,000 on (README.md); seeds from 0 on 
 from __future__ import annotations
 
 import argparse
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from experiments import cli
 from experiments.pools import baselines, campaigns, published
 from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
-from experiments.results import environment, outputs, summaries, tidy
+from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.suggest.options import ACQUISITIONS
 
 
@@ -50,31 +50,22 @@ def main() -> None:
         acquisition=options.acquisition or "default",
     )
     with outputs.opened(options, "pools", config, options.seeds) as opened:
-        found, seconds = play(options, pool)
-        report(opened, options.pool, config, pool, found, seconds)
+        report(opened, options.pool, config, pool, play(options, pool))
 
 
-def play(options: argparse.Namespace, pool: Pool) -> tuple[list[Campaign], float]:
-    """(campaigns, CPU seconds of one)."""
-    began = time.process_time()
+def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
+    """The campaigns, those that are in the folder already read from it."""
+    sizes = published.SETTINGS[options.pool].sizes
+
+    def make(seed: int) -> Campaign:
+        if options.method != "suggest":
+            return baselines.play(pool, sizes, seed, baselines.CHOOSERS[options.method])
+        chooser = None if options.acquisition is None else ACQUISITIONS[options.acquisition]
+        return campaigns.play(pool, sizes, seed, chooser)
+
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-
-    def done(campaign: Campaign) -> None:
-        print(f"seed {campaign.seed}: best {np.nanmax(campaign.values):.4g}", flush=True)
-
-    if options.method != "suggest":
-        sizes, choose = published.SETTINGS[options.pool].sizes, baselines.CHOOSERS[options.method]
-        campaigns_found = [baselines.play(pool, sizes, seed, choose) for seed in seeds]
-        return campaigns_found, (time.process_time() - began) / options.seeds
-    found = campaigns.play_all(
-        pool,
-        published.SETTINGS[options.pool].sizes,
-        seeds,
-        None if options.acquisition is None else ACQUISITIONS[options.acquisition],
-        threads=options.threads,
-        done=done,
-    )
-    return found, (time.process_time() - began) / options.seeds
+    saved = partial(store.run_path, options.out, options.method)
+    return campaigns.play_all(make, seeds, saved, options.threads)
 
 
 def report(
@@ -83,9 +74,9 @@ def report(
     config: dict[str, object],
     pool: Pool,
     found: list[Campaign],
-    seconds: float,
 ) -> None:
     """Says and saves what was found."""
+    seconds = float(np.mean([campaign.seconds for campaign in found]))
     ours = published.counted(name, pool, found)
     setting = published.SETTINGS[name]
     largest = np.nanmax(pool.values)

@@ -48,6 +48,13 @@ SETTINGS = {
     "gb1": Setting(
         libraries.gb1, (96,) * 5, tuple(96 * k for k in range(1, 6)), "best over maximum", GB1
     ),
+    "gb1_residues": Setting(
+        libraries.gb1_residues,
+        (96,) * 5,
+        tuple(96 * k for k in range(1, 6)),
+        "best over maximum",
+        GB1,
+    ),
     # Graff, Shakhnovich, Coley, Chemical Science 2021: greedy, 6 batches of 1%
     "enamine10k": Setting(
         lambda folder: libraries.enamine("10k", folder),
@@ -76,7 +83,7 @@ def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.nd
     if name in TOP:
         return campaigns.top_found(found, pool.values, TOP[name], at)
     best = campaigns.best_so_far(found, at)
-    return best / pool.values.max() if name == "gb1" else best
+    return best / pool.values.max() if name in ("gb1", "gb1_residues") else best
 
 
 def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:

@@ -33,7 +33,7 @@ def read(options: argparse.Namespace) -> Inputs:
     candidates = tables.read_candidates(
         options.candidates,
         options.id_column,
-        tables.Kinds(options.categories, options.sequence, options.bits),
+        tables.Kinds(options.categories, options.sequence, options.bits, options.protein),
         options.same,
         options.cost,
     )

@@ -69,6 +69,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--sequence", nargs="+", default=[], help="columns of equally long words, site by site"
     )
     parser.add_argument(
+        "--protein",
+        nargs="+",
+        default=[],
+        help="columns of equally long words of amino acids, site by site with their properties",
+    )
+    parser.add_argument(
         "--bits", nargs="+", default=[], help="columns of fingerprints, words such as 0110"
     )
     parser.add_argument(

@@ -14,6 +14,7 @@ import pandas as pd
 from experiments.suggest.cells import numbers, read, text
 from jsketch.kernels import Columns
 from jsketch.kernels.discrete import pack_bits
+from jsketch.suggest import residues
 
 
 class Kinds(NamedTuple):
@@ -22,6 +23,7 @@ class Kinds(NamedTuple):
     categories: Sequence[str] = ()  # beside those without any number in them
     sequences: Sequence[str] = ()  # words of one length: a category at every site
     bits: Sequence[str] = ()  # words of zeros and ones: a fingerprint
+    proteins: Sequence[str] = ()  # sequences of amino acids: numbers at every site, too
 
 
 class Candidates(NamedTuple):
@@ -120,16 +122,12 @@ def _features(
 ) -> list[tuple[str, str, np.ndarray]]:
     """(label, kind, features [A, width]) of a column; of a sequence one for every site that
     varies. A column without any number in it is a category."""
-    asked = [*kinds.categories, *kinds.sequences, *kinds.bits]
+    asked = [column for group in kinds for column in group]
     if name not in asked and pd.api.types.is_numeric_dtype(table[name].dtype):
         return [(name, "numbers", _varying(path, table, name))]
     words = text(table[name])
-    if name in kinds.sequences:
-        letters = np.array([list(word) for word in _of_one_length(path, table, name)])
-        parts = [(f"{name}[{i + 1}]", _one_hot(site)) for i, site in enumerate(letters.T)]
-        return [(label, "category", part) for label, part in parts if part.shape[1] > 1] or _same(
-            path, name, words.iloc[0]
-        )
+    if name in kinds.sequences or name in kinds.proteins:
+        return _sites(path, table, name, name in kinds.proteins)
     if name in kinds.bits:
         bits = np.array([list(word) for word in _of_one_length(path, table, name)])
         wrong = np.flatnonzero(~np.isin(bits, ("0", "1")).all(1))
@@ -149,9 +147,35 @@ def _features(
     if len(words) > 2 and levels == len(words):
         raise ValueError(
             f"{path}, column '{name}': every value is another word, so that nothing can be learned"
-            " from it. Remove it, or say what it is (--sequence, --bits)."
+            " from it. Remove it, or say what it is (--sequence, --protein, --bits)."
         )
     return [(name, "category", _one_hot(words.to_numpy(str)))]
+
+
+def _sites(
+    path: Path, table: pd.DataFrame, name: str, protein: bool
+) -> list[tuple[str, str, np.ndarray]]:
+    """Of every site that varies the letter, and of a protein its amino acid's properties."""
+    words = _of_one_length(path, table, name)
+    parts = []
+    for i, site in enumerate(np.array([list(word) for word in words]).T):
+        label = f"{name}[{i + 1}]"
+        if len(np.unique(site)) == 1:
+            continue
+        parts.append((label, "category", _one_hot(site)))
+        if protein:
+            parts += _properties(path, name, label, site)
+    return parts or _same(path, name, words[0])
+
+
+def _properties(
+    path: Path, name: str, label: str, site: np.ndarray
+) -> list[tuple[str, str, np.ndarray]]:
+    try:
+        found = residues.properties(site)
+    except ValueError as error:
+        raise ValueError(f"{path}, column '{name}', site {label}: {error}") from error
+    return [(f"{label} {of}", "numbers", column[:, None]) for of, column in found.items()]
 
 
 def _varying(path: Path, table: pd.DataFrame, name: str) -> np.ndarray:

@@ -6,6 +6,7 @@
     found.rows  # the candidates to evaluate next, best first
 
     data             checks the arrays and scales the features; a `Library` is checked once
+    residues         properties of amino acids, as columns beside the letters
     hyperparameters  the posterior mode of lengthscales, amplitude and noise
     model            fits them to the evaluations
     posterior        of all candidates, and jointly of a few: exact, or sketched
@@ -19,7 +20,7 @@
 Reading order is import order. Nothing here reads a file or prints.
 """
 
-from jsketch.suggest import acquisitions
+from jsketch.suggest import acquisitions, residues
 from jsketch.suggest.batch import Certificate, Suggestion, suggest
 from jsketch.suggest.data import Library, library
 from jsketch.suggest.left_out import LeftOut, leave_one_out
@@ -35,5 +36,6 @@ __all__ = [
     "fit",
     "leave_one_out",
     "library",
+    "residues",
     "suggest",
 ]

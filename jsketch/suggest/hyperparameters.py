@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.typing import ArrayLike
 from scipy import optimize
 
 from jsketch.box.gp import regression
@@ -39,9 +38,9 @@ NOWHERE = 1e10  # the loss where there is no number
 class Found(NamedTuple):
     """Of standardized values."""
 
-    lengthscale: ArrayLike  # [L]
-    outputscale: ArrayLike  # [], a variance
-    noise: ArrayLike  # [], a variance
+    lengthscale: Any  # [L]
+    outputscale: Any  # [], a variance
+    noise: Any  # [], a variance
 
 
 class _Known(NamedTuple):
@@ -56,8 +55,8 @@ class _Known(NamedTuple):
 
 def default(count: int) -> Found:
     """The medians of the priors, for `count` lengthscales."""
-    length = np.full(count, math.exp(LENGTHSCALE.location) * math.sqrt(count))
-    return Found(length, math.exp(OUTPUTSCALE.location), math.exp(NOISE.location))
+    length = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
+    return Found(length, np.exp(OUTPUTSCALE.location), np.exp(NOISE.location))
 
 
 def log_prior(numbers: Found) -> Array:

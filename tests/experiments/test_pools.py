@@ -6,6 +6,7 @@ import pytest
 
 from experiments.pools import baselines, campaigns, laboratory, libraries, published
 from experiments.pools.libraries import Pool
+from experiments.results import store
 from jsketch.kernels import Columns, Mixed
 from jsketch.suggest import acquisitions, fit, library
 
@@ -38,9 +39,19 @@ def loop(sizes, seed):
     return arms
 
 
-def test_campaigns_are_a_plain_loop():
-    found = campaigns.play_all(POOL, (5, 3, 3, 3), (0, 1), acquisitions.UCB(1.5), threads=2)
-    for campaign in found:
+def test_campaigns_are_a_plain_loop(tmp_path):
+    def make(seed):
+        return campaigns.play(POOL, (5, 3, 3, 3), seed, acquisitions.UCB(1.5))
+
+    def saved(seed):
+        return store.run_path(tmp_path, "suggest", seed)
+
+    campaigns.play_all(make, (0,), saved)
+    found = campaigns.play_all(make, (0, 1), saved, threads=2)
+    # all are saved now: nothing is made anew
+    again = campaigns.play_all(None, (0, 1), saved)
+    for campaign, read in zip(found, again, strict=True):
+        assert read.arms.tolist() == campaign.arms.tolist() and read.seconds == campaign.seconds
         assert campaign.arms.tolist() == loop((5, 3, 3, 3), campaign.seed)
         np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
     designed = campaigns.play(POOL, (4, 3), 0, random=False)

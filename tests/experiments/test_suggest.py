@@ -168,10 +168,11 @@ def test_columns_of_every_kind(tmp_path, capsys):
         found.features[:, 1:4].argmax(1) == 2, frame["solvent"] == "water"
     )
     done = pd.DataFrame({"id": frame["id"][:20], "value": frame["size"][:20]})
-    more = ("--sequence", "protein", "--bits", "print", "--categories", "lot")
+    more = ("--protein", "protein", "--bits", "print", "--categories", "lot")
     batch = run(tmp_path, frame, done, "--batch", "5", *more)
     said = capsys.readouterr().out
-    assert "40 candidates, 1 numbers, 4 categories, 1 fingerprints, numbers scaled" in said
+    # beside the letters at two sites the properties that vary there
+    assert "40 candidates, 7 numbers, 4 categories, 1 fingerprints, numbers scaled" in said
     assert "the shorter, the more a column matters): size" in said
     assert batch["mean"].max() > done["value"].mean()
 
@@ -190,6 +191,11 @@ def test_columns_of_every_kind(tmp_path, capsys):
             "row 5, column 'protein': the word has 5 letters, the first one has 3",
         ),
         (lambda t: t, tables.Kinds(sequences=["dna"]), "has no column 'dna'"),
+        (
+            change("protein", 3, "XCD"),
+            tables.Kinds(proteins=["protein"]),
+            r"column 'protein', site protein\[1\]: 'X' is none of the 20 amino acids",
+        ),
         (
             lambda t: t,
             tables.Kinds(["print"], (), ["print"]),
