@@ -70,28 +70,15 @@ def cholesky_inverse(matrix: Array) -> Factor:
 
 
 def inverse_root_by_lapack(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T. `cholesky_inverse` is faster, but takes a second to
-    compile for each size: this is for programs that run a few times only."""
-    return _inverse_of_lower(_lower_by_lapack(matrix))
+    """L^-1 of a positive definite matrix L L^T, for programs that factorize once.
 
-
-def inverse_by_lapack(matrix: Array) -> tuple[Array, Array]:
-    """(inverse, logarithm of the determinant []) of a positive definite matrix."""
-    lower = _lower_by_lapack(matrix)
-    inverse = lax.linalg.triangular_solve(
-        lower, _inverse_of_lower(lower), left_side=True, lower=True, transpose_a=True
-    )
-    # LAPACK's arrays lie by columns: transposed they lie as all others do, at no cost
-    return inverse.T, 2 * jnp.log(jnp.diagonal(lower)).sum()
-
-
-def _lower_by_lapack(matrix: Array) -> Array:
-    return lax.linalg.cholesky(matrix.T, symmetrize_input=False)
-
-
-def _inverse_of_lower(lower: Array) -> Array:
-    identity = jnp.eye(len(lower), dtype=lower.dtype)
-    return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
+    `cholesky_inverse` is faster but takes a second to compile for each size. In a loop LAPACK is no
+    choice: its threads wait busily for one another, and on a machine that does other work as well a
+    matrix of 64 rows took it 20 ms.
+    """
+    identity = jnp.eye(len(matrix), dtype=matrix.dtype)
+    root = lax.linalg.cholesky(matrix)
+    return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
 
 
 def _by_halves(top: Array, strip: Array) -> Factor:

@@ -76,19 +76,11 @@ def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -
     products only."""
     covariance = covariance_of_values(kernel, numbers, data)
     factor = cholesky_inverse(lax.stop_gradient(covariance))
-    inverse = matmul(factor.inverse.T, factor.inverse)
-    return log_density(data, covariance, inverse, _solve(factor, data), factor.logdet)
-
-
-def log_density(
-    data: Data, covariance: Array, inverse: Array, weights: Array, logdet: Array
-) -> Array:
-    """log N(y; 0, C), [], of a covariance C [N,N], its inverse, C^-1 y and log det C, the last
-    three without derivatives."""
+    weights = _solve(factor, data)
     count = data.mask.sum(dtype=data.y.dtype)
-    value = -(matmul(data.y, weights) + logdet + count * math.log(2 * math.pi)) / 2
+    value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
     # d value = tr((w w^T - C^-1) dC) / 2, without a derivative of the factorization
-    slope = (weights[:, None] * weights[None, :] - inverse) / 2
+    slope = (weights[:, None] * weights[None, :] - matmul(factor.inverse.T, factor.inverse)) / 2
     # zero, with the derivative of C
     change = covariance - lax.stop_gradient(covariance)
     return value + jnp.sum(slope * change)
