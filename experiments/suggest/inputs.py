@@ -25,6 +25,7 @@ class Inputs(NamedTuple):
     values: np.ndarray  # [n], NaN for a failed evaluation
     pending: np.ndarray  # [p], rows of the candidates, each once
     excluded: np.ndarray  # [e], rows of the candidates, each once
+    errors: np.ndarray | None = None  # [n], standard errors of the values
 
 
 def read(options: argparse.Namespace) -> Inputs:
@@ -39,8 +40,14 @@ def read(options: argparse.Namespace) -> Inputs:
     )
     done = tables.Evaluations(np.zeros(0, int), np.zeros(0))
     if options.observations is not None:
-        columns = (options.id_column, options.value_column, options.failures)
-        done = tables.read_evaluations(options.observations, candidates, *columns)
+        done = tables.read_evaluations(
+            options.observations,
+            candidates,
+            options.id_column,
+            options.value_column,
+            options.failures,
+            options.error_column,
+        )
     pending = _rows(options.pending, candidates, options)
     excluded = _rows(options.exclude, candidates, options)
     left = len(candidates.ids) - len(np.union1d(np.union1d(done.arms, pending), excluded))
@@ -53,7 +60,7 @@ def read(options: argparse.Namespace) -> Inputs:
         )
     values = -done.values if options.minimize else done.values
     known = library(candidates.features, candidates.columns, scaling=not options.no_scaling)
-    return Inputs(candidates, known, done.arms, values, pending, excluded)
+    return Inputs(candidates, known, done.arms, values, pending, excluded, done.errors)
 
 
 def _rows(

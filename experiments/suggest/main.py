@@ -27,13 +27,19 @@ def run(options: argparse.Namespace) -> Suggestion:
     words.announce(options, inputs)
     key = jax.random.key(options.seed)
     model = fit(
-        inputs.library, inputs.arms, inputs.values, lengthscale=options.lengthscale, key=key
+        inputs.library,
+        inputs.arms,
+        inputs.values,
+        errors=inputs.errors,
+        lengthscale=options.lengthscale,
+        key=key,
     )
     words.say(options, model, inputs)
     batch = suggest(
         inputs.library,
         inputs.arms,
         inputs.values,
+        errors=inputs.errors,
         pending=inputs.pending,
         exclude=inputs.excluded,
         same=inputs.candidates.same,

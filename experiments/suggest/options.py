@@ -90,6 +90,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--no-scaling", action="store_true", help="take the features as they are")
     parser.add_argument("--id-column", default="id")
     parser.add_argument("--value-column", default="value")
+    parser.add_argument(
+        "--error-column", help="of the observations: standard errors of the values, where known"
+    )
     parser.add_argument("--seed", type=int, default=0)
     _add_constraints(parser)
     _add_output(parser)

@@ -74,7 +74,9 @@ def _fit(
     options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any
 ) -> tuple[str, str]:
     """(the picture, a sentence of it)."""
-    found = leave_one_out(inputs.library, inputs.arms, inputs.values, batch.model, key=key)
+    found = leave_one_out(
+        inputs.library, inputs.arms, inputs.values, batch.model, errors=inputs.errors, key=key
+    )
     flip = words.sign(options)
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
     fit = (
@@ -172,6 +174,7 @@ def _curve(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: 
             inputs.library,
             inputs.arms[:n],
             inputs.values[:n],
+            errors=None if inputs.errors is None else inputs.errors[:n],
             exclude=inputs.excluded,
             batch=len(batch.rows),
             acquisition=UCB(batch.certificate.width),

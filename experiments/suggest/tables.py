@@ -42,6 +42,7 @@ class Evaluations(NamedTuple):
 
     arms: np.ndarray  # [n], rows of the candidates
     values: np.ndarray  # [n], NaN for a failed one
+    errors: np.ndarray | None = None  # [n], standard errors of the values
 
 
 def read_candidates(
@@ -241,10 +242,11 @@ def read_evaluations(
     id_column: str = "id",
     value_column: str = "value",
     failures: bool = False,
+    error_column: str | None = None,
 ) -> Evaluations:
     """Raises ValueError for unknown ids and values that are not finite, or missing: with `failures`
-    a missing one is an evaluation that failed."""
-    table = read(path, [id_column, value_column])
+    a missing one is an evaluation that failed. Standard errors of values are at least 0."""
+    table = read(path, [id_column, value_column, *([] if error_column is None else [error_column])])
     arms = _rows(path, table, candidates, id_column)
     there = np.ones(len(table), bool)
     if failures:
@@ -252,4 +254,13 @@ def read_evaluations(
     values = np.full(len(table), np.nan)
     if there.any():
         values[there] = numbers(path, table[there], value_column, "--failures")
-    return Evaluations(arms, values)
+    errors = None if error_column is None else np.zeros(len(table))
+    if errors is not None and there.any():
+        errors[there] = numbers(path, table[there], str(error_column))
+        below = np.flatnonzero(errors < 0)
+        if below.size:
+            raise ValueError(
+                f"{path}, row {table.index[below[0]]}, column '{error_column}': a standard error is"
+                f" at least 0, and this one is {errors[below[0]]:g}."
+            )
+    return Evaluations(arms, values, errors)

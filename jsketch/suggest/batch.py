@@ -71,6 +71,7 @@ def suggest(
     batch: int = 96,
     acquisition: Any = None,
     lengthscale: Any = None,
+    errors: Any = None,
     scaling: bool = True,
     model: Model | None = None,
     key: PRNGKey | None = None,
@@ -90,6 +91,8 @@ def suggest(
     values       [n] numbers, larger is better (negate what is to be minimised), any unit; NaN: the
                  evaluation failed, it teaches nothing and is not suggested again
     columns      what the features are, `kernels.Columns` from left to right; None: numbers
+    errors       [n] numbers of at least 0, standard errors of the values where they are known, such
+                 as those of repeats' means: beside the fitted noise, which all have
     pending      [p] int, rows whose evaluation is pending: they are not suggested
     exclude      [e] int, rows that are never suggested
     same         [A] labels, such as temperatures: the batch has one of them. The batches of the
@@ -116,11 +119,12 @@ def suggest(
 
     Raises ValueError, in words, for candidates that are no finite matrix, a constant column (with
     scaling), columns that do not fit them, arms or pending rows that are not there, values of
-    another length, infinite or too large, labels or costs that are not one for each candidate, a
-    batch larger than what is left, a budget that is spent, and options outside their range.
+    another length, infinite or too large, errors below 0, labels or costs that are not one for each
+    candidate, a batch larger than what is left, a budget that is spent, and options outside their
+    range.
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
-    data = checked(candidates, columns, arms, values, pending, scaling)
+    data = checked(candidates, columns, arms, values, pending, scaling, errors)
     known = constraints.checked(data, exclude, same, costs, budget, cost_exponent, failures)
     if acquisition is None:
         acquisition = UCB() if known.costs is None else ExpectedImprovement()
@@ -190,7 +194,9 @@ def _chosen(
     open = np.ones(len(features), bool)
     open[known.excluded], open[data.arms[~data.observed]] = False, False
     open[data.arms[data.observed]] = True
-    arrays = (features, *observed, filled(values, len(observed[0])), *pending, *inducing)
+    known_values = (values, data.variances(model.scale))
+    numbers = (filled(array, len(observed[0])) for array in known_values)
+    arrays = (features, *observed, *numbers, *pending, *inducing)
     if len(values) == 0 and len(data.pending) == 0:
         acquisition = Spread()
     width: Any = acquisition.width if isinstance(acquisition, UCB) else WIDTH

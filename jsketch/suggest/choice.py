@@ -40,6 +40,7 @@ class Arrays(NamedTuple):
     arms: Array  # [N] int
     known: Array  # [N] bool
     values: Array  # [N], of mean 0, in units of the signal
+    error: Array  # [N], variances of the values' own errors, in those units
     pending: Array  # [P] int
     waiting: Array  # [P] bool
     inducing: Array  # [M] int; none where the posterior is exact
@@ -50,15 +51,17 @@ class Arrays(NamedTuple):
 
 def _belief(kernel: Any, arrays: Arrays, ratio: Array, pending: bool) -> tuple[Posterior, Observed]:
     """The posterior with or without the pending evaluations, and the slots of both."""
-    features, arms, known, values, later, waiting, inducing, included, _, _ = arrays
+    features, arms, known, values, error, later, waiting, inducing, included, _, _ = arrays
     if not pending:
         later, waiting = later[:0], waiting[:0]
     no, yes = jnp.zeros_like(waiting), jnp.zeros_like(known)
+    zeros = jnp.zeros(len(later), values.dtype)
     observed = Observed(
         features[jnp.concatenate([arms, later])],
-        jnp.concatenate([values, jnp.zeros(len(later), values.dtype)]),
+        jnp.concatenate([values, zeros]),
         jnp.concatenate([known, no]),
         jnp.concatenate([yes, waiting]),
+        jnp.concatenate([error, zeros]),
     )
     if inducing.size:
         return posterior.condition_sketched(

@@ -14,6 +14,7 @@ from jsketch.kernels.mixed import Columns, Mixed, check_columns
 from jsketch.types import Arms
 
 LARGEST = 1e300  # beyond it a prediction may be no number any more
+WIDEST = 1e6  # scales; a value with a larger error says as little
 SMALLEST_SIZE = 64
 
 
@@ -36,11 +37,16 @@ class Data(NamedTuple):
     arms: np.ndarray  # [n] int, rows of the candidates, those of failed evaluations included
     values: np.ndarray  # [n], NaN for a failed evaluation
     pending: np.ndarray  # [p] int, each row once
+    errors: np.ndarray  # [n], standard error of each value that is known, beside the fitted noise
 
     @property
     def observed(self) -> np.ndarray:
         """[n] bool, evaluations that have a value."""
         return ~np.isnan(self.values)
+
+    def variances(self, scale: float) -> np.ndarray:
+        """Squares of the errors of the observed values, in units of a scale."""
+        return np.square(np.minimum(self.errors[self.observed] / scale, WIDEST))
 
 
 def library(
@@ -74,13 +80,15 @@ def checked(
     values: Any,
     pending: Any,
     scaling: bool,
+    errors: Any = None,
 ) -> Data:
     """The arrays as `Data`. Raises ValueError for what `suggest` says it does."""
     known = library(candidates, columns, scaling=scaling)
     checks.arm_numbers(Arms(known.features), arms=arms, pending=pending)
     # an empty list has no integer dtype of its own
     arms, pending = np.asarray(arms).astype(int), np.unique(np.asarray(pending)).astype(int)
-    return Data(known, arms, _values(values, arms), pending)
+    numbers = _values(values, arms)
+    return Data(known, arms, numbers, pending, _errors(errors, numbers))
 
 
 def _features(candidates: Any) -> np.ndarray:
@@ -118,6 +126,26 @@ def _values(values: Any, arms: np.ndarray) -> np.ndarray:
             f" {bad[0]} is {numbers[bad[0]]}."
         )
     return numbers
+
+
+def _errors(errors: Any, values: np.ndarray) -> np.ndarray:
+    """[n], zero where no value is."""
+    if errors is None:
+        return np.zeros(len(values))
+    numbers = np.asarray(checks.real("errors", errors), float)
+    if numbers.shape != values.shape:
+        raise ValueError(
+            f"errors must hold one standard error for each of the {values.size} values; their shape"
+            f" is {numbers.shape}."
+        )
+    there = ~np.isnan(values)
+    bad = np.flatnonzero(there & ~((numbers >= 0) & (numbers <= LARGEST)))
+    if len(bad):
+        raise ValueError(
+            f"errors must be standard errors from 0 to {LARGEST:g}; error {bad[0]} is"
+            f" {numbers[bad[0]]}."
+        )
+    return np.where(there, numbers, 0)
 
 
 def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 from scipy import optimize
 
 from jsketch.box.gp import regression
@@ -64,30 +65,35 @@ def log_prior(numbers: Found) -> Array:
     return total + OUTPUTSCALE.log_density(numbers.outputscale) + NOISE.log_density(numbers.noise)
 
 
-def log_posterior(kernel: Mixed, bits: list[Array], data: regression.Data, numbers: Found) -> Array:
-    """log of likelihood times prior, []; `bits` are the kernel's own of the points."""
-    known: Any = _Known(replace(kernel, lengthscale=numbers.lengthscale), bits)
+def log_posterior(
+    kernel: Mixed, bits: list[Array], data: regression.Data, numbers: Found, known: ArrayLike = 0.0
+) -> Array:
+    """log of likelihood times prior, []; `bits` are the kernel's own of the points, `known` [N] the
+    variances of errors beside the noise."""
+    own: Any = _Known(replace(kernel, lengthscale=numbers.lengthscale), bits)
     # the kernel divides by its lengthscales itself
     one = jnp.ones(data.u.shape[1], data.u.dtype)
-    whole = regression.Hyperparameters(one, numbers.outputscale, numbers.noise)
-    return regression.log_marginal_likelihood(known, whole, data) + log_prior(numbers)
+    whole = regression.Hyperparameters(one, numbers.outputscale, numbers.noise + known)
+    return regression.log_marginal_likelihood(own, whole, data) + log_prior(numbers)
 
 
-def fit(kernel: Mixed, data: regression.Data, fixed: np.ndarray | None = None) -> Found:
+def fit(
+    kernel: Mixed, data: regression.Data, fixed: np.ndarray | None = None, known: ArrayLike = 0.0
+) -> Found:
     """The best of the searches; the kernel's own lengthscales do not count, `fixed` [L] are not
-    searched.
+    searched; `known` [N] are variances of errors beside the noise.
 
     The search is SciPy's, on the host: compiled as a whole, with its line search's three copies of
     the likelihood, it took three seconds for each number of slots.
     """
     count, dtype = sum(group.lengthscales for group in kernel.columns), data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
-    bits = _bits(kernel, data.u)
+    bits, errors = _bits(kernel, data.u), jnp.asarray(known, dtype)
     best, least = np.zeros(0), np.inf
 
     def loss(free: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, least
-        value, slope = _loss(jnp.asarray(free, dtype), kernel, bits, data, length)
+        value, slope = _loss(jnp.asarray(free, dtype), kernel, bits, data, length, errors)
         value, slope = float(value), np.asarray(slope, float)
         if not (np.isfinite(value) and np.isfinite(slope).all()):
             return NOWHERE, np.zeros_like(free)
@@ -124,6 +130,11 @@ def _bits(kernel: Mixed, u: Array) -> list[Array]:
 @jax.jit
 @jax.value_and_grad
 def _loss(
-    free: Array, kernel: Mixed, bits: list[Array], data: regression.Data, fixed: Array | None
+    free: Array,
+    kernel: Mixed,
+    bits: list[Array],
+    data: regression.Data,
+    fixed: Array | None,
+    known: Array,
 ) -> Array:
-    return -log_posterior(kernel, bits, data, _numbers(jnp, free, fixed))
+    return -log_posterior(kernel, bits, data, _numbers(jnp, free, fixed), known)

@@ -43,6 +43,7 @@ def leave_one_out(
     model: Model,
     *,
     columns: Sequence[Columns] | None = None,
+    errors: Any = None,
     scaling: bool = True,
     key: PRNGKey | None = None,
 ) -> LeftOut:
@@ -54,14 +55,16 @@ def leave_one_out(
     Arguments and errors are those of `suggest`.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
-    data = checked(candidates, columns, arms, values, (), scaling)
+    data = checked(candidates, columns, arms, values, (), scaling, errors)
     at = np.flatnonzero(data.observed)
-    at = at[sampled(len(at), EXACT, key)]
+    observed = sampled(len(at), EXACT, key)
+    at = at[observed]
     index, mask = slots(data.arms[at], 1)
     dtype = data.library.features.dtype
     y = filled((data.values[at] - model.centre) / model.scale, len(index))
+    noise = model.ratio + filled(data.variances(model.scale)[observed], len(index))
     kernel = Mixed(jnp.asarray(model.lengthscale, dtype), data.library.columns)
-    numbers = map(jnp.asarray, (index, mask, y.astype(dtype), np.asarray(model.ratio, dtype)))
+    numbers = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
     mean, variance = _left_out(kernel, data.library.features, *numbers)
     mean, variance = np.asarray(mean, float)[: len(at)], np.asarray(variance, float)[: len(at)]
     return LeftOut(
@@ -74,11 +77,11 @@ def leave_one_out(
 
 @jax.jit
 def _left_out(
-    kernel: Any, features: Array, index: Array, mask: Array, y: Array, ratio: Array
+    kernel: Any, features: Array, index: Array, mask: Array, y: Array, noise: Array
 ) -> tuple[Array, Array]:
     x = features[index]
     both = mask[:, None] & mask[None, :]
-    gram = jnp.where(both, kernel.gram(x, x), 0) + jnp.diag(jnp.where(mask, ratio, 1))
+    gram = jnp.where(both, kernel.gram(x, x), 0) + jnp.diag(jnp.where(mask, noise, 1))
     half = inverse_root_by_lapack(gram)
     diagonal = jnp.square(half).sum(0)
     return y - matmul(half.T, matmul(half, y)) / diagonal, 1 / diagonal

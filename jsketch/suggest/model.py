@@ -51,21 +51,24 @@ def fit(
     *,
     columns: Sequence[Columns] | None = None,
     lengthscale: Any = None,
+    errors: Any = None,
     scaling: bool = True,
     key: PRNGKey | None = None,
 ) -> Model:
     """The model that explains the evaluations best.
 
-    candidates, columns, arms, values, scaling   as in `suggest`
+    candidates, columns, arms, values, errors, scaling   as in `suggest`
     lengthscale   a number for all, or [L]: taken as it is, the rest is fitted; None: fitted
     key           of the choice of evaluations where there are more than EXACT; None:
                   jax.random.key(0)
 
-    Fewer than FEW values, or values that are all the same, teach nothing: the defaults are taken,
-    and `fitted` is False. Raises ValueError for what `suggest` says it does.
+    Of more than EXACT evaluations FITTED are read, and all for the noise and the scale, unless
+    there are errors. Fewer than FEW values, or values that are all the same, teach nothing: the
+    defaults are taken, and `fitted` is False. Raises ValueError for what `suggest` says it does.
     """
     key = None if key is None else checks.one_key(key=key)
-    return of_data(checked(candidates, columns, arms, values, (), scaling), lengthscale, key)
+    data = checked(candidates, columns, arms, values, (), scaling, errors)
+    return of_data(data, lengthscale, key)
 
 
 def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
@@ -85,7 +88,9 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
     index, mask = slots(arms[rows])
     y = np.where(mask, filled(values[rows] / unit, len(mask)), 0)
     standard = _standardized(known.features, index, y.astype(known.features.dtype), mask)
-    found = hyperparameters.fit(Mixed(start.lengthscale, known.columns), standard, fixed)
+    errors = filled(data.variances(unit * float(standard.spread))[rows], len(mask))
+    kernel = Mixed(start.lengthscale, known.columns)
+    found = hyperparameters.fit(kernel, standard, fixed, errors)
     scale = unit * float(standard.spread) * float(found.outputscale) ** 0.5
     model = Model(
         np.asarray(found.lengthscale, float),
@@ -94,7 +99,9 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
         unit * float(standard.centre),
         True,
     )
-    return model if len(values) <= EXACT else _with_all(known, model, arms, values, key)
+    if len(values) <= EXACT or data.errors.any():
+        return model
+    return _with_all(known, model, arms, values, key)
 
 
 def _with_all(

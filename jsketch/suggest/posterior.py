@@ -27,6 +27,7 @@ class Observed(NamedTuple):
     values: Array  # [N], of mean 0, in units of the signal's standard deviation
     known: Array  # [N] bool, slots with a value
     pending: Array  # [N] bool, slots whose value is still to come
+    error: Array  # [N], variance of a value's own error beside the noise, in those units
 
 
 @struct.dataclass
@@ -43,24 +44,25 @@ class Posterior:
     ratio: Array  # [], noise variance over signal variance
 
 
-def _factored(kernel: Any, points: Array, used: Array, ratio: Array) -> Array:
+def _factored(kernel: Any, points: Array, used: Array, noise: Array) -> Array:
     both = used[:, None] & used[None, :]
     gram = jnp.where(both, kernel.gram(points, points), 0)
-    return inverse_root_by_lapack(gram + jnp.diag(jnp.where(used, ratio, 1)))
+    return inverse_root_by_lapack(gram + jnp.diag(jnp.where(used, noise, 1)))
 
 
 def condition(kernel: Any, observed: Observed, ratio: Array) -> Posterior:
     """The posterior after the observed values, and after every pending one has brought its mean:
     which changes no mean, and lowers variances (hallucination; THEORY 5.8)."""
-    points, values, known, pending = observed
-    inverse = _factored(kernel, points, known, ratio)
+    points, values, known, pending, error = observed
+    noise = ratio + error
+    inverse = _factored(kernel, points, known, noise)
     weights = matmul(inverse.T, matmul(inverse, jnp.where(known, values, 0)))
     if pending.shape[0] == 0:
         return Posterior(kernel, points, known, weights, inverse, ratio)
     used = known | pending
     believed = matmul(kernel.gram(points, points), jnp.where(known, weights, 0))
     believed = jnp.where(pending, believed, jnp.where(known, values, 0))
-    inverse = _factored(kernel, points, used, ratio)
+    inverse = _factored(kernel, points, used, noise)
     weights = matmul(inverse.T, matmul(inverse, believed))
     return Posterior(kernel, points, used, weights, inverse, ratio)
 
@@ -71,10 +73,13 @@ def condition_sketched(
     """`condition` on the inducing points [M,d] whose mask [M] is true."""
     built = nystrom.build(kernel, inducing, included)
     z = nystrom.features(built, kernel, observed.points)
+    # a value with an error of its own counts as a smaller one with the noise alone
+    share = jnp.sqrt(ratio / (ratio + observed.error))
+    z = share[:, None] * z
     known = jnp.where(observed.known[:, None], z, 0)
     identity = jnp.eye(z.shape[1], dtype=z.dtype)
     root = inverse_root_by_lapack(identity + matmul(known.T, known) / ratio)
-    values = jnp.where(observed.known, observed.values, 0)
+    values = jnp.where(observed.known, share * observed.values, 0)
     moments = matmul(root.T, matmul(root, matmul(values, known))) / ratio
     used = jnp.where((observed.known | observed.pending)[:, None], z, 0)
     spectrum, vectors = jnp.linalg.eigh(matmul(used.T, used))

@@ -168,7 +168,17 @@ def test_columns_of_every_kind(tmp_path, capsys):
         found.features[:, 1:4].argmax(1) == 2, frame["solvent"] == "water"
     )
     done = pd.DataFrame({"id": frame["id"][:20], "value": frame["size"][:20]})
-    more = ("--protein", "protein", "--bits", "print", "--categories", "lot")
+    done["error"] = 0.1
+    more = (
+        "--error-column",
+        "error",
+        "--protein",
+        "protein",
+        "--bits",
+        "print",
+        "--categories",
+        "lot",
+    )
     batch = run(tmp_path, frame, done, "--batch", "5", *more)
     said = capsys.readouterr().out
     # beside the letters at two sites the properties that vary there

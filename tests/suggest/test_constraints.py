@@ -203,18 +203,21 @@ def test_the_certificate_is_of_the_dense_posterior(pending):
 
 
 def test_every_value_is_predicted_from_the_others():
-    """By a posterior without it, densely; a failed evaluation is none."""
+    """By a posterior without it, densely, values with errors; a failed evaluation is none."""
     values = np.where(np.arange(len(ARMS)) == 3, np.nan, TRUTH[ARMS])
-    found = leave_one_out(LIBRARY, ARMS, values, MODEL)
+    errors = 0.3 * np.arange(len(ARMS))
+    own = np.square(errors / MODEL.scale)
+    found = leave_one_out(LIBRARY, ARMS, values, MODEL, errors=errors)
     assert found.at.tolist() == [0, 1, 2, 4, 5, 6, 7]
     x = data.in_units(LIBRARY)
     gram = np.asarray(Mixed(MODEL.lengthscale, (Columns("numbers", 2),)).gram(x, x))
     for k, i in enumerate(found.at):
-        others = ARMS[[j for j in found.at if j != i]]
-        known = gram[np.ix_(others, others)] + MODEL.ratio * np.eye(len(others))
+        left = [j for j in found.at if j != i]
+        others = ARMS[left]
+        known = gram[np.ix_(others, others)] + np.diag(MODEL.ratio + own[left])
         weights = np.linalg.solve(known, gram[others, ARMS[i]])
         mean = MODEL.centre + weights @ (TRUTH[others] - MODEL.centre)
-        variance = 1 + MODEL.ratio - weights @ gram[others, ARMS[i]]
+        variance = 1 + MODEL.ratio + own[i] - weights @ gram[others, ARMS[i]]
         assert found.mean[k] == pytest.approx(mean, abs=1e-9)
         assert found.std[k] == pytest.approx(MODEL.scale * variance**0.5, rel=1e-7)
     wrong = np.mean(np.square(found.observed - found.mean))

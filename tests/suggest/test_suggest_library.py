@@ -28,6 +28,7 @@ LIBRARY = RANDOM.uniform(-1, 1, (A, 3))
 TRUTH = np.cos(2 * LIBRARY[:, 0]) + LIBRARY[:, 1]
 ARMS = np.array([3, 5, 3, 17, 29, 31, 44, 58])
 LENGTHS = np.array([0.7, 0.4, 2.0])
+ERRORS = np.array([0, 0.5, 0, 2, 0.1, 0, 1e300, 0])
 MODEL = Model(lengthscale=LENGTHS, ratio=0.01, scale=1.5, centre=0.3, fitted=True)
 
 
@@ -41,12 +42,15 @@ def unit(x):
 
 
 def dense_batch(arms, values, pending, width):
-    """(rows, mean, std) of `MODEL`: one pick after the other, each with the variances that all
-    before it leave."""
+    """(rows, mean, std) of `MODEL`, values with ERRORS: one pick after the other, each with the
+    variances that all before it leave."""
     gram = matern(unit(LIBRARY), unit(LIBRARY), LENGTHS)
+    # an infinite error teaches nothing
+    own = np.square(np.minimum(ERRORS / MODEL.scale, 1e6))
 
     def explained(by):
-        return np.linalg.solve(gram[np.ix_(by, by)] + MODEL.ratio * np.eye(len(by)), gram[by])
+        noise = MODEL.ratio + np.append(own, np.zeros(len(by) - len(arms)))
+        return np.linalg.solve(gram[np.ix_(by, by)] + np.diag(noise), gram[by])
 
     mean = MODEL.centre + (values - MODEL.centre) @ explained(arms)
     rows = []
@@ -72,6 +76,7 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched, monkeypatch
         LIBRARY,
         ARMS,
         TRUTH[ARMS],
+        errors=ERRORS,
         pending=pending,
         batch=B,
         acquisition=acquisitions.UCB(1.5),
@@ -121,19 +126,20 @@ def test_fewer_shapes_than_rounds():
 
 
 def test_the_gradient_of_the_posterior_density():
-    """Of the log of likelihood times prior, against finite differences and a dense likelihood;
-    padding changes neither."""
+    """Of the log of likelihood times prior, against finite differences and a dense likelihood, with
+    errors beside the noise; padding changes neither."""
+    known = 0.1 * np.arange(32)
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
     padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)
     values = regression.standardized(*map(jnp.asarray, padded), jnp.arange(32) < 20)
 
     def density(free):
         numbers = hyperparameters.Found(jnp.exp(free[2:]), jnp.exp(free[0]), jnp.exp(free[1]))
-        return hyperparameters.log_posterior(kernel, [], values, numbers)
+        return hyperparameters.log_posterior(kernel, [], values, numbers, known)
 
     at = np.log([2.0, 0.05, *LENGTHS])
     value, slope = jax.jit(jax.value_and_grad(density))(at)
-    gram = 2.0 * matern(LIBRARY[:20], LIBRARY[:20], LENGTHS) + 0.05 * np.eye(20)
+    gram = 2.0 * matern(LIBRARY[:20], LIBRARY[:20], LENGTHS) + np.diag(0.05 + known[:20])
     y = (TRUTH[:20] - TRUTH[:20].mean()) / TRUTH[:20].std()
     dense = -0.5 * (y @ np.linalg.solve(gram, y) + np.linalg.slogdet(2 * np.pi * gram)[1])
     prior = hyperparameters.log_prior(
@@ -153,6 +159,11 @@ def test_a_fit_finds_the_columns_that_matter():
     model = fit(LIBRARY, np.arange(40), TRUTH[:40])
     assert model.lengthscale[2] > 2 * model.lengthscale[:2].max()
     assert model.noise_std < 0.2 * TRUTH.std()
+    # what is known to be wrong does not count
+    wrong, errors = TRUTH[:40].copy(), np.zeros(40)
+    wrong[[3, 20]], errors[[3, 20]] = 9.0, 50.0
+    with_errors = fit(LIBRARY, np.arange(40), wrong, errors=errors)
+    assert with_errors.noise_std < 0.2 * TRUTH.std() < fit(LIBRARY, np.arange(40), wrong).noise_std
     given = fit(LIBRARY, np.arange(40), TRUTH[:40], lengthscale=0.7)
     assert given.lengthscale.tolist() == [0.7] * 3
 
@@ -179,6 +190,8 @@ NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
         (dict(values=[1.0]), "values must hold one number for each of the 2 arms"),
         (dict(values=[1.0, np.inf]), r"values must be at most 1e\+300 in size.*value 1 is inf"),
         (dict(values=[1.0, "x"]), "values must be real numbers"),
+        (dict(errors=[1.0]), "errors must hold one standard error for each of the 2 values"),
+        (dict(errors=[0.0, -1.0]), r"standard errors from 0 to 1e\+300; error 1 is -1.0"),
         (dict(batch=58), "of 60 candidates 2 were evaluated and 1 are pending, 57 are left"),
         (dict(pending=range(A), batch=1), "60 are pending, 0 are left"),
         (dict(batch=0), "batch must be an integer of at least 1"),
