@@ -75,6 +75,8 @@ def check_out(options: argparse.Namespace) -> None:
     """Raises ValueError or OSError, before anything is computed, for a file that cannot be written
     or is a table to read."""
     cells.check_package(options.out)
+    if options.out.suffix.lower() == ".xlsm":
+        raise ValueError(f"--out {options.out}: a workbook with macros is not written; take .xlsx.")
     for option in ("out", "report"):
         out = getattr(options, option)
         if out is None:

@@ -233,6 +233,11 @@ def test_excel_tables_are_read(tmp_path):
         tables.read_candidates(path)
 
 
+def test_no_workbook_with_macros_is_written(tmp_path):
+    with pytest.raises(ValueError, match="next.xlsm: a workbook with macros is not written"):
+        run(tmp_path, "--out", str(tmp_path / "next.xlsm"))
+
+
 def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(ValueError, match="l.xlsx needs the package openpyxl"):
