@@ -106,8 +106,15 @@ def picked(
     def choose(score: Array, free: Array, most: int) -> tuple[Array, Array]:
         """(rows [batch], what they are worth []) of the `most` largest scores."""
         short = shuffled[lax.top_k(score, most)[1]]
+        there = free[short]
+        if limits.price is not None:
+            # the cheapest as well: the batch ends where not even they are paid for
+            price = jnp.where(jnp.isneginf(score), jnp.inf, limits.price.cost[shuffled])
+            cheap = shuffled[lax.top_k(-price, min(batch, features.shape[0]))[1]]
+            there = jnp.concatenate([there, free[cheap] & ~jnp.isin(cheap, short)])
+            short = jnp.concatenate([short, cheap])
         some, covariance = posterior.joint(belief, features[short])
-        part = free[short], belief.ratio, threshold, terms.of(short)
+        part = there, belief.ratio, threshold, terms.of(short)
         outlook = Outlook(some, covariance, *part)
         picks = acquisition.choose(outlook, batch, key)
         rows = short[picks]

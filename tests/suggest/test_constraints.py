@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 from jsketch.kernels import Columns, Mixed
-from jsketch.suggest import Model, acquisitions, data, feasibility, leave_one_out, suggest
+from jsketch.suggest import Model, acquisitions, choice, data, feasibility, leave_one_out, suggest
 from jsketch.suggest.acquisitions import Chance, Outlook, Price, Terms, expected_best
 
 A, B = 60, 4
@@ -117,7 +117,7 @@ def test_a_batch_has_one_value_of_a_column():
     assert LABEL[other.rows[0]] != label and len(set(LABEL[other.rows])) == 1
 
 
-def test_a_budget_is_kept():
+def test_a_budget_is_kept(monkeypatch):
     """What was evaluated counts, each time; the exponent falls with what is left."""
     spent = COST[ARMS].sum()
     every = asked(costs=COST, cost_exponent=0)
@@ -128,6 +128,12 @@ def test_a_budget_is_kept():
     assert half.rows.tolist() == asked(costs=COST * 3.0, budget=6.0 * spent).rows.tolist()
     few = asked(costs=COST, budget=spent + 2.5, cost_exponent=1)
     assert 0 < len(few.rows) < B and COST[few.rows].sum() <= 2.5
+    # a shortlist of dear candidates ends no batch that cheap ones would fill
+    monkeypatch.setattr(choice, "SHORTLIST", 1)
+    dear = np.where(np.sort(TRUTH)[5] > TRUTH, 0.5, 6.0)
+    options = dict(costs=dear, budget=dear[ARMS].sum() + 8, cost_exponent=0, batch=3)
+    many = asked(**options).rows
+    assert len(set(many)) == 3 and sorted(dear[many]) == [0.5, 0.5, 6]
     tenths = asked(costs=0.1 * COST, budget=0.1 * (spent + 3), cost_exponent=0)
     assert COST[tenths.rows].sum() == 3
     assert len(few.mean) == len(few.std) == len(few.rows)
