@@ -36,7 +36,8 @@ class Found(NamedTuple):
     """Our numbers, and whether the rule of the claim holds for them."""
 
     number: str
-    holds: bool
+    # None: the numbers do not tell, as where two methods are level
+    holds: bool | None
     # under which other settings the statement holds or fails, or why it fails, with the numbers
     note: str = ""
 
@@ -132,6 +133,8 @@ def judge(claim: Claim, folder: Path) -> Outcome:
         return Outcome(
             claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {words}"
         )
+    if holds is None:
+        return Outcome(claim, UNDECIDED, number, note)
     if not holds and claim.lacks:
         return Outcome(claim, UNDECIDED, number, f"Missing here: {claim.lacks}. {note}".strip())
     if not holds:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 import multiprocessing
 import os
 import signal
@@ -38,6 +39,14 @@ def count(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1; {number} was given")
+    return number
+
+
+def positive(text: str) -> float:
+    """A finite number above 0, as the `type` of an option."""
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a finite number above 0; {text} was given")
     return number
 
 

@@ -24,8 +24,10 @@ LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 def main() -> None:
     parser = cli.parser(__doc__)
     regret.add_options(parser, horizon=10_000)
-    parser.add_argument("--lengthscales", type=float, nargs="+", default=LENGTHSCALES)
+    parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=LENGTHSCALES)
     options = parser.parse_args()
+    if len(set(options.lengthscales)) < len(options.lengthscales):
+        parser.error("--lengthscales names one of them twice")
     cli.set_up_jax()
     problem, source = regret.load(options)
     summary: dict[str, Any] = dict(

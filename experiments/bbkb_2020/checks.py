@@ -22,14 +22,15 @@ from experiments.claims import (
 )
 from experiments.figures.styles import label
 from experiments.results import tidy
-from experiments.results.summaries import log_slope
-from experiments.runs import against_published, evidence
+from experiments.results.summaries import growth
+from experiments.runs import evidence
 
 RULES = ("bbkb_global", "bbkb_global_local")
 FRACTION = 0.5  # of a baseline's time
 FEWER = 0.9  # batches of the local rule over those of the global one
-LINEAR = (0.75, 1.25)  # slopes that count as linear growth
-ABOVE = 1.5  # times BBKB's regret, from where on a method is said to hardly converge
+LINEAR = (0.67, 1.5)  # powers that count as linear growth; the poster's curves have 1.28 and 1.00
+# times BBKB's regret, from where on a method is said to hardly converge; 1.26 on the poster
+ABOVE = 1.2
 WITHIN = 1.5  # times the least regret that any algorithm has at any lengthscale
 
 
@@ -130,8 +131,8 @@ def hardly_converges(source: Source) -> Found:
 
 
 def _growth(source: Source, rule: str) -> float:
-    """Slope of log batch size on log t (initial evaluations included) where batches start, over two
-    decades; the last batch of a run is cut by the horizon and left out."""
+    """The power p of the best a + c t^p to batch sizes where batches start, t without the initial
+    evaluations; the last batch of a run is cut by the horizon and left out."""
     found = lines(source, "batch_size")
     if rule not in found:
         raise Missing(f"the curves hold no {rule}")
@@ -141,15 +142,14 @@ def _growth(source: Source, rule: str) -> float:
         first = np.flatnonzero(np.diff(row, prepend=0))[:-1]
         starts.append(t[first])
         size.append(row[first])
-    initial = entry(source, "config", rule).get("initial", 0)
-    return log_slope(np.concatenate(starts) + initial, np.concatenate(size), decades=2)
+    return growth(np.concatenate(starts), np.concatenate(size))
 
 
 def batches_grow(source: Source) -> Found:
-    slopes = {rule: _growth(source, rule) for rule in RULES}
-    holds = all(LINEAR[0] <= slope <= LINEAR[1] for slope in slopes.values())
-    note = "" if holds else evidence.published_growth(source)
-    return Found(f"Slopes: {listed(list(slopes), list(slopes.values()), 2)}.", holds, note)
+    powers = {rule: _growth(source, rule) for rule in RULES}
+    holds = all(LINEAR[0] <= power <= LINEAR[1] for power in powers.values())
+    text = f"Powers of t: {listed(list(powers), list(powers.values()), 2)}."
+    return Found(text, holds, evidence.published_growth(source))
 
 
 def fewer_batches(source: Source) -> Found:
@@ -211,24 +211,11 @@ def beats_evolution(source: Source) -> Found:
     return Found(text, holds, "" if holds else evidence.simple_regrets_with_code_width(source))
 
 
-def faster_than_all(source: Source) -> Found:
+def faster_than_evolution(source: Source) -> Found:
     names = [*RULES, *_baselines(source)]
     seconds = {name: number(source, "algorithms", name, "run_seconds") for name in names}
-    slower = max(seconds[rule] for rule in RULES)
-    holds = slower < min(seconds[name] for name in names if name not in RULES)
-    # the poster has the seconds of the search after initial evaluations only
-    kept = (
-        against_published.kept(folder)
-        for folder in (source.folder, source.folder.parent / "nas_warm")
-    )
-    published = next((of["seconds"]["evolution"] for of in kept if "seconds" in of), None)
-    note = ""
-    if published is not None and not holds:
-        note = (
-            f"Evolution's code of the paper took {published[1][-1]:.0f} s for"
-            f" {published[0][-1]:,.0f} evaluations on the poster, a compiled one a fraction of"
-            f" that: the statement is one of implementations. Ours take {slower:.1f} s and less."
-        )
+    holds = max(seconds[rule] for rule in RULES) < seconds["evolution"]
+    note = "" if holds else evidence.published_search_seconds(source, (*RULES, "evolution"))
     return Found(f"Seconds a run: {listed(names, list(seconds.values()), 2)}.", holds, note)
 
 

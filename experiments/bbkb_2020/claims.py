@@ -8,8 +8,8 @@ from experiments.claims import Claim, Experiment, Figure, Paper, Table, listed
 _BATCHES = Claim(
     "Figure 3",
     "Batch sizes grow linearly with t under both rules.",
-    "The slope of log batch size on log t, where batches start, over the last two decades of t, is"
-    f" between {checks.LINEAR[0]} and {checks.LINEAR[1]} for both.",
+    "The power p of the best a + c t^p through the sizes, t where batches start, is between"
+    f" {checks.LINEAR[0]} and {checks.LINEAR[1]} for both.",
     checks.batches_grow,
 )
 _LARGER = Claim(
@@ -69,15 +69,16 @@ def _regression(name: str, title: str, note: str) -> Experiment:
                 checks.hardly_converges,
             ),
             *times,
-            _BATCHES,
-            _LARGER,
+            # the paper's figure of batch sizes is that of the architecture search
+            _BATCHES._replace(item="Section 5"),
+            _LARGER._replace(item="Section 5"),
         ),
         (_PUBLISHED,) if name == "cadata" else (),
     )
 
 
 def _bandwidths(
-    folder: str, title: str, item: str, table: dict[str, float], note: str, lacks: str = ""
+    folder: str, title: str, item: str, table: dict[str, float], note: str
 ) -> Experiment:
     return Experiment(
         f"bbkb_2020/{folder}",
@@ -91,16 +92,16 @@ def _bandwidths(
                 f"Its regret ratio is within {checks.WITHIN} times the least of all at more"
                 " lengthscales than any other's.",
                 checks.widest_range,
-                lacks,
             ),
             Claim(
                 "Table 1",
                 f"Best lengthscales: {listed(list(table), list(table.values()), 1)}.",
                 "Every one of these algorithms has its least regret there.",
                 checks.best_lengthscales(table),
-                lacks,
             ),
-        ),
+        )
+        if table
+        else (),
     )
 
 
@@ -163,8 +164,9 @@ _TRAINING = Claim(
 _FASTER = Claim(
     "Figure 3",
     "Without experimental costs both rules are faster than the baselines.",
-    "The slower rule takes less time than the fastest baseline (uniform left out).",
-    checks.faster_than_all,
+    "The slower rule takes less time than evolution. (Epsilon-greedy is faster than BBKB on the"
+    " poster, too.)",
+    checks.faster_than_evolution,
 )
 
 PAPER = Paper(
@@ -194,12 +196,19 @@ PAPER = Paper(
             " seeds. bandwidths_abalone_code has the widths of the authors' code.",
         ),
         _bandwidths(
-            "bandwidths_cadata_code",
+            "bandwidths_cadata",
             "Cadata",
             "Figure 6",
             dict(bbkb_global=12.5, bbkb_global_local=12.5, bkb=12.5, gp_ucb=12.5, gp_bucb=12.5),
-            "A shorter horizon than the paper's 10,000 evaluations.",
-            "T = 10,000 with the theorems' widths at all six lengthscales, BKB, and 10 seeds",
+            "The theorems' widths, T = 10,000.",
+        ),
+        _bandwidths(
+            "bandwidths_cadata_code",
+            "Cadata until t = 1,000, the widths of the authors' code",
+            "Figure 6",
+            {},
+            "Other widths and a shorter horizon than the paper's, 4 seeds, no BKB: it decides no"
+            " claim.",
         ),
         _search(
             "nas_warm",
@@ -229,12 +238,10 @@ PAPER = Paper(
                 "The mean of one of its rules is below evolution's.",
                 checks.beats_evolution,
             ),
-            _LESS,
-            _FASTER,
-            _SLOWER,
-            _BATCHES,
-            _LARGER,
-            _TRAINING,
+            *(
+                claim._replace(item="Figure 7")
+                for claim in (_LESS, _FASTER, _SLOWER, _BATCHES, _LARGER, _TRAINING)
+            ),
         ),
         Experiment(
             "bbkb_2020/cadata_settings",

@@ -74,7 +74,7 @@ def configure(name: str, options: argparse.Namespace, lengthscale: float | None 
         width=options.width,
         lengthscale=lengthscale,
         noise_std=noise_std,
-        regularization=options.regularization or noise_std**2,
+        regularization=noise_std**2 if options.regularization is None else options.regularization,
         norm_bound=1.0,
         delta=1 / options.horizon if options.horizon > 1 else 0.5,
         qbar=options.qbar,
@@ -124,7 +124,9 @@ def add_options(parser: argparse.ArgumentParser, horizon: int) -> None:
         action="store_false",
         help="run slow methods to the horizon too, not only as far as the paper does",
     )
-    parser.add_argument("--regularization", type=float, help="default noise_std^2 = 1e-4 (chosen)")
+    parser.add_argument(
+        "--regularization", type=cli.positive, help="default noise_std^2 = 1e-4 (chosen)"
+    )
     parser.add_argument("--ratio", type=float, default=2.0, help="C of BBKB and GP-BUCB (chosen)")
     parser.add_argument("--qbar", type=float, default=2.0)
     parser.add_argument("--epsilon", type=float, default=0.05, help="of eps_greedy (chosen)")
@@ -158,7 +160,9 @@ def main() -> None:
     parser = cli.parser(__doc__)
     add_options(parser, horizon=10_000)
     parser.add_argument(
-        "--lengthscale", type=float, help="one for all algorithms (default: the paper's Table 1)"
+        "--lengthscale",
+        type=cli.positive,
+        help="one for all algorithms (default: the paper's Table 1)",
     )
     options = parser.parse_args()
     cli.set_up_jax()

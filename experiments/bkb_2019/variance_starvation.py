@@ -216,7 +216,7 @@ def main() -> None:
         default=20,
         help="GP draws of the numbers; the figure shows seed 0",
     )
-    parser.add_argument("--lengthscale", type=float, default=LENGTHSCALE)
+    parser.add_argument("--lengthscale", type=cli.positive, default=LENGTHSCALE)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()

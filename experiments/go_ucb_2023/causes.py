@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.claims import Missing, Source, entry, half, listed, mean, number, shown, written
+from experiments.figures.styles import label
 from experiments.results import tidy
 from experiments.results.summaries import ci95
 
@@ -34,6 +35,21 @@ def flat_seeds(source: Source, function: str, name: str) -> str:
         f"In {(late <= FLAT).sum()} of {len(late)} repetitions it is at most {FLAT:.0%}; the mean"
         f" of the first {PAPER_SEEDS}, the paper's number, is {late[:PAPER_SEEDS].mean():.4f}."
     )
+
+
+def paired(source: Source, function: str, other: str) -> tuple[float, float, str]:
+    """The 95% interval of another method's cumulative regret minus GO-UCB's on the same seeds, and
+    that in words; (inf, inf, no words) without the tables."""
+    regrets = _regrets(source, function)
+    if not {"go_ucb", other} <= regrets.keys():
+        return np.inf, np.inf, ""
+    more = (regrets[other] - regrets["go_ucb"]).sum(1)
+    wide = ci95(more)
+    words = (
+        f"{label(other)}'s minus GO-UCB's on the same seeds: {more.mean():.1f} ± {wide:.1f}, above"
+        f" 0 in {(more > 0).sum()} of {len(more)}."
+    )
+    return more.mean() - wide, more.mean() + wide, words
 
 
 def bars_of_phase_two(source: Source, names: tuple[str, ...], initial: int) -> str:

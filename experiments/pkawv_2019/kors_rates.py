@@ -105,8 +105,7 @@ def main() -> None:
     parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
     cli.add_out_folder(parser)
     options = parser.parse_args()
-    if options.seeds < 2 or len(options.counts) < 2:
-        parser.error("a slope with an error needs at least 2 seeds and 2 counts")
+    rates.check_counts(parser, options)
     cli.set_up_jax()
     config = dict(
         method=options.method,

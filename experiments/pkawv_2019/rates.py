@@ -12,6 +12,7 @@ made the labels, which is below the regret against the best one.
 
 from __future__ import annotations
 
+import argparse
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -195,6 +196,17 @@ def draw(folder: Path) -> None:
         drawing.save(figure, path)
 
 
+def check_counts(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends with a sentence where --counts or --seeds give no slope."""
+    counts = options.counts
+    if len(set(counts)) < len(counts):
+        parser.error("--counts names one of them twice")
+    if options.seeds < 2 or len(counts) < 2 or min(counts) < 2:
+        parser.error(
+            "a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples"
+        )
+
+
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
@@ -202,10 +214,7 @@ def main() -> None:
     parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
     cli.add_out_folder(parser)
     options = parser.parse_args()
-    if options.seeds < 2 or len(options.counts) < 2 or min(options.counts) < 2:
-        parser.error(
-            "a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples"
-        )
+    check_counts(parser, options)
     cli.set_up_jax()
     config = dict(
         counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments import cli, commands
-from experiments.claims import Experiment, Missing, Outcome, Paper, judge, read
+from experiments.claims import Experiment, Missing, Outcome, Paper, judge, listed, read
 from experiments.report import markup
 from experiments.report.left_open import LEFT_OPEN
 from experiments.report.papers import PAPERS
@@ -71,7 +71,17 @@ def provenance(folder: Path) -> dict[str, Any]:
         "hardware": _listed(summary.get("hardware")),
         "dtype": summary.get("dtype"),
     }
+    found["seeds"] = _with_fewer(seeds, summary)
     return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def _with_fewer(seeds: Any, summary: dict[str, Any]) -> Any:
+    """The number of seeds, and the methods that were run with fewer."""
+    lengthscales = list(_fields(summary.get("lengthscales")).values())
+    rows = _fields(_fields(lengthscales[0] if lengthscales else summary).get("algorithms"))
+    own = {name: _fields(row).get("seeds") for name, row in rows.items()}
+    fewer = {name: count for name, count in own.items() if count not in (None, seeds)}
+    return f"{seeds}; {listed(list(fewer), list(fewer.values()), 0)}" if fewer else seeds
 
 
 def _fields(value: Any) -> dict[Any, Any]:
@@ -158,7 +168,8 @@ def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
         " The rule under a claim decides its verdict; the numbers are read from the saved results."
         " Intervals are 95%, over seeds.</p><p>Confirmed: the rule holds. Differs: the statement"
         " does not hold with the paper's own settings, as far as the paper gives them. Not"
-        " decidable here: something of the paper's set-up is missing, and the page says what."
+        " decidable here: something of the paper's set-up is missing, or the runs do not tell two"
+        " methods apart, and the page says which."
         "</p><p>Built at commit"
         f" <code>{markup.text(_commit())}</code>.</p>"
     )

@@ -40,3 +40,19 @@ def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
         if len(np.unique(x[kept])) > 1
         else float("nan")
     )
+
+
+def growth(x: np.ndarray, y: np.ndarray) -> float:
+    """The power p in [0.05, 4] of the best a + c x^p, by least squares: 1 for every line, whatever
+    it starts from, where the slope on log axes is 1 for lines through 0 alone.
+
+    NaN for fewer than three values of x.
+    """
+    if len(np.unique(x)) < 3:
+        return float("nan")
+    powers = np.arange(0.05, 4.005, 0.01)
+    table = (x / x.max()) ** powers[:, None]  # [P, N]
+    table = table - table.mean(1, keepdims=True)
+    rest = y - y.mean()
+    explained = (table @ rest) ** 2 / np.square(table).sum(1)
+    return float(powers[np.argmax(explained)])

@@ -77,7 +77,7 @@ def compare(folder: Path, initial: int = 0) -> None:
                 t = total - initial
                 if t <= 0 or not x[0] * (1 - REACH) <= t <= x[-1] * (1 + REACH):
                     continue
-                value = float(np.interp(t, x, y))
+                value = float(np.interp(t, x, y)) + 0.0  # no -0
                 own = _at(mine, t)
                 ratio = f"{own / value:.2f}" if own is not None and value > 0 else ""
                 shown = "" if own is None else f"{own:.4g}"

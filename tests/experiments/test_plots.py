@@ -36,6 +36,15 @@ def test_slopes():
     assert np.isnan(summaries.log_slope(t, np.zeros(100)))
 
 
+def test_growth_is_that_of_a_line_whatever_it_starts_from():
+    t = np.arange(1.0, 101)
+    assert summaries.growth(t, 64 + 0.2 * t) == pytest.approx(1)
+    assert summaries.growth(t[::-1], 0.2 * t[::-1] - 3) == pytest.approx(1)
+    assert summaries.growth(t, 5 + t**2) == pytest.approx(2)
+    assert summaries.growth(t, np.sqrt(t)) == pytest.approx(0.5)
+    assert np.isnan(summaries.growth(np.ones(3), t[:3]))
+
+
 def test_fitted_slopes_are_in_the_legend(tmp_path):
     plots.run_time(tmp_path / "time.png", curves(), "a title", 1)
     assert {"BKB, 1.50", "GP-UCB, 2.00", "a title"} <= set(words(tmp_path / "time.png"))

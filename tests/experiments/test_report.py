@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 from experiments import claims, commands
+from experiments.bbkb_2020 import checks as bbkb
 from experiments.go_ucb_2023 import synthetic, tuning, tuning_runs
 from experiments.report import main as report
 from experiments.report.papers import PAPERS
-from experiments.results import environment, store, tidy
+from experiments.results import environment, store, summaries, tidy
+from experiments.runs import against_published
 
 EXPERIMENTS = [part for paper in PAPERS for part in paper.experiments]
 OWN = environment.ROOT / "results"
@@ -132,6 +134,42 @@ def test_a_rule_that_fails_without_the_papers_set_up_decides_nothing(tmp_path):
     found = judged(False, "the data")
     assert found.verdict == "not decidable here"
     assert found.note == "Missing here: the data. a note"
+
+
+def test_what_the_numbers_do_not_tell_is_undecided(tmp_path):
+    store.write_json(tmp_path / "summary.json", {})
+    level = claims.Found("two numbers", None, "level")
+    found = claims.judge(claims.Claim("Figure", "so", "if", lambda _: level), tmp_path)
+    assert found.verdict == "not decidable here" and found.note == "level"
+
+
+@pytest.mark.parametrize("power, verdict", [(1.0, "confirmed"), (2.0, "differs")])
+def test_batches_that_grow_from_any_size_on_grow_linearly(tmp_path, power, verdict):
+    """A line that starts at 64 is one, as the poster's are."""
+    folder = made_results(tmp_path) / ABALONE
+    runs = []
+    for name in ("bbkb_global", "bbkb_global_local"):
+        starts = [1]
+        while starts[-1] < 10_000:
+            starts.append(starts[-1] + int(64 + 0.2 * 10_000 * (starts[-1] / 10_000) ** power))
+        t = np.array(starts[:-1])
+        runs.append(
+            tidy.Run(dict(problem="p", algorithm=name), 0, dict(t=t, batch_size=np.diff(starts)))
+        )
+    tidy.write(folder, runs, "bbkb_2020.regret", "a title")
+    found = outcomes(tmp_path)["Batch sizes grow linearly with t under both rules."]
+    assert found.verdict == verdict
+
+
+def test_rules_hold_on_the_published_curves_that_they_are_about():
+    curves = against_published.kept(OWN / "bbkb_2020/nas_warm")["batch_size"]
+    low, high = bbkb.LINEAR
+    assert all(low <= summaries.growth(t, size) <= high for t, size in curves.values())
+    curves = against_published.kept(OWN / "bbkb_2020/cadata")["regret_ratio"]
+    (t, ratio), others = curves["ts"], curves["bbkb_global"]
+    halfway = np.interp(t[-1] / 2, t, ratio)
+    assert ratio[-1] > 0.9 * halfway
+    assert ratio[-1] > bbkb.ABOVE * np.interp(t[-1], *others)
 
 
 def test_methods_that_stop_are_compared_where_they_stop(tmp_path):
@@ -392,7 +430,7 @@ def test_claims_name_what_exists():
     folders = [part.folder for part in EXPERIMENTS]
     assert len(set(folders)) == len(folders)
     for part in EXPERIMENTS:
-        assert (part.claims and part.figures) or part.tables
+        assert part.figures or part.tables
         assert importlib.util.find_spec(made_by[part.folder].module)
         texts = [claim.statement for claim in part.claims]
         assert len(set(texts)) == len(texts)
