@@ -1,0 +1,1 @@
+"""Bandits that do not know the lengthscale of f, or its norm."""
