@@ -30,6 +30,8 @@ from jsketch.bandits.sharded import Sharded, place
 from jsketch.bandits.streamed import Streamed, open_arms
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
+from jsketch.bandits.unknown.lengthscale_balancing import LengthscaleBalancing
+from jsketch.bandits.unknown.norm_doubling import NormDoubling
 
 __all__ = [
     "BBKB",
@@ -48,7 +50,9 @@ __all__ = [
     "FixedBKB",
     "FourierTS",
     "FourierUCB",
+    "LengthscaleBalancing",
     "MiniGP",
+    "NormDoubling",
     "PointBBKB",
     "RegularizedEvolution",
     "Sharded",

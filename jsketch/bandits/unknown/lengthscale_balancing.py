@@ -8,7 +8,7 @@ Algorithm 3 (LNB-GP-UCB) where candidates are pairs (lengthscale, norm bound). E
     g_t = argmin_g R_g(n_g + 1)       the active candidate of least suspected regret   (line 3)
     x_t = argmax_x mu_g + w_g sigma_g its UCB arm, or BBKB's batch                     (line 4)
     every learner observes y_t                                                         (line 6)
-    out are g with mean_g + miss_g + (1/n_g) sum_{S_g} 2 w sigma < max_h (mean_h - miss_h)  (line 12)
+    out are g of  mean_g + miss_g + sum_{S_g} 2 w sigma / n_g < max_h (mean_h - miss_h)  (line 12)
 
 The paper's theorem is that of the exact posterior, base=GPUCB. A well-specified candidate is never
 ruled out, whatever the base, where its width covers: `mixture` for GPUCB, `certified` and
@@ -34,9 +34,12 @@ from jsketch.bandits.core import counts
 from jsketch.bandits.gp_ucb import GPUCB
 from jsketch.bandits.unknown import candidates, norm_evidence, regret_balance
 from jsketch.checks import queries
+from jsketch.kernels import Gaussian, Matern, RationalQuadratic
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach
 
+# whose k(x,x) is 1 at every lengthscale
+KERNELS = (Gaussian, Matern, RationalQuadratic)
 SUSPECTED = ("order", "realised")
 
 
@@ -79,7 +82,7 @@ class LengthscaleBalancing:
     # the paper's experiments; None: all from the start
     growth: ArrayLike | None = None
     # R_g: "order", Theorem 2.3 up to a constant; "realised", the sum of 2 w sigma so far
-    suspected: str = struct.field(pytree_node=False, default="realised")
+    suspected: str = struct.field(pytree_node=False, default="order")
     # rules out candidates whose norm bound the data contradict, too (THEORY 6.9); BKB, BBKB
     norm_test: bool = struct.field(pytree_node=False, default=False)
 
@@ -92,7 +95,7 @@ class LengthscaleBalancing:
         zeros = jnp.zeros(count, dtype)
         if self.suspected == "order":
             regret_balance.information_order(self.base.kernel, zeros + 1, zeros + 1, 1)
-        # the prior of a kernel of distances does not depend on its lengthscale
+        # the prior at the arms does not depend on the lengthscale of these kernels
         learners = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), detach(one)
         )
@@ -108,9 +111,10 @@ class LengthscaleBalancing:
             raise ValueError(
                 "base has an initial design: no candidate chose it. Leave `initial` out."
             )
-        if not hasattr(self.base.kernel, "lengthscale"):
+        if not isinstance(self.base.kernel, KERNELS):
             raise ValueError(
-                f"base.kernel must have a lengthscale; {type(self.base.kernel).__name__} has none."
+                "base.kernel must be a Gaussian, Matern or RationalQuadratic kernel;"
+                f" {type(self.base.kernel).__name__} was given."
             )
         checks.choice(SUSPECTED, suspected=self.suspected)
         checks.truth(norm_test=self.norm_test)
@@ -198,7 +202,8 @@ class LengthscaleBalancing:
             imprecise=(infos.imprecise & left).any(),
             budgeted=(infos.budgeted & left).any(),
         )
-        new = self._credited(replace(state, learners=learners), state, query, y, own.width)
+        credited = self._credited(state, chosen, query, y, own.width)
+        new = replace(credited, learners=learners)
         new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, own.observed > 0))
         kept = info.overflow
         new = jax.tree.map(
@@ -207,18 +212,18 @@ class LengthscaleBalancing:
         return attach(new, state.domain), info
 
     def _credited(
-        self, new: BalancingState, state: BalancingState, query: Query, y: Array, width: Array
+        self, state: BalancingState, chosen: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
-        """`new` with the rewards counted for the candidate that chose them in `state`."""
-        chosen, observed = self.chosen(state), counts.usable(query, y)
+        """The state with the rewards counted for the candidate that chose them."""
+        observed = counts.usable(query, y)
         variance = _variance(state.learners)[chosen][query.index]
-        mine = jnp.arange(state.pulls.shape[0]) == chosen
+        mine = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == chosen
 
         def added(before: Array, numbers: Array) -> Array:
             return before + jnp.where(mine, jnp.where(observed, numbers, 0).sum(), 0)
 
         return replace(
-            new,
+            state,
             pulls=added(state.pulls, jnp.ones_like(y)),
             reward_sums_chosen=added(state.reward_sums_chosen, y),
             suspected=added(state.suspected, 2 * width * jnp.sqrt(variance)),
