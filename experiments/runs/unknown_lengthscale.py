@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ from jsketch.bandits import BBKB, LengthscaleBalancing, NormDoubling, widths
 
 POINTS = 500
 FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)  # of the right lengthscale, the longest first
-WIDTHS = {
+WIDTHS: dict[str, widths.Width] = {
     "bayesian": widths.Bayesian(2.0),
     "code": widths.bbkb_code,
     "certified": widths.certified_mixture,
@@ -84,7 +85,7 @@ def methods(s: Setting, width: str) -> dict[str, Any]:
 
     def at(factor: float) -> BBKB:
         kernel = kernels.Gaussian(factor * s.lengthscale)
-        return base.replace(kernel=kernel, norm_bound=s.norm_bounds[FACTORS.index(factor)])
+        return replace(base, kernel=kernel, norm_bound=s.norm_bounds[FACTORS.index(factor)])
 
     def balanced(**options: Any) -> LengthscaleBalancing:
         scales = tuple(factor * s.lengthscale for factor in FACTORS)
@@ -97,8 +98,8 @@ def methods(s: Setting, width: str) -> dict[str, Any]:
         "order": balanced(suspected="order"),
         "realised": balanced(suspected="realised"),
         "realised, norm test": balanced(suspected="realised", norm_test=True),
-        "doubling": NormDoubling(at(1.0).replace(norm_bound=0.1)),
-        "no doubling": at(1.0).replace(norm_bound=0.1),
+        "doubling": NormDoubling(replace(at(1.0), norm_bound=0.1)),
+        "no doubling": replace(at(1.0), norm_bound=0.1),
     }
 
 

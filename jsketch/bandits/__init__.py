@@ -1,7 +1,7 @@
 """Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
 batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets,
 `contextual/` where every round has candidates of its own, `streamed/` arms in a file,
-`few_batches/` few and long batches.
+`few_batches/` few and long batches, `unknown/` what lacks a lengthscale or a norm.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """

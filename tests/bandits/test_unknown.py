@@ -252,7 +252,7 @@ def test_mistakes_are_explained():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("base", [SKETCH, BBKB(**COMMON, delta=DELTA, capacity=A, max_batch=8)])
+@pytest.mark.parametrize("base", [SKETCH, BBKB(**COMMON, delta=DELTA, capacity=A, max_batch=T)])
 def test_a_capacity_that_grows_changes_no_pick(base):
     problem = problems.finite_arms(jnp.asarray(X), jnp.asarray(F), XI)
     for bandit in (LengthscaleBalancing(base, SCALES), NormDoubling(base)):

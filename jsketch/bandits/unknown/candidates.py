@@ -24,7 +24,7 @@ def lengthscales(longest: float, inputs: int, count: int) -> np.ndarray:
 def norm_bounds(norm_bound: ArrayLike, lengthscales: Array, inputs: int) -> Array:
     """N (theta_0 / theta_g)^(d/2), [G]: if |f| <= that under one lengthscale, so it is under every
     shorter one (Lemma 2.1; THEORY 6.8 has the proof and its kernels)."""
-    return norm_bound * (lengthscales[0] / lengthscales) ** (inputs / 2)
+    return jnp.asarray(norm_bound * (lengthscales[0] / lengthscales) ** (inputs / 2))
 
 
 def introduced(lengthscales: Array, count: Array, start: ArrayLike) -> Array:

@@ -13,6 +13,7 @@ large were never pulled. With candidates (lengthscale, norm) one does: `Lengthsc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -88,7 +89,7 @@ class NormDoubling:
 
     def grow(self, state: NormDoublingState, capacity: int) -> NormDoublingState:
         """As the base's."""
-        return state.replace(sketch=self.base.grow(state.sketch, capacity))
+        return replace(state, sketch=self.base.grow(state.sketch, capacity))
 
 
 def doubled(norm_bound: Array, least: Array) -> Array:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.bandits.core.sketched import SketchState
+from jsketch.factor import cholesky_inverse
 from jsketch.linalg import matmul
 
 # rho over lam at which the bound is tried: any of them is valid, the largest value is taken
-MULTIPLES = tuple(4.0**j for j in range(1, 13))
+MULTIPLES = tuple(8.0**j for j in range(1, 8))
 
 
 def least_norm(
@@ -38,15 +37,10 @@ def least_norm(
     def squared(multiple: Array) -> Array:
         rho = lam * multiple
         # V + shift I = W^-T (I + shift W^T W) W^-1, W = whiten
-        factor = lax.linalg.cholesky(identity + (rho + left_out - lam) * square)
-        half = _solve(factor, state.weights)
+        factor = cholesky_inverse(identity + (rho + left_out - lam) * square)
+        half = matmul(factor.inverse, state.weights)
         between = rho / (rho + left_out) * (total - matmul(half, half))
         return (between - least) / rho
 
     largest = lax.map(squared, jnp.asarray(MULTIPLES, dtype)).max()
     return jnp.sqrt(jnp.maximum(largest, 0))
-
-
-def _solve(factor: Array, vector: Array) -> Any:
-    solved = lax.linalg.triangular_solve(factor, vector[:, None], left_side=True, lower=True)
-    return solved[:, 0]

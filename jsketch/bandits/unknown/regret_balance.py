@@ -43,7 +43,7 @@ def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
     times at once with probability 1 - delta, [G]: xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n)
     (THEORY 6.8)."""
     logs = jnp.log(n.shape[0] * (math.pi * n) ** 2 / (3 * jnp.asarray(delta, n.dtype)))
-    return noise_std * jnp.sqrt(2 * logs / n)
+    return jnp.asarray(noise_std * jnp.sqrt(2 * logs / n))
 
 
 def ruled_out(
