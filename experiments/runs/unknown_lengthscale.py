@@ -95,15 +95,24 @@ def methods(s: Setting, width: str) -> dict[str, Any]:
         "BBKB right": at(1.0),
         "BBKB long": at(4.0),
         "BBKB short": at(0.25),
-        "order": balanced(suspected="order"),
-        "realised": balanced(suspected="realised"),
-        "realised, norm test": balanced(suspected="realised", norm_test=True),
+        "order": balanced(rule="order"),
+        "realised": balanced(rule="realised"),
+        "realised, norm test": balanced(rule="realised", norm_test=True),
+        "evidence": balanced(rule="evidence"),
         "doubling": NormDoubling(replace(at(1.0), norm_bound=0.1)),
         "no doubling": replace(at(1.0), norm_bound=0.1),
     }
 
 
-NAMES = ("BBKB right", "BBKB long", "BBKB short", "order", "realised", "realised, norm test")
+NAMES = (
+    "BBKB right",
+    "BBKB long",
+    "BBKB short",
+    "order",
+    "realised",
+    "realised, norm test",
+    "evidence",
+)
 
 
 def row(name: str, bandit: Any, s: Setting, seeds: int) -> str:

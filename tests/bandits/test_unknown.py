@@ -13,7 +13,7 @@ from small_problems import KEY, PROBLEMS, Problem
 
 from jsketch import Arms, Query, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPUCB, LengthscaleBalancing, NormDoubling, widths
-from jsketch.bandits.unknown import candidates, norm_evidence, regret_balance
+from jsketch.bandits.unknown import candidates, evidence, regret_balance
 from jsketch.bandits.unknown.norm_doubling import doubled
 
 A, T, LAM, XI, NORM, DELTA = 24, 36, 0.05, 0.2, 1.5, 0.1
@@ -26,7 +26,7 @@ DOMAIN = Arms(jnp.asarray(X))
 COMMON = dict(kernel=kernels.Gaussian(9.0), regularization=LAM, noise_std=XI, norm_bound=NORM)
 EXACT = GPUCB(**COMMON, delta=DELTA, width=widths.mixture, capacity=A)
 SKETCH = BKB(**COMMON, delta=DELTA, width=widths.certified_mixture, capacity=A, qbar=3.0)
-LEAST = jax.jit(norm_evidence.least_norm)
+LEAST = jax.jit(evidence.least_norm)
 
 
 def bounds_of(scales=SCALES):
@@ -44,21 +44,21 @@ def miss(n, delta):
     return XI * np.sqrt(2 * np.log(len(SCALES) * np.pi**2 * n**2 / (3 * delta)) / n)
 
 
-@pytest.mark.parametrize("suspected", ["order", "realised"])
-def test_rounds_are_those_of_a_dense_replay(suspected):
+@pytest.mark.parametrize("rule", ["order", "realised"])
+def test_rounds_are_those_of_a_dense_replay(rule):
     """Candidates, arms, sums and the test, to 1e-8; with a delta of the test at which it decides
     within these rounds."""
     delta = 0.999
     width = widths.Bayesian(0.1)
     bandit = LengthscaleBalancing(EXACT.replace(width=width), SCALES, delta=delta)
-    bandit = bandit.replace(suspected=suspected)
+    bandit = bandit.replace(rule=rule)
     state = bandit.init(DOMAIN, KEY)
     step = jax.jit(lambda state, y: _step(bandit, state, y))
     counts, sums = np.zeros(A), np.zeros(A)
     pulls, rewards, spent = np.zeros(3), np.zeros(3), np.zeros(3)
     left, first = np.ones(3, bool), int(state.learners.first_arm[0])
     for t in range(T):
-        regret = suspected_order(pulls) if suspected == "order" else spent
+        regret = suspected_order(pulls) if rule == "order" else spent
         g = int(np.argmin(np.where(left, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
         reach = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
@@ -118,12 +118,17 @@ def played(bandit, rounds=8):
 def test_learners_are_bkb_at_each_lengthscale():
     """On the same data and random numbers, to 1e-8."""
     bandit = LengthscaleBalancing(SKETCH, SCALES, norm_test=True)
-    state = played(bandit)
+    state, likelihoods = played(bandit), []
     for g, (scale, bound) in enumerate(zip(SCALES, bounds_of(), strict=True)):
         alone = played(SKETCH.replace(kernel=kernels.Gaussian(scale), norm_bound=bound))
         np.testing.assert_array_equal(state.learners.dictionary.index[g], alone.dictionary.index)
         np.testing.assert_allclose(state.learners.mean[g], alone.mean, atol=1e-8)
         np.testing.assert_allclose(state.learners.variance[g], alone.variance, atol=1e-8 / LAM)
+        likelihoods.append(float(evidence.log_evidence(alone, LAM)))
+    likely = bandit.replace(rule="evidence")
+    assert int(likely.chosen(state)) == np.argmax(likelihoods) > 0
+    rest = jnp.arange(3) == np.argmax(likelihoods)
+    assert int(likely.chosen(state.replace(ruled_out=rest))) == np.argsort(likelihoods)[-2]
 
 
 def test_candidates():
@@ -161,8 +166,8 @@ def certain(problem, f, seed):
 
 
 def test_the_lower_bound_on_the_norm():
-    """THEORY 6.9: dense matrices to 1e-8 where all pulled arms are in the dictionary, never above
-    that for other dictionaries, and never above |f| on the event."""
+    """THEORY 6.9: dense matrices to 1e-7 where all pulled arms are in the dictionary, never above
+    that for other dictionaries, and never above |f| on the event. So the marginal likelihood."""
     informative = 0
     for seed in range(PROBLEMS):
         problem = Problem(seed)
@@ -174,15 +179,20 @@ def test_the_lower_bound_on_the_norm():
         logdet = np.linalg.slogdet(np.eye(len(y)) + gram / problem.lam)[1]
         at = {
             m: y @ np.linalg.solve(np.eye(len(y)) + gram / (m * problem.lam), y)
-            for m in (1.0, *norm_evidence.MULTIPLES)
+            for m in (1.0, *evidence.MULTIPLES)
         }
         spent = at[1.0] + XI**2 * (logdet - 2 * math.log(delta))
-        squares = [(at[m] - spent) / (m * problem.lam) for m in norm_evidence.MULTIPLES]
+        squares = [(at[m] - spent) / (m * problem.lam) for m in evidence.MULTIPLES]
         wanted = math.sqrt(max(0.0, *squares))
         whole = problem.state(keep=np.flatnonzero(problem.counts))[1]
         found = float(LEAST(whole, problem.lam, XI, delta))
         assert found == pytest.approx(wanted, rel=1e-7, abs=1e-7)
-        poor = float(LEAST(problem.state()[1], problem.lam, XI, delta))
+        sketch = problem.state()[1]
+        likelihood = -(at[1.0] / problem.lam + logdet) / 2
+        known = float(evidence.log_evidence(whole, problem.lam))
+        assert known == pytest.approx(likelihood, rel=1e-8)
+        assert float(evidence.log_evidence(sketch, problem.lam)) <= likelihood + 1e-6
+        poor = float(LEAST(sketch, problem.lam, XI, delta))
         assert poor <= found + 1e-7 and found <= norm * (1 + 1e-7)
         informative += poor > 0.2 * norm
     assert informative > PROBLEMS // 4
@@ -216,7 +226,7 @@ def _doubling_step(bandit, base, state, y):
     wanted = known.ask(sketch, KEY)
     other, expected = known.tell(sketch, wanted, y[query.index], KEY)
     same = (query.index == wanted.index).all() & (info.width == expected.width)
-    least = norm_evidence.least_norm(other, LAM, XI, DELTA)
+    least = evidence.least_norm(other, LAM, XI, DELTA)
     same = same & (new.sketch.mean == other.mean).all() & (new.norm_bound >= least)
     return new, same & ((new.norm_bound == state.norm_bound) | (new.norm_bound < 2 * least))
 
@@ -229,8 +239,9 @@ def test_mistakes_are_explained():
         (LengthscaleBalancing(SKETCH, (1.0, 0.5), (1.0,)), "for each of the 2 lengthscales"),
         (LengthscaleBalancing(SKETCH, SCALES, delta=1.5), "delta is a probability"),
         (LengthscaleBalancing(SKETCH, SCALES, growth=0.5), "growth must be at least 1"),
-        (LengthscaleBalancing(SKETCH, SCALES, suspected="least"), "suspected must be one of"),
+        (LengthscaleBalancing(SKETCH, SCALES, rule="least"), "rule must be one of"),
         (LengthscaleBalancing(EXACT, SCALES, norm_test=True), "take BKB or BBKB"),
+        (LengthscaleBalancing(EXACT, SCALES, rule="evidence"), "take BKB or BBKB"),
         (LengthscaleBalancing(kernels.Gaussian(), SCALES), "a GPUCB, BKB or BBKB; Gaussian"),
         (
             LengthscaleBalancing(BBKB(kernels.Gaussian(), initial=np.arange(3)), SCALES),
@@ -242,7 +253,7 @@ def test_mistakes_are_explained():
         ),
         (
             LengthscaleBalancing(EXACT.replace(kernel=kernels.RationalQuadratic()), SCALES),
-            'Take suspected="realised"',
+            'Take rule="realised"',
         ),
         (NormDoubling(EXACT), "a BKB or a BBKB; GPUCB"),
         (NormDoubling(SKETCH.replace(norm_bound=0.0)), "norm_bound must be a finite number above"),
@@ -271,7 +282,7 @@ def test_what_holds_is_never_ruled_out_and_balances_the_regret():
     # 0.3 holds, 1.2 does not; shorter than the right one, 0.15 holds by Lemma 2.1
     scales = (1.2, 0.3, 0.15)
     bandit = LengthscaleBalancing(
-        SKETCH, scales, (norm, norm, 2 * norm), suspected="realised", norm_test=True
+        SKETCH, scales, (norm, norm, 2 * norm), rule="realised", norm_test=True
     )
     mean = jnp.asarray(F)
 

@@ -32,7 +32,7 @@ from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts
 from jsketch.bandits.gp_ucb import GPUCB
-from jsketch.bandits.unknown import candidates, norm_evidence, regret_balance
+from jsketch.bandits.unknown import candidates, evidence, regret_balance
 from jsketch.checks import queries
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
 from jsketch.precision import one_dtype
@@ -40,7 +40,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach
 
 # whose k(x,x) is 1 at every lengthscale
 KERNELS = (Gaussian, Matern, RationalQuadratic)
-SUSPECTED = ("order", "realised")
+RULES = ("order", "realised", "evidence")
 
 
 @struct.dataclass
@@ -81,8 +81,10 @@ class LengthscaleBalancing:
     # t_0: candidates down to theta_0 / max(t_0, sqrt(t)) take part after t observations, g(t) of
     # the paper's experiments; None: all from the start
     growth: ArrayLike | None = None
-    # R_g: "order", Theorem 2.3 up to a constant; "realised", the sum of 2 w sigma so far
-    suspected: str = struct.field(pytree_node=False, default="order")
+    # R_g of line 3: "order", Theorem 2.3 up to a constant; "realised", the sum of 2 w sigma so far.
+    # "evidence" takes the candidate of the largest marginal likelihood, as practitioners do: what
+    # holds still stays, but nothing makes it choose (THEORY 6.8); BKB, BBKB
+    rule: str = struct.field(pytree_node=False, default="order")
     # rules out candidates whose norm bound the data contradict, too (THEORY 6.9); BKB, BBKB
     norm_test: bool = struct.field(pytree_node=False, default=False)
 
@@ -93,7 +95,7 @@ class LengthscaleBalancing:
         one = self._at(lengthscales[0], norm_bounds[0]).init(domain, key)
         dtype = one.domain.features.dtype
         zeros = jnp.zeros(count, dtype)
-        if self.suspected == "order":
+        if self.rule == "order":
             regret_balance.information_order(self.base.kernel, zeros + 1, zeros + 1, 1)
         # the prior at the arms does not depend on the lengthscale of these kernels
         learners = jax.tree.map(
@@ -116,10 +118,12 @@ class LengthscaleBalancing:
                 "base.kernel must be a Gaussian, Matern or RationalQuadratic kernel;"
                 f" {type(self.base.kernel).__name__} was given."
             )
-        checks.choice(SUSPECTED, suspected=self.suspected)
+        checks.choice(RULES, rule=self.rule)
         checks.truth(norm_test=self.norm_test)
-        if self.norm_test and isinstance(self.base, GPUCB):
-            raise ValueError("norm_test reads a sketch: take BKB or BBKB as the base.")
+        if isinstance(self.base, GPUCB) and (self.norm_test or self.rule == "evidence"):
+            raise ValueError(
+                'norm_test and rule="evidence" read a sketch: take BKB or BBKB as the base.'
+            )
         checks.probability(delta=self.delta)
         if self.growth is not None:
             checks.at_least_one(growth=self.growth)
@@ -158,7 +162,10 @@ class LengthscaleBalancing:
     def chosen(self, state: BalancingState) -> Array:
         """The number [] int32 of the candidate that chooses the next round (line 3)."""
         regret = state.suspected
-        if self.suspected == "order":
+        if self.rule == "evidence":
+            read = evidence.log_evidence
+            regret = -self._of_all(state, lambda learner, own: read(own, learner.regularization))
+        if self.rule == "order":
             lengthscales, norm_bounds = self._candidates(state.domain)
             n, inputs = state.pulls + 1, state.domain.features.shape[1]
             order = regret_balance.information_order(self.base.kernel, lengthscales, n, inputs)
@@ -243,7 +250,7 @@ class LengthscaleBalancing:
         if self.norm_test:
             least = self._of_all(
                 state,
-                lambda learner, own: norm_evidence.least_norm(
+                lambda learner, own: evidence.least_norm(
                     own, base.regularization, base.noise_std, base.delta
                 ),
             )

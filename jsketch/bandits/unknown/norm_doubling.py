@@ -2,7 +2,7 @@
 
 BKB (Calandriello et al., COLT 2019, Section 4) says that where F is not known "standard
 guess-and-double techniques apply", and nothing more; the definition is ours. The bound is a leaf of
-the state. After every round it is doubled until it is not below `norm_evidence.least_norm`, which
+the state. After every round it is doubled until it is not below `evidence.least_norm`, which
 with probability 1 - delta is never above |f|. So (THEORY 6.9): a bound that holds is never doubled,
 and none exceeds max(F_0, 2 |f|). The event is that of the widths `mixture` and `certified_mixture`
 at the same delta, which cover with no further loss from the round on in which F_t >= |f|.
@@ -25,7 +25,7 @@ from jsketch import checks, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.bandits.unknown import norm_evidence
+from jsketch.bandits.unknown import evidence
 from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach
 
@@ -81,7 +81,7 @@ class NormDoubling:
         """The base's, then the bound; `info.width` is the width that chose the round."""
         sketch = attach(state.sketch, state.domain)
         new, info = self._at(state.norm_bound).tell(sketch, query, y, key)
-        least = norm_evidence.least_norm(
+        least = evidence.least_norm(
             new, self.base.regularization, self.base.noise_std, self.base.delta
         )
         norm_bound = jnp.where(info.overflow, state.norm_bound, doubled(state.norm_bound, least))

@@ -28,8 +28,8 @@ def information_order(kernel: Any, lengthscales: Array, n: Array, inputs: int) -
         growth = n ** (pairs / (smooth + pairs))
         return scale * growth * log ** (smooth / (smooth + inputs))
     raise ValueError(
-        'suspected="order" is known for Gaussian and Matern kernels;'
-        f' {type(kernel).__name__} was given. Take suspected="realised".'
+        'rule="order" is known for Gaussian and Matern kernels;'
+        f' {type(kernel).__name__} was given. Take rule="realised".'
     )
 
 

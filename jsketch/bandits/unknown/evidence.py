@@ -1,4 +1,5 @@
-"""What the data say about |f|: a lower bound that holds for any dictionary."""
+"""What the data say about |f|, a lower bound that holds for any dictionary, and about a kernel, its
+marginal likelihood."""
 
 from __future__ import annotations
 
@@ -26,8 +27,7 @@ def least_norm(
     """
     dtype = state.weights.dtype
     lam, left_out = jnp.asarray(regularization, dtype), state.evidence.residual_sum
-    pulls = jnp.maximum(state.pull_counts, 1)
-    total = (jnp.square(state.reward_sums) / pulls).sum()
+    total = _between(state)
     square = matmul(state.whiten.T, state.whiten)
     identity = jnp.eye(square.shape[0], dtype=dtype)
     information = state.evidence.logdet + left_out / lam
@@ -44,3 +44,17 @@ def least_norm(
 
     largest = lax.map(squared, jnp.asarray(MULTIPLES, dtype)).max()
     return jnp.sqrt(jnp.maximum(largest, 0))
+
+
+def log_evidence(state: SketchState, regularization: ArrayLike) -> Array:
+    """A lower bound on log p(y) of a GP with this kernel and noise of variance lam, [], up to what
+    kernels have in common: -(y^T (ZZ^T + lam I)^-1 y + logdet(V/lam) + rho/lam) / 2 (Titsias,
+    AISTATS 2009); exact where all pulled arms are in the dictionary."""
+    misfit = _between(state) - matmul(state.weights, state.weights)
+    left_out = state.evidence.residual_sum
+    return -((misfit + left_out) / regularization + state.evidence.logdet) / 2
+
+
+def _between(state: SketchState) -> Array:
+    """sum_i s_i^2 / n_i, []: the part of |y|^2 that lies between arms."""
+    return (jnp.square(state.reward_sums) / jnp.maximum(state.pull_counts, 1)).sum()
