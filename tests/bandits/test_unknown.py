@@ -148,7 +148,7 @@ def test_candidates():
         assert f @ np.linalg.solve(gram, f) <= bound**2 * (weights @ f) * (1 + 1e-6)
     n = jnp.array([5.0])
     order = regret_balance.information_order(kernels.Matern(nu=1.5), jnp.array([0.5]), n, 2)
-    np.testing.assert_allclose(order, 4 * 5 ** (6 / 9) * np.log(5) ** (3 / 5), rtol=1e-12)
+    np.testing.assert_allclose(order, 4 * 5 ** (2 / 5) * np.log(5) ** (3 / 5), rtol=1e-12)
 
 
 def certain(problem, f, seed):
@@ -275,9 +275,9 @@ def test_a_capacity_that_grows_changes_no_pick(base):
 
 @pytest.mark.slow
 def test_what_holds_is_never_ruled_out_and_balances_the_regret():
-    """THEORY 6.8 (a) and (b), 6.9, over 64 seeds: a candidate that holds stays, every other one
+    """THEORY 6.8 (a) and (b), 6.9, over 48 seeds: a candidate that holds stays, every other one
     that is left has the regret of (b), and no bound of `NormDoubling` exceeds 2 |f|."""
-    seeds, rounds = 64, 150
+    seeds, rounds = 48, 80
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
     # 0.3 holds, 1.2 does not; shorter than the right one, 0.15 holds by Lemma 2.1
     scales = (1.2, 0.3, 0.15)

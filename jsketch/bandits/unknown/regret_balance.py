@@ -18,15 +18,14 @@ from jsketch.kernels import Gaussian, Matern
 
 def information_order(kernel: Any, lengthscales: Array, n: Array, inputs: int) -> Array:
     """gamma_n of each candidate up to a constant, [G] (Proposition 2.2): theta^-d log(n)^(d+1) for
-    the Gaussian kernel, theta^-d n^p log(n)^(2 nu / (2 nu + d)), p = d (d+1) / (2 nu + d (d+1)),
-    for Matern. Raises ValueError for other kernels."""
+    the Gaussian kernel, theta^-d n^(1-p) log(n)^p, p = 2 nu / (2 nu + d), for Matern (so its proof;
+    the statement prints an earlier power of n). Raises ValueError for other kernels."""
     scale, log = lengthscales**-inputs, jnp.log(n)
     if isinstance(kernel, Gaussian):
         return scale * log ** (inputs + 1)
     if isinstance(kernel, Matern):
-        smooth, pairs = 2 * kernel.nu, inputs * (inputs + 1)
-        growth = n ** (pairs / (smooth + pairs))
-        return scale * growth * log ** (smooth / (smooth + inputs))
+        power = 2 * kernel.nu / (2 * kernel.nu + inputs)
+        return scale * n ** (1 - power) * log**power
     raise ValueError(
         'rule="order" is known for Gaussian and Matern kernels;'
         f' {type(kernel).__name__} was given. Take rule="realised".'
