@@ -44,7 +44,7 @@ def miss(n, delta):
     return XI * np.sqrt(2 * np.log(len(SCALES) * np.pi**2 * n**2 / (3 * delta)) / n)
 
 
-@pytest.mark.parametrize("rule", ["order", "realised"])
+@pytest.mark.parametrize("rule", ["order", pytest.param("realised", marks=pytest.mark.slow)])
 def test_rounds_are_those_of_a_dense_replay(rule):
     """Candidates, arms, sums and the test, to 1e-8; with a delta of the test at which it decides
     within these rounds."""
@@ -138,6 +138,12 @@ def test_candidates():
     for count, present in ((0, 2), (15, 2), (16, 3), (63, 3), (64, 4)):
         shown = candidates.introduced(scales, jnp.asarray(float(count)), 2.0)
         assert int(shown.sum()) == present
+    bandit = LengthscaleBalancing(EXACT, SCALES, growth=2.0)
+    state = bandit.init(DOMAIN, KEY)
+    late = state.replace(pulls=jnp.array([10.0, 6.0, 0.0]))
+    alone = state.replace(ruled_out=jnp.array([True, True, False]))
+    shown = [bandit.active(s).tolist() for s in (state, late, alone)]
+    assert shown == [[True, True, False], [True, True, True], [False, False, True]]
     # the norm under shorter lengthscales is at most that of the rule
     for short in (0.9, 0.4):
         bound = candidates.norm_bounds(1.0, jnp.array([1.2, short]), 2)[1]
@@ -215,6 +221,7 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
     np.testing.assert_array_equal(steps, np.round(steps))
     assert float(doubled(jnp.asarray(0.1), jnp.asarray(0.3))) == 0.4
     assert float(doubled(jnp.asarray(0.1), jnp.asarray(0.1))) == 0.1
+    assert float(doubled(jnp.asarray(0.0), jnp.asarray(0.1))) == 0.0
 
 
 def _doubling_step(bandit, base, state, y):

@@ -93,8 +93,8 @@ class NormDoubling:
 
 
 def doubled(norm_bound: Array, least: Array) -> Array:
-    """The first of F, 2 F, 4 F ... that is not below `least` [], [].
+    """The first of F, 2 F, 4 F ... that is not below `least` [], []; F where it is not above 0.
 
     A loop over exact doublings: a power by logarithms would be off by its rounding.
     """
-    return jax.lax.while_loop(lambda f: f < least, lambda f: 2 * f, norm_bound)
+    return jax.lax.while_loop(lambda f: (f < least) & (f > 0), lambda f: 2 * f, norm_bound)
