@@ -1,7 +1,7 @@
 """Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
 batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets,
 `contextual/` where every round has candidates of its own, `streamed/` arms in a file,
-`few_batches/` few and long batches.
+`few_batches/` few and long batches, `unknown/` what lacks a lengthscale or a norm.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
@@ -30,6 +30,8 @@ from jsketch.bandits.sharded import Sharded, place
 from jsketch.bandits.streamed import Streamed, open_arms
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
+from jsketch.bandits.unknown.lengthscale_balancing import LengthscaleBalancing
+from jsketch.bandits.unknown.norm_doubling import NormDoubling
 
 __all__ = [
     "BBKB",
@@ -48,7 +50,9 @@ __all__ = [
     "FixedBKB",
     "FourierTS",
     "FourierUCB",
+    "LengthscaleBalancing",
     "MiniGP",
+    "NormDoubling",
     "PointBBKB",
     "RegularizedEvolution",
     "Sharded",
