@@ -35,7 +35,9 @@ def announce(options: argparse.Namespace, inputs: Inputs) -> None:
     failed = int(np.isnan(inputs.values).sum())
     print(
         f"{len(inputs.candidates.ids)} candidates, {', '.join(counts)}{said};"
-        f" {len(inputs.values)} evaluations" + (f", {failed} of them failed" if failed else "")
+        f" {len(inputs.values)} evaluations"
+        + (" with errors of their own" if inputs.errors is not None else "")
+        + (f", {failed} of them failed" if failed else "")
     )
 
 

@@ -183,6 +183,7 @@ def test_columns_of_every_kind(tmp_path, capsys):
     said = capsys.readouterr().out
     # beside the letters at two sites the properties that vary there
     assert "40 candidates, 7 numbers, 4 categories, 1 fingerprints, numbers scaled" in said
+    assert "20 evaluations with errors of their own" in said
     assert "the shorter, the more a column matters): size" in said
     assert batch["mean"].max() > done["value"].mean()
 
