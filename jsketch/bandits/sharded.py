@@ -49,12 +49,7 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     parts = check_mesh(mesh, axis)
     table = checks.rows_of_arms(features)
     count, inputs = table.shape
-    if count < parts:
-        raise ValueError(
-            f"there are {count} arms for {parts} devices along the axis {axis!r}: a device would"
-            " have none. Use fewer devices."
-        )
-    rows = -(-count // parts)
+    rows = rows_on_each(count, parts, axis)
     dtype = jax.dtypes.canonicalize_dtype(table.dtype)
 
     def part(index: Any) -> np.ndarray:
@@ -64,6 +59,16 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
     placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
     return Arms(placed, Shard(axis, count))
+
+
+def rows_on_each(arms: int, devices: int, axis: str = AXIS) -> int:
+    """Rows of a device, the last ones padded. Raises ValueError for fewer arms than devices."""
+    if arms < devices:
+        raise ValueError(
+            f"there are {arms} arms for {devices} devices along the axis {axis!r}: a device would"
+            " have none. Use fewer devices."
+        )
+    return -(-arms // devices)
 
 
 def check_mesh(mesh: Any, axis: str) -> int:
@@ -76,6 +81,13 @@ def check_mesh(mesh: Any, axis: str) -> int:
             f" {axis!r}: name it in `axis`."
         )
     return int(mesh.shape[axis])
+
+
+def check_algorithm(bandit: Any) -> None:
+    """Raises ValueError for an algorithm whose arms cannot be spread."""
+    if not isinstance(bandit, ALGORITHMS):
+        names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
+        raise ValueError(f"Sharded takes one of {names}; a {type(bandit).__name__} was given.")
 
 
 @struct.dataclass
@@ -174,11 +186,7 @@ class Sharded:
 
     def _check(self, domain: Arms) -> None:
         check_mesh(self.mesh, self.axis)
-        if not isinstance(self.bandit, ALGORITHMS):
-            names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
-            raise ValueError(
-                f"Sharded takes one of {names}; a {type(self.bandit).__name__} was given."
-            )
+        check_algorithm(self.bandit)
         shard = getattr(domain, "shard", None)
         if shard is None or shard.axis != self.axis:
             raise ValueError(
