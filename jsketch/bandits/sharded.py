@@ -15,6 +15,7 @@ are drawn by the number of an arm, not by its place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +29,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
+from jsketch.bandits.core import warm_start
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.thompson import SketchedTS
 from jsketch.checks import queries
@@ -98,18 +100,35 @@ class Sharded:
     mesh: Mesh = struct.field(pytree_node=False)
     axis: str = struct.field(pytree_node=False, default=AXIS)
 
-    def init(self, domain: Arms, key: PRNGKey) -> Any:
-        """As of the algorithm, without a warm start. Raises ValueError for another algorithm, and
-        for arms that are not on this mesh."""
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        pull_counts: Any = None,
+        reward_sums: Any = None,
+        dictionary: Any = None,
+        failed: Any = None,
+    ) -> Any:
+        """As of the algorithm, pull counts and reward sums [A] for all arms (`history`), on every
+        process the same. Raises ValueError for another algorithm, for arms that are not on this
+        mesh, and for what the algorithm cannot start with."""
         self._check(domain)
+        self._check_start(pull_counts, reward_sums, dictionary, failed)
+        known = warm_start.checked(self.bandit, domain, key, pull_counts, reward_sums, dictionary)
+        known = jax.tree.map(partial(self._spread, domain), known)
         whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
         shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
 
-        def body(domain: Arms, key: PRNGKey) -> Any:
-            return detach(self.bandit.init(domain, key))
+        def body(domain: Arms, key: PRNGKey, known: Any) -> Any:
+            given = {} if known is None else dict(pull_counts=known)
+            if failed is not None:
+                given["failed"] = failed
+            return detach(self.bandit.init(domain, key, **given))
 
-        specs = (self._arms(), P())
-        state = self._map(body, specs, self._specs(shape))(domain, key)
+        start = self._map(body, (self._arms(), P(), self._arms()), self._specs(shape))
+        # a refresh, operation by operation, would compile for long
+        state = (start if known is None else jax.jit(start))(domain, key, known)
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -163,6 +182,15 @@ class Sharded:
         """The same state with room for `capacity` inducing points."""
         return self.bandit.grow(state, capacity)
 
+    def _spread(self, domain: Arms, values: Array) -> Array:
+        """Values [A] over the devices as the arms are, zero for what pads them."""
+        rows = domain.features.shape[0]
+        if is_traced(values):
+            return jnp.pad(values, (0, rows - domain.count))
+        padded = np.pad(np.asarray(values), (0, rows - domain.count))
+        sharding = NamedSharding(devices.automatic(self.mesh), self._arms())
+        return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
+
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # what one device computes from replicated numbers, all do: jax cannot see it through loops
         return jax.shard_map(
@@ -183,6 +211,14 @@ class Sharded:
             return P(self.axis) if getattr(path[-1], "name", None) in PER_ARM else P()
 
         return jax.tree_util.tree_map_with_path(spec, detach(state))
+
+    def _check_start(self, *given: Any) -> None:
+        """Of pull counts, reward sums, dictionary and failed arms."""
+        takes = 4 if isinstance(self.bandit, FixedBKB) else 3
+        takes = 0 if isinstance(self.bandit, SketchedTS) else takes
+        if any(value is not None for value in given[takes:]):
+            what = "failed arms" if takes else "observed evaluations"
+            raise ValueError(f"{type(self.bandit).__name__} cannot start from {what}.")
 
     def _check(self, domain: Arms) -> None:
         check_mesh(self.mesh, self.axis)

@@ -88,7 +88,8 @@ class Devices(NamedTuple):
                 f" {many.repeated} of {many.repeated_bytes / 1e3:,.1f} kB a turn (not in the time)"
             )
         if self.largest_arms is not None:
-            said.append(f"{self.largest_arms:,} arms would fit, and {self.fewest} would do")
+            few = f"these fit {self.fewest:,}" if self.fewest else "no number of devices is enough"
+            said.append(f"at most {self.largest_arms:,} arms fit, and {few}")
         return "; ".join(said)
 
 

@@ -69,9 +69,9 @@ def rates(bandit, problem, horizon, capacity, history):
 
 
 def bytes_of(bandit, problem, horizon, capacity, quickly):
-    """Without compiling: as much to work with as is kept."""
+    """Without compiling: as much to work with as is kept, and the regrets."""
     kept = space.size(space.started(bandit, problem, horizon, capacity))
-    return space.Bytes(space.size(problem), kept, kept, 1.0)
+    return space.Bytes(space.size(problem), kept, kept + space.size(problem.mean_reward), 1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -273,21 +273,19 @@ def test_a_plan_over_devices_is_that_of_one_with_its_arms():
     assert room.fewest_devices(most, memory) == 4
     assert room.largest_arms(10) == room.fewest_devices(5, 10) == 0
     assert room.largest_arms(float("inf")) == 2**31 - 1
-    small = planned(ALL["bbkb"], devices=2, memory=2 * four.bytes)
-    assert small.mesh.largest_arms >= 400 and small.mesh.fewest <= 2
-    assert "200 arms on each of 2 devices; a round has" in str(small).split("\n")[2]
+    assert found.largest_arms >= 400 and found.fewest == 1
+    assert "100 arms on each of 4 devices; a round has" in str(four).split("\n")[2]
 
 
 def test_more_devices_are_offered_where_the_arms_do_not_fit():
-    memory = spread.room(ALL["bbkb"], 2, 200, capacity=64).bytes(4000, 8)
-    with pytest.raises(ValueError, match=r"the arms over \d+ devices of that memory each") as said:
-        planned(ALL["bbkb"], arms=4000, dictionary_size=60, memory=memory)
-    count = int(str(said.value).split("arms over ")[1].split(" ")[0])
-    assert planned(
-        ALL["bbkb"], arms=4000, dictionary_size=60, memory=memory, devices=count
-    ).mesh.fewest in (count - 1, count)
-    with pytest.raises(ValueError, match="with 2,000 arms on each of 2 devices and room for"):
-        planned(ALL["bbkb"], arms=4000, dictionary_size=60, memory=memory, devices=2)
+    memory = spread.room(ALL["bbkb"], 2, 200, capacity=64).bytes(4000, 3)
+    for devices, words in (
+        (None, "with 4,000 arms and room"),
+        (2, "with 2,000 arms on each of 2 devices and room"),
+    ):
+        said = f"{words}.*; the arms over 3 devices of that memory each"
+        with pytest.raises(ValueError, match=said):
+            planned(ALL["bbkb"], arms=4000, dictionary_size=60, memory=memory, devices=devices)
 
 
 def test_mistakes_of_plans_over_devices():
