@@ -4,6 +4,7 @@ JAX starts."""
 import json
 import re
 import sys
+import tempfile
 import warnings
 
 import jax
@@ -14,10 +15,12 @@ from jax.sharding import PartitionSpec as P
 from jsketch import Arms, kernels, rollout, run_seeds, shards
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Sharded, SketchedTS, history, place
 from jsketch.loops.arms import advance, over_devices
+from jsketch.loops.arms.drive import Driven
+from jsketch.loops.arms.drive_file import open_file
 from jsketch.loops.arms.rollout import start
 from jsketch.planning import space, spread
 from jsketch.problems import finite
-from jsketch.types import Shard, detach
+from jsketch.types import Shard, attach, detach
 
 KERNEL = kernels.Gaussian(lengthscale=0.3)
 ROOM = dict(capacity=32)
@@ -205,6 +208,29 @@ def apart(count, devices):
     return dict(messages=re.findall(COLLECTIVE, program.as_text()), first=8, capacity=grown)
 
 
+def moved(before, now):
+    """What is said of a file of a run over so many devices, by one over others."""
+    x, mean = problem()
+    key, bandit = jax.random.key(1), BANDITS["bbkb"]
+
+    def file(devices):
+        mesh = mesh_of(devices)
+        return open_file(path, Sharded(bandit, mesh), place(x, mesh), key, False)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/one.run"
+        mesh = mesh_of(before)
+        over = finite.finite_arms(x, mean, 0.1).replace(arms=place(x, mesh))
+        state = begin(Sharded(bandit, mesh), over, key).state
+        nothing = np.zeros(0, np.int32)
+        file(before).save(Driven(attach(state, over.arms), nothing, np.zeros(0)))
+        try:
+            file(now).load(bandit, None)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
 def refused(arms, devices):
     """What is said of so few arms, or None."""
     try:
@@ -223,6 +249,7 @@ if __name__ == "__main__":
         draws={n: draws(n) for n in asked.get("draws", [])},
         seeds=[seeds(*size) for size in asked.get("seeds", [])],
         apart=[apart(*size) for size in asked.get("apart", [])],
+        moved=[moved(*counts) for counts in asked.get("moved", [])],
         too_few=[refused(*size) for size in asked.get("too_few", [])],
         rounds=[one_round(*size) for size in asked.get("rounds", [])],
         plans=[as_planned(*size) for size in asked.get("plans", [])],

@@ -68,6 +68,8 @@ def test_two_processes_make_the_picks_of_one(alone, devices):
     # one had given rows that were not its own: both say so, and neither waits
     assert any("the rows of processes [1] are not their own" in line for line in two[0])
     assert any("this process has the arms 16 to 30" in line for line in two[1])
+    # and rows of another dtype
+    assert all(any("processes disagree" in line for line in lines) for lines in two)
 
 
 @pytest.mark.slow

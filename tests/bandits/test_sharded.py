@@ -49,6 +49,7 @@ def small():
         draws=[4],
         seeds=[[5, 4]],
         too_few=[[3, 4], [5, 4]],
+        moved=[[4, 2]],
     )
 
 
@@ -71,6 +72,11 @@ def test_fewer_arms_than_devices_are_refused(small):
     assert "3 arms for 4 devices" in small["too_few"][0]
     # two devices hold nothing but padding
     assert small["too_few"][1] is None
+
+
+def test_a_checkpoint_of_another_mesh_is_refused(small):
+    (said,) = small["moved"]
+    assert "one.run holds another run" in said and "bandit.mesh.arms was 4, is 2" in said
 
 
 def test_seeds_over_devices_are_those_of_one_device(small):

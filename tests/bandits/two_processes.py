@@ -61,10 +61,12 @@ if __name__ == "__main__":
     distributed.start(coordinator, processes=processes, process=process, devices=devices)
     mesh = jax.make_mesh((devices,), ("arms",))
     rows = distributed.own_rows(ARMS, mesh)
-    try:
-        distributed.place_own(x[rows][process:], ARMS, mesh)
-    except ValueError as error:
-        print(error)
+    other = x[rows].astype(np.float32 if process else np.float64)
+    for wrong in (x[rows][process:], other):
+        try:
+            distributed.place_own(wrong, ARMS, mesh)
+        except ValueError as error:
+            print(error)
     domain = distributed.place_own(x[rows], ARMS, mesh)
     over = Sharded(bandit, mesh), Sharded(fixed, mesh)
     if process == 0:

@@ -70,13 +70,13 @@ def writes(over: bool) -> bool:
 def content(path: Path, over: bool) -> bytes | None:
     """A file, None where there is none; over several processes what process 0 finds, so that a disk
     of its own is enough."""
-    found = path.read_bytes() if writes(over) and path.exists() else b""
-    if over:
-        high, low = from_first(np.array(divmod(len(found), 1 << DIGITS), np.int32)).tolist()
-        size = (high << DIGITS) + low
-        mine = np.frombuffer(found, np.uint8) if writes(over) else np.zeros(size, np.uint8)
-        found = from_first(mine).tobytes() if size else b""
-    return found or None
+    found = path.read_bytes() if writes(over) and path.exists() else None
+    if not over:
+        return found
+    size = divmod(len(found or b""), 1 << DIGITS)
+    there, high, low = from_first(np.array([found is not None, *size], np.int32)).tolist()
+    mine = np.zeros((high << DIGITS) + low, np.uint8) if found is None else found
+    return from_first(np.frombuffer(mine, np.uint8)).tobytes() if there else None
 
 
 def from_first(values: np.ndarray) -> np.ndarray:
