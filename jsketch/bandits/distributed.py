@@ -8,8 +8,8 @@ else is `bandits.sharded`, over a mesh of the devices of all processes.
     domain = distributed.place_own(features[rows], 10_000_000, mesh)
 
 All processes run the same program with the same keys and rewards, or they wait for each other for
-ever. After a lost process the same call of `drive(..., checkpoint=)` on all of them resumes: process
-0 keeps the file.
+ever. After a lost process the same call of `drive(..., checkpoint=)` on all of them resumes:
+process 0 keeps the file.
 """
 
 from __future__ import annotations
