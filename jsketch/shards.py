@@ -19,9 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.sharding import PartitionSpec as P
 
 from jsketch import linalg
-from jsketch.types import PRNGKey, Shard
+from jsketch.types import Arms, PRNGKey, Shard
 
 Pytree = TypeVar("Pytree")
 
@@ -65,6 +66,22 @@ def take(shard: Shard | None, values: Pytree, index: Array) -> Pytree:
 
     # all but one are zero: the sum is exact
     return lax.psum(jax.tree.map(mine, values), shard.axis)
+
+
+def on_host(domain: Arms, index: np.ndarray) -> np.ndarray:
+    """The features of arms `index`, [n, d], outside of any program; over several processes, on all
+    of them."""
+    if domain.shard is None:
+        return np.asarray(domain.features)[index]
+    found: Any = domain.features.sharding
+    taken = jax.shard_map(
+        lambda rows: take(domain.shard, rows, jnp.asarray(index, jnp.int32)),
+        mesh=found.mesh,
+        in_specs=P(domain.shard.axis),
+        out_specs=P(),
+        check_vma=False,
+    )
+    return np.asarray(jax.jit(taken)(domain.features))
 
 
 def put(shard: Shard | None, values: Array, index: Array, value: Array) -> Array:

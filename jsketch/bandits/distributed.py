@@ -8,7 +8,8 @@ else is `bandits.sharded`, over a mesh of the devices of all processes.
     domain = distributed.place_own(features[rows], 10_000_000, mesh)
 
 All processes run the same program with the same keys and rewards, or they wait for each other for
-ever.
+ever. After a lost process the same call of `drive(..., checkpoint=)` on all of them resumes:
+process 0 keeps the file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jsketch import checks, devices
-from jsketch.bandits.sharded import AXIS, check_mesh
+from jsketch.bandits.sharded import AXIS, check_mesh, rows_on_each
 from jsketch.types import Arms, Shard
 
 TIMEOUT = 300  # seconds to wait for the other processes
@@ -74,12 +75,7 @@ def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     """Which of so many arms lie on the devices of this process. Raises ValueError for fewer arms
     than devices, and where they are not next to each other."""
     parts = check_mesh(mesh, axis)
-    if arms < parts:
-        raise ValueError(
-            f"there are {arms} arms for {parts} devices along the axis {axis!r}: a device would"
-            " have none. Use fewer devices."
-        )
-    rows = -(-arms // parts)
+    rows = rows_on_each(arms, parts, axis)
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
     here = sharding.addressable_devices_indices_map((rows * parts, 1)).values()
     begins = sorted({index[0].indices(rows * parts)[0] for index in here if index is not None})

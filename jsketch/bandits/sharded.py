@@ -15,6 +15,7 @@ are drawn by the number of an arm, not by its place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +29,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
+from jsketch.bandits.core import warm_start
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.thompson import SketchedTS
 from jsketch.checks import queries
@@ -49,12 +51,7 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     parts = check_mesh(mesh, axis)
     table = checks.rows_of_arms(features)
     count, inputs = table.shape
-    if count < parts:
-        raise ValueError(
-            f"there are {count} arms for {parts} devices along the axis {axis!r}: a device would"
-            " have none. Use fewer devices."
-        )
-    rows = -(-count // parts)
+    rows = rows_on_each(count, parts, axis)
     dtype = jax.dtypes.canonicalize_dtype(table.dtype)
 
     def part(index: Any) -> np.ndarray:
@@ -64,6 +61,16 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
     placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
     return Arms(placed, Shard(axis, count))
+
+
+def rows_on_each(arms: int, devices: int, axis: str = AXIS) -> int:
+    """Rows of a device, the last ones padded. Raises ValueError for fewer arms than devices."""
+    if arms < devices:
+        raise ValueError(
+            f"there are {arms} arms for {devices} devices along the axis {axis!r}: a device would"
+            " have none. Use fewer devices."
+        )
+    return -(-arms // devices)
 
 
 def check_mesh(mesh: Any, axis: str) -> int:
@@ -78,6 +85,13 @@ def check_mesh(mesh: Any, axis: str) -> int:
     return int(mesh.shape[axis])
 
 
+def check_algorithm(bandit: Any) -> None:
+    """Raises ValueError for an algorithm whose arms cannot be spread."""
+    if not isinstance(bandit, ALGORITHMS):
+        names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
+        raise ValueError(f"Sharded takes one of {names}; a {type(bandit).__name__} was given.")
+
+
 @struct.dataclass
 class Sharded:
     """BBKB, BKB, FixedBKB or SketchedTS over arms that `place` has spread over the same mesh."""
@@ -86,18 +100,35 @@ class Sharded:
     mesh: Mesh = struct.field(pytree_node=False)
     axis: str = struct.field(pytree_node=False, default=AXIS)
 
-    def init(self, domain: Arms, key: PRNGKey) -> Any:
-        """As of the algorithm, without a warm start. Raises ValueError for another algorithm, and
-        for arms that are not on this mesh."""
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        pull_counts: Any = None,
+        reward_sums: Any = None,
+        dictionary: Any = None,
+        failed: Any = None,
+    ) -> Any:
+        """As of the algorithm, pull counts and reward sums [A] for all arms (`history`), on every
+        process the same. Raises ValueError for another algorithm, for arms that are not on this
+        mesh, and for what the algorithm cannot start with."""
         self._check(domain)
+        self._check_start(pull_counts, reward_sums, dictionary, failed)
+        known = warm_start.checked(self.bandit, domain, key, pull_counts, reward_sums, dictionary)
+        known = jax.tree.map(partial(self._spread, domain), known)
         whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
         shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
 
-        def body(domain: Arms, key: PRNGKey) -> Any:
-            return detach(self.bandit.init(domain, key))
+        def body(domain: Arms, key: PRNGKey, known: Any) -> Any:
+            given = {} if known is None else dict(pull_counts=known)
+            if failed is not None:
+                given["failed"] = failed
+            return detach(self.bandit.init(domain, key, **given))
 
-        specs = (self._arms(), P())
-        state = self._map(body, specs, self._specs(shape))(domain, key)
+        start = self._map(body, (self._arms(), P(), self._arms()), self._specs(shape))
+        # a refresh, operation by operation, would compile for long
+        state = (start if known is None else jax.jit(start))(domain, key, known)
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -151,6 +182,15 @@ class Sharded:
         """The same state with room for `capacity` inducing points."""
         return self.bandit.grow(state, capacity)
 
+    def _spread(self, domain: Arms, values: Array) -> Array:
+        """Values [A] over the devices as the arms are, zero for what pads them."""
+        rows = domain.features.shape[0]
+        if is_traced(values):
+            return jnp.pad(values, (0, rows - domain.count))
+        padded = np.pad(np.asarray(values), (0, rows - domain.count))
+        sharding = NamedSharding(devices.automatic(self.mesh), self._arms())
+        return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
+
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # what one device computes from replicated numbers, all do: jax cannot see it through loops
         return jax.shard_map(
@@ -172,13 +212,17 @@ class Sharded:
 
         return jax.tree_util.tree_map_with_path(spec, detach(state))
 
+    def _check_start(self, *given: Any) -> None:
+        """Of pull counts, reward sums, dictionary and failed arms."""
+        takes = 4 if isinstance(self.bandit, FixedBKB) else 3
+        takes = 0 if isinstance(self.bandit, SketchedTS) else takes
+        if any(value is not None for value in given[takes:]):
+            what = "failed arms" if takes else "observed evaluations"
+            raise ValueError(f"{type(self.bandit).__name__} cannot start from {what}.")
+
     def _check(self, domain: Arms) -> None:
         check_mesh(self.mesh, self.axis)
-        if not isinstance(self.bandit, ALGORITHMS):
-            names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
-            raise ValueError(
-                f"Sharded takes one of {names}; a {type(self.bandit).__name__} was given."
-            )
+        check_algorithm(self.bandit)
         shard = getattr(domain, "shard", None)
         if shard is None or shard.axis != self.axis:
             raise ValueError(

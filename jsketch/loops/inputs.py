@@ -122,11 +122,25 @@ def check_state(bandit: Any, domain: Arms, found: Any) -> None:
         )
     if found.domain is None:
         raise ValueError("state has no arms: give it them back with types.attach(state, arms).")
-    if not np.array_equal(np.asarray(found.domain.features), np.asarray(domain.features)):
+    if not _same(found.domain.features, domain.features):
         raise ValueError(
             f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
             " given, or their features differ."
         )
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Whether arrays are equal; over several processes none holds all of them."""
+    if x is y:
+        return True
+    if getattr(x, "is_fully_addressable", True) or np.shape(x) != np.shape(y):
+        return np.array_equal(np.asarray(x), np.asarray(y))
+    return bool(_equal(x, y))
+
+
+@jax.jit
+def _equal(x: Array, y: Array) -> Array:
+    return (x == y).all()
 
 
 def check_problem(problem: Any) -> None:

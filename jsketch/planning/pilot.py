@@ -263,3 +263,11 @@ def _extended(columns: np.ndarray, horizon: int, log: list[tuple[int, int, float
     t, rounds, distinct, dictionary = columns
     pulled, met = np.repeat(arms, counts), np.repeat(rewards, counts)
     return Path(t, rounds, distinct, dictionary, simulated, pulled, met)
+
+
+def with_batches(path: Path | None, size: float, horizon: int) -> Path:
+    """A path with batches of that size; where there was no pilot, those are all there is."""
+    if path is None:
+        end, nothing = np.array([float(horizon)]), np.zeros(0)
+        path = Path(end, end, end, end, 0, nothing, nothing)
+    return path._replace(rounds=np.ceil(path.t / size))

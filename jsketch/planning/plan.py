@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks
+from jsketch.bandits.sharded import rows_on_each
 from jsketch.loops.inputs import check_bandit, check_horizon
 from jsketch.memory import available
-from jsketch.planning import pilot, space, timing
+from jsketch.planning import pilot, space, spread, timing
 from jsketch.planning.pilot import Path
 from jsketch.planning.timing import History
 from jsketch.problems.finite import GaussianArms
@@ -28,7 +29,8 @@ VMAPPED_ON_CPU = 6.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run, or S of them, will take. `str` says it in two lines."""
+    """What a run, or S of them, will take. `str` says it in two lines, and in a third one what it
+    takes over devices."""
 
     algorithm: str
     arms: int
@@ -36,13 +38,14 @@ class Plan:
     seeds: int
     seconds: float  # wall time of all seeds, without compilation
     compile_seconds: float  # rough; a warm persistent cache makes it small
-    bytes: int  # at the most, problem included
+    bytes: int  # at the most, problem included; on each device
     rounds: float  # of a run
     dictionary_size: float  # at its end; distinct arms, for an exact posterior
     capacities: tuple[int, ...]  # of the programs that are compiled
     # seconds of a run: of its rounds whatever their size, and of what every evaluation adds
     parts: dict[str, float]
     simulated: int  # evaluations of the pilot run; 0 without one
+    mesh: spread.Devices | None = None  # where `devices` was given
 
     def __str__(self) -> str:
         size = f" dictionary of about {self.dictionary_size:.0f}," if self.dictionary_size else ""
@@ -51,9 +54,10 @@ class Plan:
         parts = ", ".join(f"{seconds / total:.0%} {name}" for name, seconds in self.parts.items())
         return (
             f"about {said(self.seconds)} (compiling {said(self.compile_seconds)} more) and"
-            f" {self.bytes / 1e9:.2g} GB"
+            f" {self.bytes / 1e9:.2g} GB{'' if self.mesh is None else ' a device'}"
             f" for {runs}{self.algorithm}, {self.horizon:,} evaluations of {self.arms:,} arms;"
             f"\n  {self.rounds:,.0f} rounds,{size} time: {parts}"
+            + ("" if self.mesh is None else f"\n  {self.mesh}")
         )
 
 
@@ -74,6 +78,7 @@ def plan(
     workers: int | None = None,
     strategy: str | None = None,
     memory: float | None = None,
+    devices: int | None = None,
 ) -> Plan:
     """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes.
 
@@ -86,7 +91,11 @@ def plan(
                      the pilot's. None: the pilot's
     workers          int, threads, as in `run_seeds`
     strategy         "vmap" or "threads", as in `run_seeds`
-    memory           bytes that may be used; None: what the device has
+    memory           bytes that may be used, on each device; None: what the device has
+    devices          int, devices like this one that share the arms (`bandits.Sharded`), or 1:
+                     bytes and seconds are those of each, without messages, and `Plan.mesh` says
+                     what it holds, its messages, the most arms and the fewest devices that fit.
+                     None: all arms on one, and nothing more is asked
 
     Where the numbers come from:
     - rounds and sketch size: a pilot run on pools of 1,024 arms (`planning.pilot`), a second or
@@ -113,15 +122,20 @@ def plan(
     """
     check_bandit(bandit)
     check_horizon(horizon)
-    counts = dict(seeds=seeds, dictionary_size=dictionary_size, workers=workers)
+    counts = dict(seeds=seeds, dictionary_size=dictionary_size, workers=workers, devices=devices)
     checks.capacity(**{name: count for name, count in counts.items() if count is not None})
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
     if memory is not None and memory != np.inf:
         checks.positive(memory=memory)
+    bandit, parts = spread.of_bandit(bandit, devices)
     domain = _checked(bandit, problem)
+    own = rows_on_each(domain.count, parts)
     vmapped = strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu")
     workers = min(seeds, workers or os.cpu_count() or 1)
+    if parts > 1:
+        # programs that wait for each other's devices run in turn
+        vmapped, workers = False, 1
     path = _path(bandit, problem, domain, horizon, dictionary_size)
     sizes = None if path is None else path.dictionary if hasattr(bandit, "qbar") else path.distinct
     if sizes is not None:
@@ -130,21 +144,35 @@ def plan(
     capacity = capacities[-1] if capacities else 0
     problem = _with_rewards(problem, domain, path)
     timed = timing.timed(capacities)
-    whole = timed[0] == capacity and timing.fewer_arms(domain.count, capacity) == domain.count
-    used = space.of_program(bandit, problem, horizon, capacity, quickly=not whole)
+    whole = timed[0] == capacity and timing.fewer_arms(own, capacity) == domain.count
+    held = problem if parts == 1 else spread.on_a_device(domain, parts)
+    used = space.of_program(bandit, held, horizon, capacity, quickly=not whole)
     memory = available() if memory is None else memory
     at_once = seeds if vmapped else workers
+    fits = spread.Fitting(bandit, domain, horizon, capacity, parts, memory)
     if memory is not None:
-        space.check(bandit, domain, used, horizon, capacity, seeds, at_once, memory)
-    rates = _rates(bandit, problem, horizon, timed, path)
+        fewest = fits.fewest if seeds == 1 else None
+        space.check(
+            bandit,
+            domain if parts == 1 else held.arms,
+            used,
+            horizon,
+            capacity,
+            seeds,
+            at_once,
+            memory,
+            parts,
+            fewest,
+        )
+    rates = _rates(bandit, problem, horizon, timed, path, own)
     # a program that was compiled for its memory is found compiled when it is timed
     compiling = [
         r.compiling + (used.compiling if whole and i == 0 else 0.0) for i, r in enumerate(rates)
     ]
     if path is None or rates[0].fixed:
-        path = _with_batches(path, rates[0], horizon)
-    parts = _parts(path, sizes, rates, timed, capacities, domain.count)
-    one = sum(parts.values())
+        path = pilot.with_batches(path, rates[0].fixed or rates[0].batch, horizon)
+    spent = _parts(path, sizes, rates, timed, capacities, domain.count)
+    one = sum(spent.values())
     if vmapped:
         seconds = (
             one * seeds * (VMAPPED_ON_CPU if seeds > 1 and jax.default_backend() == "cpu" else 1.0)
@@ -164,8 +192,9 @@ def plan(
         if capacities and sizes is not None
         else rates[0].dictionary_size,
         capacities=capacities,
-        parts=parts,
+        parts=spent,
         simulated=path.simulated,
+        mesh=None if devices is None and parts == 1 else fits.said(),
     )
 
 
@@ -173,6 +202,11 @@ def _checked(bandit: Any, problem: Any) -> Arms:
     """The arms. Raises ValueError for static mistakes, as `init` does; its warnings are left to the
     run."""
     arms = getattr(problem, "arms", problem)
+    if getattr(arms, "shard", None) is not None:
+        raise ValueError(
+            "these arms lie over the devices of a mesh: give plan the arms before place(...), and"
+            " the number of devices, plan(bandit, problem, horizon, devices=4)."
+        )
     if not hasattr(arms, "features"):
         raise ValueError(
             f"a problem, or its arms as Arms(x), is needed; {type(problem).__name__} was given."
@@ -218,11 +252,15 @@ def _with_rewards(problem: Any, domain: Arms, path: Path | None) -> Any:
 
 
 def _rates(
-    bandit: Any, problem: Any, horizon: int, timed: tuple[int, ...], path: Path | None
+    bandit: Any,
+    problem: Any,
+    horizon: int,
+    timed: tuple[int, ...],
+    path: Path | None,
+    count: int,
 ) -> list[timing.Rates]:
-    """Rates at the capacities that are timed, with all arms or as many as are timed; the larger
-    capacity from the pilot's data."""
-    count = problem.arms.count
+    """Rates at the capacities that are timed, for `count` of the arms (those of a device), with so
+    many or as many as are timed; the larger capacity from the pilot's data."""
     found = []
     for capacity in timed:
         history = None
@@ -230,40 +268,12 @@ def _rates(
             middle = int(np.interp(path.rounds[-1] / 2, path.rounds, path.t))
             history = History(path.arms, path.rewards, middle)
         some, fewer = problem, timing.fewer_arms(count, capacity)
-        if fewer < count:
-            some, history = _part(problem, fewer, history)
+        if fewer < problem.arms.count:
+            some, history = timing.part_of(problem, fewer, history)
         rates = timing.rates(bandit, some, horizon, capacity, history)
         more = count / fewer
         found.append(rates._replace(round=more * rates.round, evaluation=more * rates.evaluation))
     return found
-
-
-def _part(problem: Any, fewer: int, history: History | None) -> tuple[Any, History | None]:
-    """A problem with some of the arms, those of the history first, and the history in their
-    numbers."""
-    count = problem.arms.count
-    pulled = np.zeros(0, int) if history is None else np.unique(history.arms)[:fewer]
-    others = np.random.default_rng(0).permutation(count)
-    rows = np.concatenate([pulled, others[~np.isin(others, pulled)][: fewer - len(pulled)]])
-    noise = getattr(problem, "noise_std", 0.1)
-    part = GaussianArms(Arms(problem.arms.features[rows]), problem.mean_reward[rows], noise)
-    if history is not None:
-        kept = np.isin(history.arms, pulled)
-        history = History(
-            np.searchsorted(pulled, history.arms[kept]),
-            history.rewards[kept],
-            int(kept[: history.middle].sum()),
-        )
-    return part, history
-
-
-def _with_batches(path: Path | None, rates: timing.Rates, horizon: int) -> Path:
-    """A path with the batches that were timed; where there was no pilot, those are all there is."""
-    if path is None:
-        end, nothing = np.array([float(horizon)]), np.zeros(0)
-        path = Path(end, end, end, end, 0, nothing, nothing)
-    size = rates.fixed or rates.batch
-    return path._replace(rounds=np.ceil(path.t / size))
 
 
 def _parts(

@@ -73,10 +73,14 @@ def of_program(bandit: Any, problem: Any, horizon: int, capacity: int, quickly: 
     return Bytes(given, kept, working, compiling)
 
 
-def stand_in(count: int, dimensions: int, dtype: DTypeLike) -> GaussianArms:
-    """The shapes of a problem."""
+def stand_in(
+    count: int, dimensions: int, dtype: DTypeLike, rewards: int | None = None
+) -> GaussianArms:
+    """The shapes of a problem; of the part of one on a device, where all mean rewards, more than
+    its arms, are."""
     struct: Any = jax.ShapeDtypeStruct
-    return GaussianArms(Arms(struct((count, dimensions), dtype)), struct((count,), dtype), 1.0)
+    means = struct((count if rewards is None else rewards,), dtype)
+    return GaussianArms(Arms(struct((count, dimensions), dtype)), means, 1.0)
 
 
 def check(
@@ -88,8 +92,12 @@ def check(
     seeds: int,
     at_once: int,
     memory: float,
+    devices: int = 1,
+    fewest: Callable[[], int] | None = None,
 ) -> None:
-    """Raises ValueError when the runs need more than `memory` bytes, and says what would fit."""
+    """Raises ValueError when the runs need more than `memory` bytes, and says what would fit:
+    `fewest()` devices too, for arms that may be spread. `run` and `domain` are those of one of the
+    devices."""
     total = run.of(seeds, at_once)
     if total <= memory:
         return
@@ -97,17 +105,20 @@ def check(
     kept = "inducing points" if hasattr(bandit, "qbar") else "distinct arms"
     held = f" and room for {capacity:,} {kept}" if capacity else ""
     offers = []
-    if seeds > 1 and (count := _largest(lambda s: run.of(s, min(s, at_once)) <= memory, seeds)):
+    if seeds > 1 and (count := largest(lambda s: run.of(s, min(s, at_once)) <= memory, seeds)):
         offers.append(f"{count} of its {seeds} seeds in a call")
     offers += _smaller(bandit, domain, run, horizon, capacity, memory)
+    if fewest is not None and (count := fewest()):
+        offers.append(f"the arms over {count:,} devices of that memory each (Sharded)")
+    where = f" on each of {devices} devices" if devices > 1 else ""
     raise ValueError(
-        f"{runs} of {type(bandit).__name__} with {domain.count:,} arms{held} would need about"
-        f" {total / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. What would fit:"
+        f"{runs} of {type(bandit).__name__} with {domain.count:,} arms{where}{held} would need"
+        f" about {total / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. What would fit:"
         f" {'; '.join(offers) or 'nothing smaller of it fits'}."
     )
 
 
-def _largest(fits: Callable[[int], bool], upper: int) -> int:
+def largest(fits: Callable[[int], bool], upper: int) -> int:
     """The largest number up to `upper` that fits, 0 if there is none."""
     low, high = 0, upper
     while low < high:
@@ -150,12 +161,12 @@ def _smaller(
     if fits():
         return offers
     exact = capacity > 0 and not hasattr(bandit, "qbar")
-    if arms := _largest(lambda arms: fits(arms=arms), count - 1):
+    if arms := largest(lambda arms: fits(arms=arms), count - 1):
         offers.append(f"{arms:,} arms at once")
-    if most := _largest(lambda most: fits(capacity=most), capacity - 1):
+    if most := largest(lambda most: fits(capacity=most), capacity - 1):
         what = "a shorter horizon" if exact else "a smaller qbar or a larger regularization"
         offers.append(f"a capacity of {most:,} ({what})")
-    shorter = _largest(lambda t: fits(horizon=t), horizon - 1)
+    shorter = largest(lambda t: fits(horizon=t), horizon - 1)
     if 2 * shorter >= horizon or (shorter and not offers):
         offers.append(f"a horizon of {shorter:,} evaluations")
     if exact:

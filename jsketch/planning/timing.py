@@ -23,6 +23,7 @@ import numpy as np
 from jsketch import checks
 from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import Progress
+from jsketch.problems.finite import GaussianArms
 from jsketch.types import Arms, PRNGKey, Query, attach, detach
 
 STRETCH = 0.3  # seconds that a program is timed
@@ -221,6 +222,25 @@ def _split(early: _Stretch, late: _Stretch) -> tuple[float, float]:
     evaluation = max((late.round - early.round) / (late.batch - early.batch), 0.0)
     a_round = early.round - evaluation * early.batch
     return (a_round, evaluation) if a_round > 0 else (0.0, late.seconds / late.evaluations)
+
+
+def part_of(problem: Any, fewer: int, history: History | None) -> tuple[Any, History | None]:
+    """A problem with some of the arms, those of the history first, and the history in their
+    numbers."""
+    count = problem.arms.count
+    pulled = np.zeros(0, int) if history is None else np.unique(history.arms)[:fewer]
+    others = np.random.default_rng(0).permutation(count)
+    rows = np.concatenate([pulled, others[~np.isin(others, pulled)][: fewer - len(pulled)]])
+    noise = getattr(problem, "noise_std", 0.1)
+    part = GaussianArms(Arms(problem.arms.features[rows]), problem.mean_reward[rows], noise)
+    if history is not None:
+        kept = np.isin(history.arms, pulled)
+        history = History(
+            np.searchsorted(pulled, history.arms[kept]),
+            history.rewards[kept],
+            int(kept[: history.middle].sum()),
+        )
+    return part, history
 
 
 def power(high: Rates, low: Rates, apart: float) -> float:

@@ -4,6 +4,7 @@ JAX starts."""
 import json
 import re
 import sys
+import tempfile
 import warnings
 
 import jax
@@ -12,10 +13,14 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from jsketch import Arms, kernels, rollout, run_seeds, shards
-from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Sharded, SketchedTS, place
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Sharded, SketchedTS, history, place
 from jsketch.loops.arms import advance, over_devices
+from jsketch.loops.arms.drive import Driven
+from jsketch.loops.arms.drive_file import open_file
+from jsketch.loops.arms.rollout import start
+from jsketch.planning import space, spread
 from jsketch.problems import finite
-from jsketch.types import Shard
+from jsketch.types import Shard, attach, detach
 
 KERNEL = kernels.Gaussian(lengthscale=0.3)
 ROOM = dict(capacity=32)
@@ -31,7 +36,10 @@ BANDITS = {
 ARMS, HORIZON = 61, 24  # on 4 devices three rows are no arms
 COLLECTIVE = r"(\S+) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
 
-go = jax.jit(lambda bandit, problem, key: rollout(bandit, problem, key, HORIZON))
+begin = jax.jit(lambda bandit, problem, key: start(bandit, problem, key, HORIZON))
+go = jax.jit(
+    lambda bandit, problem, key, progress: rollout(bandit, problem, key, HORIZON, progress)
+)
 
 
 def mesh_of(devices, axis="arms"):
@@ -47,19 +55,36 @@ def problem():
     return x, np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
 
 
-def picks(name, counts):
-    """The arms of a run on one device without a mesh, and whether those over meshes are the
-    same."""
+def picks(name, counts, dictionary="cold"):
+    """The arms of a run on one device without a mesh, and those over meshes; `dictionary` of a warm
+    start: None, "bless" or "leverage", or its arms."""
     x, mean = problem()
     plain = finite.finite_arms(x, mean, 0.1)
     bandit, key = BANDITS[name], jax.random.key(1)
-    arms = np.asarray(go(bandit, plain, key).trace.arm)
     found = {}
-    for devices in counts:
-        mesh = mesh_of(devices)
-        over = plain.replace(arms=place(x, mesh))
-        found[devices] = np.asarray(go(Sharded(bandit, mesh), over, key).trace.arm).tolist()
-    return dict(alone=arms.tolist(), over=found)
+    for devices in [0, *counts]:
+        used, over = bandit, plain
+        if devices:
+            mesh = mesh_of(devices)
+            used, over = Sharded(bandit, mesh), plain.replace(arms=place(x, mesh))
+        progress = begin(used, over, key)
+        if dictionary != "cold":
+            progress = progress.replace(state=detach(warm(used, over.arms, mean, key, dictionary)))
+        found[devices] = np.asarray(go(used, over, key, progress).trace.arm).tolist()
+    return dict(alone=found.pop(0), over=found)
+
+
+def warm(bandit, domain, mean, key, dictionary):
+    """The state after evaluations of a few arms, on several devices, one of them repeated."""
+    arms = np.array([0, 60, 17, 33, 33, 48])
+    counts, sums = history.of_evaluations(domain, arms, mean[arms] + 0.1)
+    data = dict(pull_counts=counts, reward_sums=sums)
+    if dictionary is None and not isinstance(bandit, Sharded):
+        # operation by operation it would compile for long
+        return jax.jit(bandit.init)(domain, key, **data)
+    if isinstance(getattr(bandit, "bandit", bandit), FixedBKB):
+        data["failed"] = np.array([5, 59])
+    return bandit.init(domain, key, dictionary=dictionary, **data)
 
 
 def draws(devices):
@@ -112,6 +137,40 @@ def one_round(arms, devices):
     )
 
 
+def as_planned(arms, devices):
+    """Bytes on a device of a run's compiled program and of its messages, and those of a plan."""
+    mesh = mesh_of(devices)
+    x = np.random.default_rng(0).uniform(size=(arms, 8))
+    bandit, key = BBKB(KERNEL, max_batch=12, **ROOM), jax.random.key(0)
+    over = finite.GaussianArms(place(x, mesh), jnp.zeros(arms), 0.1)
+    run = Sharded(bandit, mesh), over, key
+    progress = advance._start(*run, HORIZON)
+    program = advance._segment.lower(*run, progress, jnp.asarray(0), HORIZON).compile()
+    used = program.memory_analysis()
+    held = spread.on_a_device(Arms(x), devices)
+    counted = spread.messages(bandit, Arms(x), devices, 32)
+    lines = [line for line in program.as_text().splitlines() if re.search(COLLECTIVE, line)]
+    # what stands before the name of the collective is its result: s32[4,16], or several of them
+    results = " ".join(re.split(r" [a-z]+-[a-z]+\(", line)[0] for line in lines)
+    sent = sum(
+        (int(bits) // 8 if bits else 1) * int(np.prod([int(n) for n in shape.split(",") if n]))
+        for bits, shape in re.findall(r"(?:[fsu]|pred)(\d*)\[([\d,]*)\]", results)
+    )
+    return dict(
+        bytes=used.argument_size_in_bytes
+        + used.temp_size_in_bytes
+        + used.output_size_in_bytes
+        - used.alias_size_in_bytes,
+        planned=space.of_program(bandit, held, HORIZON, 32, quickly=True).of(1, 1),
+        line=spread.room(bandit, 8, HORIZON, capacity=32, dtype=x.dtype).bytes(arms, devices),
+        sent=[len(lines), sent],
+        counted=[
+            counted.once + counted.repeated,
+            counted.once_bytes + counted.repeated_bytes,
+        ],
+    )
+
+
 def without_ties(count):
     """Distinct arms, and so many keys."""
     x = np.random.default_rng(0).uniform(size=(ARMS, 2))
@@ -149,6 +208,29 @@ def apart(count, devices):
     return dict(messages=re.findall(COLLECTIVE, program.as_text()), first=8, capacity=grown)
 
 
+def moved(before, now):
+    """What is said of a file of a run over so many devices, by one over others."""
+    x, mean = problem()
+    key, bandit = jax.random.key(1), BANDITS["bbkb"]
+
+    def file(devices):
+        mesh = mesh_of(devices)
+        return open_file(path, Sharded(bandit, mesh), place(x, mesh), key, False)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/one.run"
+        mesh = mesh_of(before)
+        over = finite.finite_arms(x, mean, 0.1).replace(arms=place(x, mesh))
+        state = begin(Sharded(bandit, mesh), over, key).state
+        nothing = np.zeros(0, np.int32)
+        file(before).save(Driven(attach(state, over.arms), nothing, np.zeros(0)))
+        try:
+            file(now).load(bandit, None)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
 def refused(arms, devices):
     """What is said of so few arms, or None."""
     try:
@@ -163,10 +245,13 @@ if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
     answer = dict(
         picks={name: picks(name, counts) for name, counts in asked.get("picks", {}).items()},
+        warm={name: picks(name, *how) for name, how in asked.get("warm", {}).items()},
         draws={n: draws(n) for n in asked.get("draws", [])},
         seeds=[seeds(*size) for size in asked.get("seeds", [])],
         apart=[apart(*size) for size in asked.get("apart", [])],
+        moved=[moved(*counts) for counts in asked.get("moved", [])],
         too_few=[refused(*size) for size in asked.get("too_few", [])],
         rounds=[one_round(*size) for size in asked.get("rounds", [])],
+        plans=[as_planned(*size) for size in asked.get("plans", [])],
     )
     print(json.dumps(answer))

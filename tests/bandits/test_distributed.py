@@ -20,14 +20,19 @@ def free_port():
         return found.getsockname()[1]
 
 
-def outputs(processes):
-    """The lines of each of so many processes."""
+def outputs(processes, **asked):
+    """The lines of each of so many processes, until the last of them is lost or done."""
     where = f"127.0.0.1:{free_port()}"
     script = "tests/bandits/two_processes.py"
-    environment = os.environ | dict(JAX_ENABLE_X64="1", PYTHONPATH=str(ROOT))
+    count = f" --xla_force_host_platform_device_count={asked.setdefault('devices', 1)}"
+    environment = os.environ | dict(
+        JAX_ENABLE_X64="1",
+        PYTHONPATH=str(ROOT),
+        XLA_FLAGS=os.environ.get("XLA_FLAGS", "") + count,
+    )
     running = [
         subprocess.Popen(
-            [sys.executable, script, where, str(processes), str(number)],
+            [sys.executable, script, where, str(processes), str(number), json.dumps(asked)],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,
@@ -37,19 +42,46 @@ def outputs(processes):
         for number in range(processes)
     ]
     try:
+        running[-1].wait(timeout=300)
+        if asked.get("lost"):
+            # it waits for the lost one
+            running[0].kill()
         return [process.communicate(timeout=300)[0].splitlines() for process in running]
     finally:
         for process in running:
             process.kill()
 
 
+@pytest.fixture(scope="module")
+def alone():
+    (lines,) = outputs(1)
+    return json.loads(lines[-1])
+
+
 @pytest.mark.slow
-def test_two_processes_make_the_picks_of_one():
-    (alone,), two = outputs(1), outputs(2)
-    assert [json.loads(lines[-1]) for lines in two] == [json.loads(alone[-1])] * 2
+@pytest.mark.parametrize("devices", [1, 2])
+def test_two_processes_make_the_picks_of_one(alone, devices):
+    """From nothing and after a warm start, with one device each and with two."""
+    two = outputs(2, devices=devices)
+    assert [json.loads(lines[-1]) for lines in two] == [alone] * 2
+    assert len(set(alone["picks"])) > 4 and 4 not in alone["warm"] and 8 not in alone["warm"]
     # one had given rows that were not its own: both say so, and neither waits
     assert any("the rows of processes [1] are not their own" in line for line in two[0])
     assert any("this process has the arms 16 to 30" in line for line in two[1])
+    # and rows of another dtype
+    assert all(any("processes disagree" in line for line in lines) for lines in two)
+
+
+@pytest.mark.slow
+def test_a_run_resumes_after_a_lost_process(alone, tmp_path):
+    """From the file of process 0, which alone writes; both have all of it."""
+    asked = dict(checkpoint=str(tmp_path / "both.run"), devices=2)
+    outputs(2, lost=6, **asked)
+    files = sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock"))
+    assert files == ["both.run"]
+    again = [json.loads(lines[-1]) for lines in outputs(2, **asked)]
+    assert [found["picks"] for found in again] == [alone["picks"]] * 2
+    assert 0 < again[0]["evaluated"] == again[1]["evaluated"] < len(alone["picks"])
 
 
 def test_a_start_that_is_half_told_is_refused():

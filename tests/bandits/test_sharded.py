@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jsketch import Arms, kernels, problems, run_seeds
-from jsketch.bandits import BBKB, GPUCB, Sharded, place
+from jsketch.bandits import BBKB, GPUCB, Sharded, SketchedTS, place
 
 ROOT = Path(__file__).parents[2]
 KERNEL = kernels.Gaussian(lengthscale=0.3)
@@ -34,8 +34,8 @@ def four_devices(**asked):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def check_picks(found):
-    for name, runs in found["picks"].items():
+def check_picks(found, how="picks"):
+    for name, runs in found[how].items():
         assert len(set(runs["alone"])) > 4, name
         for devices, arms in runs["over"].items():
             assert arms == runs["alone"], f"{name} on {devices} devices"
@@ -45,15 +45,22 @@ def check_picks(found):
 def small():
     return four_devices(
         picks=dict(bbkb=[4], fixed=[4]),
+        warm=dict(bbkb=[[4], None]),
         draws=[4],
         seeds=[[5, 4]],
         too_few=[[3, 4], [5, 4]],
+        moved=[[4, 2]],
     )
 
 
 def test_the_picks_are_those_of_one_device(small):
     """Also where the devices do not divide the arms, and where arms are the same."""
     check_picks(small)
+
+
+def test_the_picks_after_a_warm_start_are_those_of_one_device(small):
+    check_picks(small, "warm")
+    assert small["warm"]["bbkb"]["alone"] != small["picks"]["bbkb"]["alone"]
 
 
 def test_a_device_draws_its_part_of_what_one_device_draws(small):
@@ -65,6 +72,11 @@ def test_fewer_arms_than_devices_are_refused(small):
     assert "3 arms for 4 devices" in small["too_few"][0]
     # two devices hold nothing but padding
     assert small["too_few"][1] is None
+
+
+def test_a_checkpoint_of_another_mesh_is_refused(small):
+    (said,) = small["moved"]
+    assert "one.run holds another run" in said and "bandit.mesh.arms was 4, is 2" in said
 
 
 def test_seeds_over_devices_are_those_of_one_device(small):
@@ -98,12 +110,30 @@ def test_the_picks_are_those_of_one_device_for_every_algorithm_and_rule():
 
 
 @pytest.mark.slow
+def test_warm_starts_of_every_algorithm_and_dictionary():
+    """Failed arms of FixedBKB too, and a dictionary that leaves pulled arms out."""
+    warm = dict(fixed=[[2, 4], "leverage"], bkb=[[4], "bless"], local=[[2], [17, 60]])
+    check_picks(four_devices(warm=warm), "warm")
+
+
+@pytest.mark.slow
 def test_a_device_holds_its_part_and_messages_do_not_grow_with_the_arms():
     small, large, alone = four_devices(rounds=[[20_000, 4], [40_000, 4], [40_000, 1]])["rounds"]
     assert small["messages"] == large["messages"] and small["messages"]
     # twice the arms are twice the rows of a device; what does not depend on them is small
     assert 1.9 < large["bytes"] / small["bytes"] < 2.1
     assert large["bytes"] < alone["bytes"] / 2
+
+
+@pytest.mark.slow
+def test_a_plan_knows_the_bytes_and_messages_of_a_device():
+    """Without any device but one; the compiler joins or drops a few of the collectives."""
+    for found in four_devices(plans=[[40_000, 4], [400_000, 4]])["plans"]:
+        assert found["planned"] == pytest.approx(found["bytes"], rel=0.05)
+        assert found["counted"][1] == pytest.approx(found["sent"][1], rel=0.01)
+        assert 0.5 * found["counted"][0] < found["sent"][0] <= found["counted"][0]
+    # where the arms are many, the line through two programs is near a third
+    assert found["line"] == pytest.approx(found["bytes"], rel=0.15)
 
 
 @pytest.mark.slow
@@ -133,5 +163,11 @@ def test_mistakes_are_said_in_plain_words():
         Sharded(BBKB(KERNEL), mesh()).init(place(x, mesh("rows"), "rows"), KEY)
     with pytest.raises(ValueError, match=r"one of BBKB.*; a GPUCB was given"):
         Sharded(GPUCB(KERNEL), mesh()).init(there, KEY)
+    with pytest.raises(ValueError, match="SketchedTS cannot start from observed evaluations"):
+        Sharded(SketchedTS(KERNEL), mesh()).init(there, KEY, pull_counts=np.ones(9))
+    with pytest.raises(ValueError, match="BBKB cannot start from failed arms"):
+        Sharded(BBKB(KERNEL), mesh()).init(there, KEY, failed=[2])
+    with pytest.raises(ValueError, match="one number for each of the 9 arms"):
+        Sharded(BBKB(KERNEL), mesh()).init(there, KEY, pull_counts=np.ones(8), reward_sums=1)
     with pytest.raises(ValueError, match="none that is called"):
         Sharded(BBKB(KERNEL), mesh("rows")).init(there, KEY)

@@ -12,10 +12,21 @@ import pytest
 import jsketch
 from experiments.suggest import plan_line
 from jsketch import Arms, Info, Query, kernels, loops, problems, struct
-from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, EpsGreedy, FixedBKB, SketchedTS, Uniform
+from jsketch.bandits import (
+    BBKB,
+    BKB,
+    GPBUCB,
+    GPUCB,
+    EpsGreedy,
+    FixedBKB,
+    Sharded,
+    SketchedTS,
+    Uniform,
+    place,
+)
 from jsketch.loops.arms import advance
 from jsketch.loops.arms.rollout import start
-from jsketch.planning import pilot, space, timing
+from jsketch.planning import pilot, space, spread, timing
 
 KEY = jax.random.key(0)
 KERNEL = kernels.Gaussian(1.0)
@@ -58,9 +69,9 @@ def rates(bandit, problem, horizon, capacity, history):
 
 
 def bytes_of(bandit, problem, horizon, capacity, quickly):
-    """Without compiling: as much to work with as is kept."""
+    """Without compiling: as much to work with as is kept, and the regrets."""
     kept = space.size(space.started(bandit, problem, horizon, capacity))
-    return space.Bytes(space.size(problem), kept, kept, 1.0)
+    return space.Bytes(space.size(problem), kept, kept + space.size(problem.mean_reward), 1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -228,6 +239,7 @@ def test_mistakes():
         (dict(workers=-1), "workers must be an integer of at least 1; -1"),
         (dict(strategy="vmapped"), "strategy must be one of"),
         (dict(dictionary_size=0), "dictionary_size"),
+        (dict(devices=0), "devices must be an integer of at least 1; 0"),
     ):
         with pytest.raises(ValueError, match=words):
             planned(ALL["bbkb"], **wrong)
@@ -240,6 +252,53 @@ def test_mistakes():
             jsketch.plan(ALL["bbkb"], arms, 10)
     with pytest.raises(ValueError, match="ratio"):
         planned(BBKB(**ASSUMED, ratio=0.5))
+
+
+def test_a_plan_over_devices_is_that_of_one_with_its_arms():
+    """Bytes and seconds of each, the messages, and what fits a memory: at the edge and beyond."""
+    whole, four = planned(ALL["bbkb"], devices=1), planned(ALL["bbkb"], devices=4, seeds=3)
+    assert whole.seconds == planned(ALL["bbkb"]).seconds and whole.mesh.messages.once == 0
+    # seeds in turn
+    assert four.mesh.rows == 100 and four.seconds < 3 * whole.seconds
+    found, room = four.mesh, spread.room(ALL["bbkb"], 2, 200, capacity=four.capacities[-1])
+    # moments of the arms of a dictionary, and of chunks of others
+    width = 8 * (2 + 1 + 1)
+    assert found.messages.once_bytes > width * four.capacities[-1]
+    assert found.messages.repeated_bytes > width * 128 and found.messages.once > 5
+    memory = room.bytes(10_000)
+    assert room.largest_arms(memory) in range(10_000, 10_004)
+    assert room.fewest_devices(10_000, memory) == 1 < room.fewest_devices(10_001 + 3, memory)
+    most = room.largest_arms(memory, 4)
+    assert room.bytes(most, 4) <= memory < room.bytes(most + 4, 4)
+    assert room.fewest_devices(most, memory) == 4
+    assert room.largest_arms(10) == room.fewest_devices(5, 10) == 0
+    assert room.largest_arms(float("inf")) == 2**31 - 1
+    assert found.largest_arms >= 400 and found.fewest == 1
+    assert "100 arms on each of 4 devices; a round has" in str(four).split("\n")[2]
+
+
+def test_more_devices_are_offered_where_the_arms_do_not_fit():
+    memory = spread.room(ALL["bbkb"], 2, 200, capacity=64).bytes(4000, 3)
+    for devices, words in (
+        (None, "with 4,000 arms and room"),
+        (2, "with 2,000 arms on each of 2 devices and room"),
+    ):
+        said = f"{words}.*; the arms over 3 devices of that memory each"
+        with pytest.raises(ValueError, match=said):
+            planned(ALL["bbkb"], arms=4000, dictionary_size=60, memory=memory, devices=devices)
+
+
+def test_mistakes_of_plans_over_devices():
+    mesh = jax.make_mesh((1,), ("arms",), devices=jax.devices()[:1])
+    placed = place(problem(40).arms.features, mesh)
+    for bandit, arms, devices, words in (
+        (ALL["gp_ucb"], problem().arms, 2, "Sharded takes one of BBKB.*; a GPUCB was given"),
+        (ALL["bbkb"], problem(3).arms, 4, "3 arms for 4 devices"),
+        (Sharded(ALL["bbkb"], mesh), problem().arms, 2, "devices is 2, and the mesh .* has 1"),
+        (ALL["bbkb"], placed, 1, r"the arms before place\(...\), and the number of devices"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            jsketch.plan(bandit, arms, 10, devices=devices)
 
 
 @struct.dataclass

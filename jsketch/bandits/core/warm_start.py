@@ -3,14 +3,14 @@ for them (THEORY 3.4)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import checks
+from jsketch import checks, shards
 from jsketch.bandits.core.sketched import Sketching
 from jsketch.checks import queries
 from jsketch.sketch import bless
@@ -23,6 +23,14 @@ DICTIONARY = 0xD1C7
 THINNED = 1  # folded into the key of a dictionary: the order in which a draw is thinned
 
 
+class Known(NamedTuple):
+    """Evaluations that were checked: what `sketched.start` takes."""
+
+    counts: Array  # [A]
+    sums: Array  # [A], of rewards
+    keep: Array  # [A] bool, the arms of the dictionary
+
+
 def checked(
     bandit: Sketching,
     domain: Arms,
@@ -30,12 +38,14 @@ def checked(
     pull_counts: Any,
     reward_sums: Any,
     dictionary: Any,
-) -> tuple[Array, Array, Array] | None:
-    """Checks the evaluations that an algorithm is started with: None, or what `sketched.start`
-    takes.
+) -> Known | None:
+    """Checks the evaluations that an algorithm is started with: None without any.
 
-    `key` is the one of `init`; a dictionary is sampled with a key of its own.
+    `key` is the one of `init`; a dictionary is sampled with a key of its own. A `Known` as
+    pull_counts was checked before, with all arms: `Sharded` gives each device its part of it.
     """
+    if isinstance(pull_counts, Known):
+        return pull_counts
     if pull_counts is None:
         if reward_sums is not None or dictionary is not None:
             raise ValueError(
@@ -69,7 +79,7 @@ def checked(
             f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}:"
             " raise `capacity`."
         )
-    return counts, sums, keep
+    return Known(counts, sums, keep)
 
 
 def _sampled_dictionary(
@@ -86,7 +96,7 @@ def _sampled_dictionary(
     pulled = np.flatnonzero(np.asarray(counts) > 0)
     if len(pulled) == 0:
         return pulled
-    points, n = np.asarray(domain.features)[pulled], np.asarray(counts)[pulled]
+    points, n = shards.on_host(domain, pulled), np.asarray(counts)[pulled]
     lam = float(np.asarray(bandit.regularization))
     if method == "bless":
         rows = bless.bless(bandit.kernel, points, n, lam, key).rows

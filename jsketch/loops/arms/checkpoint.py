@@ -21,7 +21,7 @@ from flax import serialization
 
 from jsketch import checks, struct
 from jsketch.loops.arms.rollout import Progress
-from jsketch.loops.saving import saved
+from jsketch.loops.saving import processes, saved
 from jsketch.loops.saving.describe import describe
 from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
 from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
@@ -84,6 +84,11 @@ def open_checkpoint(
             f"every counts evaluations and must be an integer of at least 1; {every!r} was given."
         )
     path = checked_path(path)
+    if processes.is_over(problem):
+        raise ValueError(
+            "the arms lie over several processes, and a simulated run of those keeps no file: use"
+            " drive, whose checkpoint process 0 writes."
+        )
     parts = dict(
         bandit=bandit,
         problem=problem,

@@ -27,7 +27,7 @@ from jsketch.loops.inputs import (
     check_state,
 )
 from jsketch.loops.keys import Roots, split_roots
-from jsketch.loops.saving.resume import locked
+from jsketch.loops.saving.resume import held
 from jsketch.loops.unfinished import keep_with
 from jsketch.types import Arms, Bandit, Info, PRNGKey, Query, enlarged
 from jsketch.warn import warn
@@ -107,7 +107,7 @@ def drive(
     room.check_whole(driven.state)
     ends = rule(bandit, driven.state, stop)
     file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
-    with locked([] if file is None else [file.path]):
+    with held([] if file is None else [file.path], file is not None and file.over):
         if file is not None:
             driven = file.load(bandit, driven)
         driven = replace(driven, exhausted=False, stopped=False)

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flax import serialization
 
-from jsketch.loops.saving import saved
+from jsketch.loops.saving import processes, saved
 from jsketch.loops.saving.describe import describe
 from jsketch.loops.saving.resume import check_belongs, checked_path, restored, versions
 from jsketch.types import Arms, Bandit, PRNGKey, attach, detach, enlarged
@@ -26,10 +25,14 @@ class File(NamedTuple):
 
     path: Path
     belongs: dict[str, Any]
+    over: bool = False  # several processes, which all save and load together
 
     def save(self, driven: Any) -> None:
         """Replaces the file. The arms are not in it: whoever resumes has them."""
-        body = dict(state=detach(driven.state), **{name: getattr(driven, name) for name in FIELDS})
+        state = processes.whole(detach(driven.state))
+        if not processes.writes(self.over):
+            return
+        body = dict(state=state, **{name: getattr(driven, name) for name in FIELDS})
         header = dict(
             belongs=self.belongs,
             capacity=getattr(driven.state, "capacity", 0),
@@ -40,16 +43,17 @@ class File(NamedTuple):
     def load(self, bandit: Bandit[Any], start: Any) -> Any:
         """The run in the file, or `start` when there is none. Raises ValueError for a file that
         does not fit."""
-        if not self.path.exists():
+        content = processes.content(self.path, self.over)
+        if content is None:
             return start
-        header, body = saved.read(self.path, saved.ARM_RUN)
+        header, body = saved.parts(self.path, content, saved.ARM_RUN)
         check_belongs(self.path, header["belongs"], self.belongs)
         domain, state = start.state.domain, start.state
         if header["capacity"] > getattr(state, "capacity", 0):
             state = enlarged(bandit, state, header["capacity"])
         form = dict(state=detach(state), **{name: getattr(start, name) for name in FIELDS})
         found = restored(self.path, form, body)
-        state = attach(jax.tree.map(jnp.asarray, found.pop("state")), domain)
+        state = attach(processes.placed(found.pop("state"), detach(state)), domain)
         return replace(start, state=state, **found)
 
 
@@ -65,7 +69,7 @@ def open_file(
     beside a file that exists."""
     if path is None:
         return None
-    path = checked_path(path)
+    path, over = checked_path(path), processes.is_over(domain)
     if given and path.exists():
         raise ValueError(
             f"{path} holds a run already, and a state was given too: leave `state` out to resume"
@@ -81,4 +85,4 @@ def open_file(
         # rounding only
         version=versions()["jsketch"],
     )
-    return File(path, describe(parts))
+    return File(path, describe(parts), over)

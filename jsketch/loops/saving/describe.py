@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch.loops.saving import describe_code as code
+from jsketch.loops.saving import processes
 
 FEW = 16  # numbers of an array that are listed; longer ones are named by a digest
 LONG = 64  # parts of a list that are listed
@@ -117,6 +118,9 @@ def _leaf(value: Any) -> Any:
         return str(value)
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return f"{jax.random.key_impl(value)} key {_leaf(np.asarray(jax.random.key_data(value)))}"
+    if processes.is_spread(value):
+        # no process has all of it: the parts as they lie over the processes
+        return f"{value.dtype}{list(value.shape)} over processes {processes.digest(value)}"
     numbers = np.asarray(value)
     # bfloat16 and the like
     if jnp.issubdtype(numbers.dtype, jnp.floating) and numbers.dtype.kind != "f":

@@ -11,9 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from flax import serialization
 
-from jsketch.loops.saving import lock
+from jsketch.loops.saving import lock, processes
 from jsketch.loops.saving.describe import differences
 
 
@@ -36,6 +37,26 @@ def locked(files: Iterable[Path]) -> Iterator[None]:
     with ExitStack() as stack:
         for file in files:
             stack.enter_context(lock.held(Path(f"{file}.lock"), file, "name another checkpoint"))
+        yield
+
+
+@contextmanager
+def held(files: list[Path], over: bool) -> Iterator[None]:
+    """`locked`, for a run that may lie over several processes: process 0 holds its files. Raises
+    ValueError in all of them where another one is writing."""
+    if not over:
+        with locked(files):
+            yield
+        return
+    with ExitStack() as stack:
+        refused = None
+        try:
+            stack.enter_context(locked(files if processes.writes(over) else []))
+        except ValueError as error:
+            refused = error
+        # all of them learn of it, and none waits for one that has ended
+        if bool(processes.from_first(np.array(refused is not None))):
+            raise refused or ValueError(f"process 0 cannot write {', '.join(map(str, files))}.")
         yield
 
 

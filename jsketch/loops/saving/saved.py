@@ -35,7 +35,12 @@ def write(path: str | os.PathLike[str], kind: str, header: dict[str, Any], body:
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes]:
     """(header, body) of a file of that kind. Raises ValueError for a file that is damaged or
     something else."""
-    line, _, body = Path(path).read_bytes().partition(b"\n")
+    return parts(path, Path(path).read_bytes(), kind)
+
+
+def parts(path: str | os.PathLike[str], content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
+    """`read`, of what the file at that path holds."""
+    line, _, body = content.partition(b"\n")
     try:
         header = json.loads(line)
         found = header["format"], header["version"]
