@@ -1,8 +1,8 @@
 """How tight confidence widths are, whether they cover, and what they cost in regret: every width on
 one function of known norm, over seeds of noise.
 
-python -m experiments.runs.width_coverage                       64 seeds, T = 200
-python -m experiments.runs.width_coverage --seeds 8 --only mixture gp_ucb_tight
+python -m experiments.beyond.width_coverage                       64 seeds, T = 200
+python -m experiments.beyond.width_coverage --seeds 8 --only mixture gp_ucb_tight
 
 100 arms in the unit square; f has norm F = 2 in the space of a Matern 5/2 kernel, which the
 algorithms know, as they know F; noise xi = 0.1, lambda = xi^2, delta = 0.1. Widths of an exact

@@ -1,7 +1,7 @@
 """Bandits with contexts: EK-UCB beside K-UCB, CBKB and CBBKB on the problems of its figures.
 
-python -m experiments.runs.contextual
-python -m experiments.runs.contextual --horizon 1000 --only "EK-UCB 0.5"
+python -m experiments.beyond.contextual
+python -m experiments.beyond.contextual --horizon 1000 --only "EK-UCB 0.5"
 
 Ten actions (hundredths, drawn as the authors' scripts do), uniform contexts, noise 0.1; Gaussian
 kernel, lambda = mu = 1, and the width 0.1 of the scripts, in leverage units, for all. Lengthscale

@@ -1,7 +1,7 @@
 """Streams with drift: PKAWV that forgets nothing, discounts, and their mixture, beside river.
 
-python -m experiments.runs.drift                      all streams, average squared losses
-python -m experiments.runs.drift --only jumps ijcnn1 --examples 2000 --out results/drift.json
+python -m experiments.beyond.drift                      all streams, average squared losses
+python -m experiments.beyond.drift --only jumps ijcnn1 --examples 2000 --out results/drift.json
 
 Two of the streams are MADE UP (uniform inputs, d = 2, noise 0.1; 5 seeds): `jumps` changes its
 function every 500 examples, `turning` its phase a little in each, `still` nothing. Two are real and

@@ -1,8 +1,8 @@
 """Arms whose means drift or jump: BKB, which forgets nothing, beside restarts, discounts and
 windows.
 
-python -m experiments.runs.drifting_arms
-python -m experiments.runs.drifting_arms --seeds 2 --only bkb "discount 0.998"
+python -m experiments.beyond.drifting_arms
+python -m experiments.beyond.drifting_arms --seeds 2 --only bkb "discount 0.998"
 
 100 arms in the unit square, Gaussian kernel of lengthscale 0.5, noise 0.1, lambda = noise^2; four
 functions of RKHS norm 2 at equal distances in time, with straight lines between them ("drift") or
