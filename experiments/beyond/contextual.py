@@ -1,17 +1,17 @@
 """Bandits with contexts: EK-UCB beside K-UCB, CBKB and CBBKB on the problems of its figures.
 
-python -m experiments.beyond.contextual
-python -m experiments.beyond.contextual --horizon 1000 --only "EK-UCB 0.5"
+python -m experiments.beyond.contextual --out out/contextual
+python -m experiments.beyond.contextual --horizon 300 --only ek_ucb_0.5 --out out/contextual
 
 Ten actions (hundredths, drawn as the authors' scripts do), uniform contexts, noise 0.1; Gaussian
 kernel, lambda = mu = 1, and the width 0.1 of the scripts, in leverage units, for all. Lengthscale
 0.1 as there, but 1 for "bump": its points have six inputs, and at 0.1 none tells anything of
-another. Printed: regret over that of uniform actions (mean and 95% interval), over the whole run
-and over its last tenth, inducing points at the end, and CPU seconds of all seeds in one program,
-compiled before.
+another. CBKB and CBBKB stop at t = 300 (STOPS), CBKB as it takes most of the time. Kept against t:
+cumulative regret, inducing points and CPU seconds of all seeds in one program (compiled before);
+and R_T / R_T^unif.
 
-Measured on "squares" (2 cores of an AMD EPYC, other work beside), T = 300, 3 seeds, where uniform
-actions have a regret of 134:
+Measured before, one at a time, on "squares" (2 cores of an AMD EPYC, other work beside), T = 300,
+3 seeds, where uniform actions have a regret of 134:
 
                  regrets             points       seconds
     K-UCB        18.5, 21.5, 22.5    300               0.1
@@ -50,32 +50,36 @@ keeps four times as many points for the regret of the right one. CBBKB's indices
 
 from __future__ import annotations
 
+import argparse
 import time
-from typing import Any, NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array, lax
 
 from experiments import cli
-from experiments.results.summaries import ci95
+from experiments.beyond import saving
+from experiments.beyond.saving import Row
+from experiments.results import tidy
 from jsketch import kernels
 from jsketch.bandits import CBBKB, EKUCB, KUCB, widths
 from jsketch.problems import contextual
 from jsketch.sketch.kors import Sampling
 
 ACTIONS, WIDTH, LAM = 10, 0.1, 1.0
-METHODS = ("K-UCB", "EK-UCB 0.5", "EK-UCB 2", "CBKB", "CBBKB 3")
-LENGTHSCALES = {"squares": 0.1, "step diagonal": 0.1, "bump": 1.0}
-
-
-class Row(NamedTuple):
-    """What is printed of a method on a problem."""
-
-    ratio: np.ndarray  # [S], R_T / R_T^unif
-    late: float
-    points: float
-    seconds: float
+PARTS = 20  # of a run, between which CPU seconds are read
+METHODS = ("k_ucb", "ek_ucb_0.5", "ek_ucb_2", "cbkb", "cbbkb_3")
+STOPS = {"cbkb": 300, "cbbkb_3": 300}  # they draw dictionaries anew from all points
+LENGTHSCALES = {"squares": 0.1, "step_diagonal": 0.1, "bump": 1.0}
+ROWS = (
+    Row("regret", "regret $R_t$"),
+    Row("seconds", "CPU seconds", log=True),
+    Row("dictionary", "points"),
+)
 
 
 def problem_of(name: str) -> contextual.ContextualArms:
@@ -98,30 +102,81 @@ def bandit_of(method: str, lengthscale: float, horizon: int, capacity: int, qbar
         width=widths.Bayesian(WIDTH / LAM**0.5),
         max_history=horizon,
     )
-    name, _, number = method.partition(" ")
-    if name == "K-UCB":
+    if method == "k_ucb":
         return KUCB(**common)
-    if name == "EK-UCB":
+    name, _, number = method.rpartition("_")
+    if name == "ek_ucb":
         return EKUCB(**common, sampling=Sampling(mu=LAM, beta=float(number)), capacity=capacity)
-    ratio = float(number or 1)
+    ratio = 1.0 if method == "cbkb" else float(number)
     batch = 2 if ratio == 1 else 64
     return CBBKB(**common, ratio=ratio, qbar=qbar, max_batch=batch, capacity=capacity)
 
 
-def measured(problem: Any, bandit: Any, horizon: int, keys: Any) -> Row:
-    """A run of all seeds, the second of two."""
-    jax.block_until_ready(contextual.play(problem, bandit, horizon, keys))
+@partial(jax.jit, static_argnames="count")
+def part(problem: Any, bandit: Any, states: Any, keys: Array, first: Array, count: int) -> Any:
+    """(states, what happened [S, count]) of `count` rounds from round `first` [] on."""
+
+    def one(state: Any, key: Array) -> Any:
+        rounds = first + jnp.arange(count, dtype=jnp.int32)
+        return lax.scan(partial(contextual.advance, problem, bandit, key), state, rounds)
+
+    return jax.vmap(one)(states, keys)
+
+
+def measured(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any, np.ndarray]:
+    """(what happened [S, T], CPU seconds until each part's end [PARTS]); the first part runs
+    twice, to be compiled. Raises ValueError when a capacity was too small."""
+    states, round_keys = jax.vmap(partial(contextual.begin, problem, bandit))(keys)
+    count, seconds, found = horizon // PARTS, [], []
+    jax.block_until_ready(part(problem, bandit, states, round_keys, jnp.int32(0), count))
     start = time.process_time()
-    played = jax.block_until_ready(contextual.play(problem, bandit, horizon, keys))
-    seconds = time.process_time() - start
-    regret, uniform = np.asarray(played.regret), np.asarray(played.uniform_regret)
-    late = -max(horizon // 10, 1)
-    return Row(
-        ratio=regret.sum(1) / uniform.sum(1),
-        late=float(regret[:, late:].sum() / uniform[:, late:].sum()),
-        points=float(np.asarray(played.dictionary_size)[:, -1].mean()),
-        seconds=seconds,
-    )
+    for number in range(PARTS):
+        first = jnp.int32(number * count)
+        states, played = part(problem, bandit, states, round_keys, first, count)
+        found.append(jax.block_until_ready(played))
+        seconds.append(time.process_time() - start)
+    whole = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *found)
+    if whole.overflow.any():
+        raise ValueError("a bandit had no room: give a larger --capacity.")
+    if whole.nonfinite.any():
+        raise FloatingPointError("a posterior is no longer finite.")
+    return whole, np.array(seconds)
+
+
+def runs(name: str, method: str, options: argparse.Namespace) -> list[tidy.Run]:
+    """The runs of a method on a problem, and those of uniform actions with the first one."""
+    horizon = min(options.horizon, STOPS.get(method, options.horizon))
+    bandit = bandit_of(method, LENGTHSCALES[name], horizon, options.capacity, options.qbar)
+    keys = jax.random.split(jax.random.key(1), options.seeds)
+    played, seconds = measured(problem_of(name), bandit, horizon, keys)
+    regret, uniform = (a.cumsum(axis=1) for a in (played.regret, played.uniform_regret))
+    t = np.arange(1, PARTS + 1) * (horizon // PARTS)
+    found = []
+    for seed in range(options.seeds):
+        arrays = dict(
+            t=t,
+            regret=regret[seed, t - 1],
+            dictionary=played.dictionary_size[seed, t - 1],
+            seconds=seconds,
+            horizon=np.asarray(horizon),
+            final_regret=regret[seed, t[-1] - 1],
+            final_regret_ratio=regret[seed, t[-1] - 1] / uniform[seed, t[-1] - 1],
+            points=played.dictionary_size[seed, t[-1] - 1],
+            run_seconds=seconds[-1],
+        )
+        found.append(tidy.Run(dict(problem=name, algorithm=method), seed, arrays))
+        if method == options.only[0]:
+            arrays = dict(t=t, regret=uniform[seed, t - 1], final_regret=uniform[seed, t[-1] - 1])
+            found.append(tidy.Run(dict(problem=name, algorithm="uniform"), seed, arrays))
+    ratio = np.mean([run.arrays.get("final_regret_ratio", np.nan) for run in found[:1]])
+    print(f"{name:14s} {method:12s} {ratio:8.3f} {found[0].arrays['points']:6d}", end="")
+    print(f" {seconds[-1]:8.1f} s", flush=True)
+    return found
+
+
+def draw(folder: Path) -> None:
+    """regret.png from the tables in the folder."""
+    saving.draw_panels(folder, "regret.png", ROWS, "rounds $t$")
 
 
 @cli.line
@@ -131,24 +186,37 @@ def main() -> None:
     parser.add_argument(
         "--problems", nargs="+", choices=list(LENGTHSCALES), default=list(LENGTHSCALES)
     )
-    parser.add_argument("--seeds", type=cli.count, default=3)
-    parser.add_argument("--horizon", type=cli.count, default=300)
+    parser.add_argument("--seeds", type=cli.count, default=4)
+    parser.add_argument("--horizon", type=cli.count, default=1_000)
     parser.add_argument("--capacity", type=cli.count, default=256)
     parser.add_argument("--qbar", type=float, default=3.0)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
+    if options.horizon < PARTS:
+        raise ValueError(f"horizon must be at least {PARTS}; {options.horizon} was given.")
     cli.set_up_jax()
-    keys = jax.random.split(jax.random.key(1), options.seeds)
-    for name in options.problems:
-        problem, head = problem_of(name), f"\n{name:14s} {'R_T / R_T^unif':>17s}"
-        print(head, f"{'last 10%':>10s} {'points':>8s} {'seconds':>8s}")
-        for method in options.only:
-            bandit = bandit_of(
-                method, LENGTHSCALES[name], options.horizon, options.capacity, options.qbar
-            )
-            row = measured(problem, bandit, options.horizon, keys)
-            ratio = f"{row.ratio.mean():8.3f} +- {ci95(row.ratio):.3f}"
-            numbers = f"{row.late:10.3f} {row.points:8.1f} {row.seconds:8.1f}"
-            print(f"{method:14s} {ratio} {numbers}", flush=True)
+    config = dict(
+        methods=options.only,
+        problems={name: LENGTHSCALES[name] for name in options.problems},
+        horizon=options.horizon,
+        stops=STOPS,
+        actions=ACTIONS,
+        width=WIDTH,
+        regularization=LAM,
+        capacity=options.capacity,
+        qbar=options.qbar,
+    )
+
+    def make() -> list[tidy.Run]:
+        return [
+            run
+            for name in options.problems
+            for method in options.only
+            for run in runs(name, method, options)
+        ]
+
+    title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
+    saving.keep(options, "beyond.contextual", config, title, make, draw)
 
 
 if __name__ == "__main__":

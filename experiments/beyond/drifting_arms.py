@@ -1,34 +1,26 @@
 """Arms whose means drift or jump: BKB, which forgets nothing, beside restarts, discounts and
 windows.
 
-python -m experiments.beyond.drifting_arms
-python -m experiments.beyond.drifting_arms --seeds 2 --only bkb "discount 0.998"
+python -m experiments.beyond.drifting_arms --out out/drifting_arms
+python -m experiments.beyond.drifting_arms --seeds 2 --only bkb discount_0.998 --out out/two
 
 100 arms in the unit square, Gaussian kernel of lengthscale 0.5, noise 0.1, lambda = noise^2; four
 functions of RKHS norm 2 at equal distances in time, with straight lines between them ("drift") or
 held until the next one ("jump"). All take the same width: two posterior standard deviations, or
-with --width code BKB's `bkb_code` at F = 2. Printed: dynamic regret over that of uniform arms, over
-the whole run and over its last tenth, and the inducing points at the end.
+with --width code BKB's `bkb_code` at F = 2. Kept: dynamic regret over that of uniform arms against
+t, over the whole run and over its last tenth, and the inducing points at the end.
 
-Measured, 4 seeds, T = 4,000 (mean and 95% interval of R_T / R_T^unif):
-
-                      drift            jump
-    bkb               0.382 +- 0.282   0.458 +- 0.221
-    restart 700       0.019 +- 0.003   0.117 +- 0.012
-    restart 350       0.021 +- 0.001   0.041 +- 0.001
-    discount 0.999    0.105 +- 0.026   0.195 +- 0.042
-    discount 0.998    0.052 +- 0.011   0.081 +- 0.007
-    discount 0.995    0.040 +- 0.012   0.056 +- 0.004
-    window 1000       0.053 +- 0.005   0.080 +- 0.027
-    window 500        0.052 +- 0.008   0.039 +- 0.001
-
-Restarts that meet every jump (1,000 rounds) have 0.005 there. What forgets gains only where BKB has
-settled: with the wide `bkb_code`, which explores throughout, BKB has 0.108 on "jump", discounts of
-0.998 and 0.99 have 0.104 and 0.130 (2 seeds).
+Measured, T = 4,000, 4 seeds: `experiments/beyond/README.md`. Restarts that meet every jump (1,000
+rounds) have 0.005 on "jump". What forgets gains only where BKB has settled: with the wide
+`bkb_code`, which explores throughout, BKB has 0.108 on "jump", discounts of 0.998 and 0.99 have
+0.104 and 0.130 (2 seeds).
 """
 
 from __future__ import annotations
 
+import argparse
+import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -36,6 +28,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
+from experiments.beyond import saving
+from experiments.beyond.saving import Row
+from experiments.results import tidy
 from experiments.results.summaries import ci95
 from jsketch import kernels
 from jsketch.bandits import BKB, DiscountedBKB, WindowBKB, widths
@@ -57,14 +52,15 @@ class Method(NamedTuple):
 
 METHODS = {
     "bkb": Method(BKB(**COMMON)),
-    "restart 700": Method(BKB(**COMMON), 700),
-    "restart 350": Method(BKB(**COMMON), 350),
-    "discount 0.999": Method(DiscountedBKB(**COMMON, discount=0.999)),
-    "discount 0.998": Method(DiscountedBKB(**COMMON, discount=0.998)),
-    "discount 0.995": Method(DiscountedBKB(**COMMON, discount=0.995)),
-    "window 1000": Method(WindowBKB(**COMMON, window=1_000)),
-    "window 500": Method(WindowBKB(**COMMON, window=500)),
+    "restart_700": Method(BKB(**COMMON), 700),
+    "restart_350": Method(BKB(**COMMON), 350),
+    "discount_0.999": Method(DiscountedBKB(**COMMON, discount=0.999)),
+    "discount_0.998": Method(DiscountedBKB(**COMMON, discount=0.998)),
+    "discount_0.995": Method(DiscountedBKB(**COMMON, discount=0.995)),
+    "window_1000": Method(WindowBKB(**COMMON, window=1_000)),
+    "window_500": Method(WindowBKB(**COMMON, window=500)),
 }
+KINDS = ("drift", "jump")
 WIDTHS = {"bayesian": widths.Bayesian(2.0), "code": widths.bkb_code}
 
 
@@ -84,18 +80,38 @@ def problem_of(kind: str, horizon: int) -> drifting.DriftingArms:
     )
 
 
-def row(name: str, problem: drifting.DriftingArms, horizon: int, seeds: int, width: str) -> str:
-    """A line of the table."""
-    method, keys = METHODS[name], jax.random.split(jax.random.key(1), seeds)
-    bandit = method.bandit.replace(width=WIDTHS[width])
+def runs(kind: str, name: str, options: argparse.Namespace) -> list[tidy.Run]:
+    """The runs of a method on a problem."""
+    horizon, problem = options.horizon, problem_of(kind, options.horizon)
+    method, keys = METHODS[name], jax.random.split(jax.random.key(1), options.seeds)
+    bandit = method.bandit.replace(width=WIDTHS[options.width])
+    start = time.process_time()
     played = drifting.play(problem, bandit, horizon, keys, restart=method.restart)
+    seconds = time.process_time() - start
     means = jax.vmap(problem.mean_reward)(jnp.arange(horizon))
     uniform = np.asarray(means.max(1) - means.mean(1))
     regret, late = np.asarray(played.regret), -max(horizon // 10, 1)
-    ratio = regret.sum(1) / uniform.sum()
-    end = regret[:, late:].sum(1).mean() / uniform[late:].sum()
-    size = np.asarray(played.dictionary_size)[:, -1].mean()
-    return f"{name:14s} {ratio.mean():8.3f} +- {ci95(ratio):.3f} {end:10.3f} {size:8.1f}"
+    t = saving.grid(horizon)
+    ratio = (regret.cumsum(1) / uniform.cumsum())[:, t - 1]
+    found = []
+    for seed in range(options.seeds):
+        arrays = dict(
+            t=t,
+            regret_ratio=ratio[seed],
+            final_regret_ratio=ratio[seed, -1],
+            last_tenth=regret[seed, late:].sum() / uniform[late:].sum(),
+            points=np.asarray(played.dictionary_size)[seed, -1],
+        )
+        found.append(tidy.Run(dict(problem=kind, algorithm=name), seed, arrays))
+    numbers = f"{ratio[:, -1].mean():8.3f} +- {ci95(ratio[:, -1]):.3f}"
+    print(f"{kind:6s} {name:14s} {numbers} {seconds:7.1f} CPU s with compilation", flush=True)
+    return found
+
+
+def draw(folder: Path) -> None:
+    """regret_ratio.png from the tables in the folder."""
+    row = Row("regret_ratio", "dynamic regret  $R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=0.7)
+    saving.draw_panels(folder, "regret_ratio.png", (row,), "rounds $t$")
 
 
 @cli.line
@@ -105,13 +121,24 @@ def main() -> None:
     parser.add_argument("--width", choices=list(WIDTHS), default="bayesian")
     parser.add_argument("--seeds", type=cli.count, default=4)
     parser.add_argument("--horizon", type=cli.count, default=4_000)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
-    for kind in ("drift", "jump"):
-        problem = problem_of(kind, options.horizon)
-        print(f"\n{kind:14s} {'R_T / R_T^unif':>17s} {'last 10%':>10s} {'points':>8s}")
-        for name in options.only:
-            print(row(name, problem, options.horizon, options.seeds, options.width), flush=True)
+    config = dict(
+        methods=options.only,
+        width=options.width,
+        horizon=options.horizon,
+        arms=ARMS,
+        noise_std=NOISE,
+        norm=NORM,
+        anchors=ANCHORS,
+    )
+
+    def make() -> list[tidy.Run]:
+        return [run for kind in KINDS for name in options.only for run in runs(kind, name, options)]
+
+    title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"
+    saving.keep(options, "beyond.drifting_arms", config, title, make, draw)
 
 
 if __name__ == "__main__":
