@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.beyond.saving import REGRET
 from experiments.claims import Found, Missing, Source, entry, listed, mean, number, shown
+from experiments.results import tidy
 
 NEAR = 1.1  # of a regret that is "the same"
 SHORT = 0.5  # of the rounds: a dictionary that is much shorter
@@ -59,8 +60,6 @@ def same_regret(method: str, other: str, field: str = "final_regret") -> Callabl
 
 def _at(source: Source, problem: str, method: str, metric: str, t: float) -> np.ndarray:
     """A metric [S] of a method at t, between its points."""
-    from experiments.results import tidy
-
     if not (source.folder / tidy.CURVES).exists():
         raise Missing(f"there is no {tidy.CURVES} in {source.folder.name}")
     curves = tidy.load(source.folder).curves
@@ -185,7 +184,8 @@ def best_is_left(source: Source) -> Found:
         if p != "known_norm"
     ]
     return Found(
-        f"In {left.mean():.0%} of {len(left)} runs. Where F is assumed too small, {', '.join(others)}.",
+        f"In {left.mean():.0%} of {len(left)} runs. Where F is assumed too small,"
+        f" {', '.join(others)}.",
         bool(left.mean() >= 1 - DELTA),
     )
 
@@ -259,15 +259,12 @@ def gains(methods: Sequence[str], problem: str) -> Callable[[Source], Found]:
 
 
 def as_restarts(methods: Sequence[str], problem: str) -> Callable[[Source], Found]:
-    """The best of them against the best restarts."""
+    """The best of them against restarts every 350 rounds."""
 
     def check(source: Source) -> Found:
-        ratio = {
-            name: _mean(source, problem, name, REGRET)
-            for name in (*methods, "restart_700", "restart_350")
-        }
+        anew = "restart_350"
+        ratio = {name: _mean(source, problem, name, REGRET) for name in (*methods, anew)}
         best = min(methods, key=lambda name: ratio[name])
-        anew = min(("restart_700", "restart_350"), key=lambda name: ratio[name])
         late = [_mean(source, problem, name, "last_tenth") for name in (best, anew)]
         return Found(
             f"R_T / R_T^unif: {listed([best, anew], [ratio[best], ratio[anew]])}.",

@@ -4,7 +4,7 @@ and FixedBKB.
     python -m experiments.beyond.few_batches --out out/few_batches
 
 Functions on 500 points of the square [0, 1]^2: two GP draws (Gaussian kernel of lengthscale 0.2,
-noise 0.1; as in `bbkb_2020.widths`), of which F = 1 is assumed, which they break, and one of RKHS
+noise 0.1; as in `bbkb_2020.widths`) with the assumption F = 1, which they break, and one of RKHS
 norm F = 2, which is known; and Abalone with Table 1's lengthscale of BBKB, F = 1, at a horizon that
 the exact posterior of the exploration allows. lambda = noise^2, delta = 0.1, C = 2, q_bar = 2.
 `fixed_bkb_few` has as many batches as the exploration, of equal size. The exploration knows T: runs
