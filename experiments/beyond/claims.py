@@ -89,8 +89,8 @@ DRIFT = Experiment(
     "beyond/drift",
     "Streams whose target changes: discounted Kernel-AWV and PKAWV (Jacobsen, Cutkosky, ICML 2024)",
     "Generated streams: `jumps` has another function every 500 examples, `turning` another phase in"
-    " each, `still` the same. Forecasters on the kernel itself run on the first stream alone,"
-    " river's on the first two, where river is installed.",
+    " each, `still` the same. Forecasters on the kernel itself run on the first stream of"
+    " `jumps` alone, river's on the first stream of each, where river is installed.",
     (
         Figure(
             "average_loss.png",
@@ -117,8 +117,7 @@ DRIFT = Experiment(
         Claim(
             "THEORY 7.12, Kernel-AWV with a discount",
             "On the kernel itself a discount helps as well.",
-            f"{_MUCH} the average loss of what forgets nothing, at a discount of 0.99, on `jumps`"
-            " and `turning`.",
+            f"{_MUCH} the average loss of what forgets nothing, at a discount of 0.99, on `jumps`.",
             checks.kernel_discount,
             cause=_SHRUNK,
         ),

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,8 +81,8 @@ def problem_of(kind: str, horizon: int) -> drifting.DriftingArms:
     )
 
 
-def runs(kind: str, name: str, options: argparse.Namespace) -> list[tidy.Run]:
-    """The runs of a method on a problem."""
+def runs(kind: str, name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The runs of a method on a problem, one a seed."""
     horizon, problem = options.horizon, problem_of(kind, options.horizon)
     method, keys = METHODS[name], jax.random.split(jax.random.key(1), options.seeds)
     bandit = method.bandit.replace(width=WIDTHS[options.width])
@@ -93,19 +94,18 @@ def runs(kind: str, name: str, options: argparse.Namespace) -> list[tidy.Run]:
     regret, late = np.asarray(played.regret), -max(horizon // 10, 1)
     t = saving.grid(horizon)
     ratio = (regret.cumsum(1) / uniform.cumsum())[:, t - 1]
-    found = []
-    for seed in range(options.seeds):
-        arrays = dict(
+    numbers = f"{ratio[:, -1].mean():8.3f} +- {ci95(ratio[:, -1]):.3f}"
+    print(f"{kind:6s} {name:14s} {numbers} {seconds:7.1f} CPU s with compilation", flush=True)
+    return [
+        dict(
             t=t,
             regret_ratio=ratio[seed],
             final_regret_ratio=ratio[seed, -1],
             last_tenth=regret[seed, late:].sum() / uniform[late:].sum(),
-            points=np.asarray(played.dictionary_size)[seed, -1],
+            points=played.dictionary_size[seed, -1],
         )
-        found.append(tidy.Run(dict(problem=kind, algorithm=name), seed, arrays))
-    numbers = f"{ratio[:, -1].mean():8.3f} +- {ci95(ratio[:, -1]):.3f}"
-    print(f"{kind:6s} {name:14s} {numbers} {seconds:7.1f} CPU s with compilation", flush=True)
-    return found
+        for seed in range(options.seeds)
+    ]
 
 
 def draw(folder: Path) -> None:
@@ -118,25 +118,34 @@ def draw(folder: Path) -> None:
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--width", choices=list(WIDTHS), default="bayesian")
     parser.add_argument("--seeds", type=cli.count, default=4)
     parser.add_argument("--horizon", type=cli.count, default=4_000)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
-    config = dict(
-        methods=options.only,
+    one = dict(
         width=options.width,
         horizon=options.horizon,
         arms=ARMS,
         noise_std=NOISE,
         norm=NORM,
         anchors=ANCHORS,
+        seeds=options.seeds,
     )
 
     def make() -> list[tidy.Run]:
-        return [run for kind in KINDS for name in options.only for run in runs(kind, name, options)]
+        return [
+            run
+            for kind in options.kinds
+            for name in options.only
+            for run in saving.resumed(
+                options.out, one, kind, name, options.seeds, partial(runs, kind, name, options)
+            )
+        ]
 
+    config = one | dict(problems=options.kinds, methods=options.only)
     title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"
     saving.keep(options, "beyond.drifting_arms", config, title, make, draw)
 

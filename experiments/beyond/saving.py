@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.figures import drawing
-from experiments.results import environment, outputs, summaries, tidy
+from experiments.results import environment, outputs, store, summaries, tidy
 
 POINTS = 120  # of a saved curve
 REGRET = "final_regret_ratio"  # R_T / R_T^unif of a run
@@ -49,6 +49,26 @@ def of_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
         for numbers in part["methods"].values():
             numbers.update({n: summaries.describe(v, ci=True) for n, v in numbers.items()})
     return found
+
+
+def resumed(
+    out: Path,
+    config: Mapping[str, Any],
+    problem: str,
+    method: str,
+    seeds: int,
+    make: Callable[[], Sequence[Mapping[str, Any]]],
+) -> list[tidy.Run]:
+    """The runs of a method on a problem, one a seed: those that the folder keeps, or those that
+    `make` makes, which are kept."""
+    folder = out / "runs" / problem
+    store.claim(folder, method, dict(config))
+    if store.missing(folder, method, seeds):
+        for seed, arrays in enumerate(make()):
+            found = {name: np.asarray(value) for name, value in arrays.items()}
+            store.write_npz(store.run_path(folder, method, seed), found)
+    names = dict(problem=problem, algorithm=method)
+    return [tidy.Run(names, seed, store.read_run(folder, method, seed)) for seed in range(seeds)]
 
 
 def keep(
