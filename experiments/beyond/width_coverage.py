@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,23 +115,11 @@ def found(name: str, seeds: int, horizon: int) -> Found:
     return Found(np.asarray(stops), needed, width, regret, uniform)
 
 
-def runs(name: str, options: argparse.Namespace) -> list[tidy.Run]:
-    """The runs of one width."""
+def runs(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The runs of one width, one a seed."""
     start = time.process_time()
     f = found(name, options.seeds, options.horizon)
     seconds = time.process_time() - start
-    kind = "exact posterior, GP-UCB" if name in EXACT else "sketched posterior, BBKB"
-    rows = []
-    for seed in range(options.seeds):
-        arrays = dict(
-            t=f.stops,
-            needed=np.maximum.accumulate(f.needed[seed]),
-            most_needed=f.needed[seed].max(),
-            covered=np.asarray(float(f.needed[seed].max() <= 1)),
-            last_width=f.width[seed],
-            final_regret_ratio=f.regret[seed] / f.uniform,
-        )
-        rows.append(tidy.Run(dict(problem=kind, algorithm=name), seed, arrays))
     most, ratio = f.needed.max(1), f.regret / f.uniform
     print(
         f"{name:18s} width {f.width.mean():6.3f}, needed {np.median(most):.3f} and at most"
@@ -138,7 +127,17 @@ def runs(name: str, options: argparse.Namespace) -> list[tidy.Run]:
         f" {ci95(ratio):.3f}, {seconds:.0f} CPU s with compilation",
         flush=True,
     )
-    return rows
+    return [
+        dict(
+            t=f.stops,
+            needed=np.maximum.accumulate(f.needed[seed]),
+            most_needed=most[seed],
+            covered=float(most[seed] <= 1),
+            last_width=f.width[seed],
+            final_regret_ratio=ratio[seed],
+        )
+        for seed in range(options.seeds)
+    ]
 
 
 def draw(folder: Path) -> None:
@@ -180,8 +179,7 @@ def main() -> None:
     if options.horizon < EVERY:
         raise ValueError(f"horizon must be at least {EVERY}; {options.horizon} was given.")
     cli.set_up_jax()
-    config = dict(
-        widths=options.only,
+    one = dict(
         horizon=options.horizon,
         arms=ARMS,
         noise_std=NOISE,
@@ -189,11 +187,24 @@ def main() -> None:
         delta=DELTA,
         lengthscale=LENGTHSCALE,
         every=EVERY,
+        seeds=options.seeds,
     )
 
     def make() -> list[tidy.Run]:
-        return [run for name in options.only for run in runs(name, options)]
+        return [
+            run
+            for name in options.only
+            for run in saving.resumed(
+                options.out,
+                one,
+                "exact_posterior" if name in EXACT else "sketched_posterior",
+                name,
+                options.seeds,
+                partial(runs, name, options),
+            )
+        ]
 
+    config = one | dict(widths=options.only)
     title = "Confidence widths: coverage and regret"
     saving.keep(options, "beyond.width_coverage", config, title, make, draw)
 
