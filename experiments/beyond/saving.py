@@ -109,7 +109,7 @@ def draw_panels(folder: Path, name: str, rows: Sequence[Row], xlabel: str) -> No
         for row, line in zip(rows, axes, strict=True):
             for panel, (problem, part) in zip(line, problems.items(), strict=True):
                 _panel(panel, part, row)
-                if line is axes[0]:
+                if row is rows[0]:
                     panel.set_title(problem.replace("_", " "), loc="left")
             line[0].set_ylabel(row.label)
         figure.supxlabel(xlabel, fontsize=9)
