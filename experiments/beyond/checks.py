@@ -10,6 +10,7 @@ import numpy as np
 from experiments.beyond.saving import REGRET
 from experiments.claims import Found, Missing, Source, entry, listed, mean, number, shown
 from experiments.results import tidy
+from experiments.results.summaries import ci95
 
 NEAR = 1.1  # of a regret that is "the same"
 SHORT = 0.5  # of the rounds: a dictionary that is much shorter
@@ -51,7 +52,14 @@ def same_regret(method: str, other: str, field: str = "final_regret") -> Callabl
             holds &= fits
             said = f"{_of(problem)}: {listed([method, other], regret, 1)}, {points:.0f} points"
             words.append(said)
-            bad += [] if fits else [f"{_of(problem)} ({regret[0] / regret[1]:.2f} times)"]
+            if not fits:
+                early = horizon / 5
+                means = (_at(source, problem, n, "regret", early).mean() for n in (method, other))
+                bad.append(
+                    f"{_of(problem)} ({regret[0] / regret[1]:.2f} times;"
+                    f" {regret[0] - regret[1]:.1f} more at T, {next(means) - next(means):.1f} more"
+                    f" at t = {early:.0f} already)"
+                )
         note = f"Not on {', '.join(bad)}." if bad else ""
         return Found(f"Regret at T and points at T, {'; '.join(words)}.", holds, note)
 
@@ -100,14 +108,16 @@ def no_more_regret(method: str, others: Sequence[str]) -> Callable[[Source], Fou
         for problem in _problems(source):
             for other in others:
                 end = min(_mean(source, problem, name, "horizon") for name in (method, other))
-                regret = [
-                    float(_at(source, problem, name, "regret", end).mean())
-                    for name in (method, other)
-                ]
+                runs = [_at(source, problem, name, "regret", end) for name in (method, other)]
+                regret = [float(run.mean()) for run in runs]
                 said = listed([method, other], regret, 1)
                 words.append(f"{_of(problem)}, t = {end:.0f}: {said}")
                 if regret[0] > NEAR * regret[1]:
-                    bad.append(f"{_of(problem)} ({regret[0] / regret[1]:.2f} times)")
+                    apart = runs[0] - runs[1]
+                    bad.append(
+                        f"{_of(problem)} ({regret[0] / regret[1]:.2f} times; {apart.mean():.1f} ±"
+                        f" {ci95(apart):.1f} more, over pairs of runs)"
+                    )
         note = f"Not on {', '.join(bad)}." if bad else ""
         return Found(f"Cumulative regret, {'; '.join(words)}.", not bad, note)
 

@@ -37,14 +37,15 @@ CONTEXTS = Experiment(
             f"Mean regret at T at most {checks.NEAR:g} times K-UCB's, with at most"
             f" {checks.SHORT:.0%} of its points, on every problem.",
             checks.same_regret("ek_ucb_2", "k_ucb"),
-            cause="KORS at this beta leaves out points that decide.",
+            cause="KORS leaves out points that decide.",
         ),
         Claim(
             "THEORY 6.6, EK-UCB",
             "It does so with the shorter dictionary of beta = 0.5 as well.",
             "The same.",
             checks.same_regret("ek_ucb_0.5", "k_ucb"),
-            cause="A small beta keeps points that it meets late or never.",
+            cause="A point joins with probability beta tau at most: what is new waits for its first"
+            " points, and costs regret early.",
         ),
         Claim(
             "EK-UCB's docstring",
@@ -80,7 +81,7 @@ CONTEXTS = Experiment(
             "They have its regret.",
             f"At most {checks.NEAR:g} times CBKB's regret at t = 300, on every problem.",
             checks.no_more_regret("cbbkb_3", ["cbkb"]),
-            cause="A dictionary that waits misses a region until its next draw.",
+            cause="Until the next draw nothing is learned of a region that the dictionary lacks.",
         ),
     ),
 )
@@ -214,8 +215,8 @@ WIDTHS = Experiment(
 _DISCOUNTS, _WINDOWS = ("discount_0.998", "discount_0.995"), ("window_500",)
 _RESTARTS = f"At most {checks.NEAR:g} times the regret of restarts every 350 rounds."
 _CAUSE = (
-    "Weights leave a posterior that is never fresh: variances return slowly, and a mean is half old"
-    " while it changes, where a restart forgets all at once."
+    "No width covers a mean that moves (THEORY 6.5): weights keep old rewards for some"
+    " 1 / (1 - gamma) or W rounds, where a restart drops all of them at once."
 )
 
 

@@ -50,6 +50,11 @@ from jsketch.sketch.taylor import Taylor
 
 MADE_UP = ("jumps", "turning", "still")
 MOST_OF_KERNELS = 2_000  # examples
+DRAWN = (
+    *("static", "gamma_0.97", "gamma_0.99", "gamma_0.999", "over_discounts", "kernel_static"),
+    *("kernel_0.99", "kernel_ridge_0.99", "river_linear", "river_knn", "river_tree"),
+    "river_forest",
+)
 LENGTHSCALE = 0.5  # of the made-up streams
 DISCOUNTS = [0.9, 0.97, 0.99, 0.997, 0.999, 1.0]
 RIVER = find_spec("river") is not None
@@ -196,9 +201,9 @@ def runs(name: str, options: argparse.Namespace) -> list[tidy.Run]:
 
 
 def draw(folder: Path) -> None:
-    """average_loss.png from the tables in the folder."""
-    row = Row("average_loss", "average squared loss")
-    saving.draw_panels(folder, "average_loss.png", (row,), "examples $t$")
+    """average_loss.png from the tables in the folder, without bands, which would hide the lines."""
+    row = Row("average_loss", "average squared loss", top=0.4, methods=DRAWN, bands=False)
+    saving.draw_panels(folder, "average_loss.png", (row,), "examples $t$", height=3.2)
 
 
 @cli.line

@@ -28,6 +28,8 @@ class Row(NamedTuple):
     label: str
     top: float | None = None
     log: bool = False
+    methods: tuple[str, ...] | None = None  # that are drawn; None: all
+    bands: bool = True
 
 
 def grid(horizon: int) -> np.ndarray:
@@ -94,14 +96,16 @@ def keep(
     print(f"\nsummary.json, the tables (curves, summary .parquet) and the figure: {options.out}")
 
 
-def draw_panels(folder: Path, name: str, rows: Sequence[Row], xlabel: str) -> None:
+def draw_panels(
+    folder: Path, name: str, rows: Sequence[Row], xlabel: str, height: float = 2.4
+) -> None:
     """The picture `name` from the tables of the folder: a column for each problem, a row of panels
-    for each metric."""
+    `height` inches high for each metric."""
     curves = tidy.load(folder).curves
     problems = {
         str(problem): part for problem, part in curves.groupby("problem", observed=True, sort=False)
     }
-    size = (2.0 + 2.6 * len(problems), 0.8 + 2.4 * len(rows))
+    size = (2.0 + 2.6 * len(problems), 0.8 + height * len(rows))
     with plt.rc_context(drawing.STYLE | {"figure.figsize": size}):
         figure, axes = plt.subplots(
             len(rows), len(problems), sharey="row", sharex="col", squeeze=False
@@ -111,6 +115,9 @@ def draw_panels(folder: Path, name: str, rows: Sequence[Row], xlabel: str) -> No
                 _panel(panel, part, row)
                 if row is rows[0]:
                     panel.set_title(problem.replace("_", " "), loc="left")
+            # once all panels of the shared axis are drawn
+            if not row.log:
+                line[0].set_ylim(0, row.top)
             line[0].set_ylabel(row.label)
         figure.supxlabel(xlabel, fontsize=9)
         title = textwrap.fill(curves.attrs["title"], int(14 * size[0]))
@@ -125,12 +132,15 @@ def draw_panels(folder: Path, name: str, rows: Sequence[Row], xlabel: str) -> No
 
 def _panel(axes: Any, part: pd.DataFrame, row: Row) -> None:
     """One metric of all methods on one problem."""
-    drawing.lines(axes, tidy.lines(part, row.metric))
+    curves = tidy.lines(part, row.metric)
+    if row.methods is not None:
+        curves = {name: curves[name] for name in row.methods if name in curves}
+    if not row.bands:
+        curves = {name: (t, values.mean(0, keepdims=True)) for name, (t, values) in curves.items()}
+    drawing.lines(axes, curves)
     if row.log:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    else:
-        axes.set_ylim(0, row.top)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

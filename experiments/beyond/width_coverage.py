@@ -155,6 +155,7 @@ def draw(folder: Path) -> None:
             ratio = rows["final_regret_ratio"].to_numpy()
             half = ci95(ratio) if len(ratio) > 1 else None
             right.errorbar(ratio.mean(), place, xerr=half, color=colour, fmt="o", markersize=4)
+        left.set_ylim(-0.6, len(names) - 0.4)
         left.set_yticks(range(len(names)), names)
         left.axvline(1, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
         left.set_xlim(0, 1.05)
