@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from experiments.beyond.saving import REGRET
-from experiments.claims import Found, Missing, Source, entry, listed, mean, number, shown
+from experiments.claims import Found, Missing, Source, entry, listed, mean, number, shown, written
 from experiments.results import tidy
 from experiments.results.summaries import ci95
 
@@ -257,8 +257,10 @@ def gains(methods: Sequence[str], problem: str) -> Callable[[Source], Found]:
         ratio = {name: _mean(source, problem, name, REGRET) for name in names}
         bad = [name for name in methods if ratio[name] > HALF * ratio["bkb"]]
         note = "; ".join(f"{name}: {ratio[name] / ratio['bkb']:.2f} times BKB's" for name in bad)
-        said = f"R_T / R_T^unif: {listed(names, list(ratio.values()))}."
-        return Found(said, not bad, note)
+        with_intervals = {
+            name: shown(source, *_methods(problem, name, REGRET), digits=3) for name in names
+        }
+        return Found(f"R_T / R_T^unif: {written(with_intervals)}.", not bad, note)
 
     return check
 

@@ -10,7 +10,7 @@ held until the next one ("jump"). All take the same width: two posterior standar
 with --width code BKB's `bkb_code` at F = 2. Kept: dynamic regret over that of uniform arms against
 t, over the whole run and over its last tenth, and the inducing points at the end.
 
-Measured, T = 4,000, 4 seeds: `experiments/beyond/README.md`. Restarts that meet every jump (1,000
+Measured at T = 4,000: `experiments/beyond/README.md`. Restarts that meet every jump (1,000
 rounds) have 0.005 on "jump". What forgets gains only where BKB has settled: with the wide
 `bkb_code`, which explores throughout, BKB has 0.108 on "jump", discounts of 0.998 and 0.99 have
 0.104 and 0.130 (2 seeds).

@@ -189,7 +189,7 @@ def main() -> None:
         said = ", ".join(
             f"{verdicts.count(word)} {word}" for word in markup.VERDICTS if word in verdicts
         )
-        print(f"{name:8s}{said}")
+        print(f"{name:24s}{said}")
     print(f"{options.out / 'index.html'} opens in any browser")
 
 
