@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019")
+# "beyond" holds the methods that go beyond the four
+PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond")
 RESULTS = "results/"  # what --out of a command begins with
 PLACEHOLDER = "DIR"  # stands for a folder of the reader's, as a checkout of the authors' code
 

@@ -3,9 +3,9 @@
     scripts/report                      # report/index.html from results/
     scripts/report --results DIR --out DIR
 
-Every figure and claim of the four papers has the paper's statement, our figure, our number, a
-verdict (confirmed, differs, not decidable here) by a rule that the page states, and how the results
-were made.
+Every figure and claim of the four papers, and of the methods beyond them, has the statement, our
+figure, our number, a verdict (confirmed, differs, not decidable here) by a rule that the page
+states, and how the results were made.
 Nothing is run. Any browser opens it from disk.
 """
 
@@ -164,7 +164,8 @@ def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
             )
     above = f"<p><strong>{markup.text(notice)}</strong></p>" if notice else ""
     intro = above + (
-        "<p>Each figure and claim of the four papers, in our words, beside what was measured here."
+        "<p>Each figure and claim of the four papers, and what is stated of the methods beyond"
+        " them, in our words, beside what was measured here."
         " The rule under a claim decides its verdict; the numbers are read from the saved results."
         " Intervals are 95%, over seeds.</p><p>Confirmed: the rule holds. Differs: the statement"
         " does not hold with the paper's own settings, as far as the paper gives them. Not"
@@ -199,7 +200,7 @@ def main() -> None:
         said = ", ".join(
             f"{verdicts.count(word)} {word}" for word in markup.VERDICTS if word in verdicts
         )
-        print(f"{name:8s}{said}")
+        print(f"{name:24s}{said}")
     print(f"{options.out / 'index.html'} opens in any browser")
 
 

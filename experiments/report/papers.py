@@ -1,8 +1,10 @@
-"""The figures and claims of the four papers, and what decides each: `PAPERS`."""
+"""The figures and claims of the four papers, and of what goes beyond them, and what decides each:
+`PAPERS`."""
 
 from experiments.bbkb_2020 import claims as bbkb_2020
+from experiments.beyond import claims as beyond
 from experiments.bkb_2019 import claims as bkb_2019
 from experiments.go_ucb_2023 import claims as go_ucb_2023
 from experiments.pkawv_2019 import claims as pkawv_2019
 
-PAPERS = (bkb_2019.PAPER, bbkb_2020.PAPER, go_ucb_2023.PAPER, pkawv_2019.PAPER)
+PAPERS = (bkb_2019.PAPER, bbkb_2020.PAPER, go_ucb_2023.PAPER, pkawv_2019.PAPER, beyond.PAPER)

@@ -1,4 +1,5 @@
-"""Runs all experiments of the four papers, one after the other, and builds the report of them.
+"""Runs all experiments of the four papers and beyond them, one after the other, and builds the
+report of them.
 
     scripts/reproduce --dry-run      # the plan alone
     scripts/reproduce --quick        # each at a tiny size, in reproduced/: minutes

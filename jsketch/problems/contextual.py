@@ -112,26 +112,35 @@ class Played:
     nonfinite: Array  # bool
 
 
+def advance(
+    problem: ContextualArms, bandit: Any, key: PRNGKey, state: Any, t: Array
+) -> tuple[Any, Played]:
+    """Round t [] of the run with key `key`, from the state before it; for your own scan."""
+    keys = jax.random.split(jax.random.fold_in(key, t), 4)
+    context = problem.context(keys[0])
+    points, mean = problem.points(context), problem.mean_reward(context)
+    action = bandit.ask(state, points, keys[1])
+    noise = problem.noise_std * jax.random.normal(keys[2], (), mean.dtype)
+    y = mean[action] + noise
+    state, info = bandit.tell(state, points[action], y, keys[3])
+    regret = mean.max() - mean
+    flags = (info.overflow, info.nonfinite)
+    size = info.dictionary_size
+    return state, Played(action, y, regret[action], regret.mean(), size, info.width, *flags)
+
+
+def begin(problem: ContextualArms, bandit: Any, key: PRNGKey) -> tuple[Any, PRNGKey]:
+    """(state before the first round, key of the rounds) of the run with key `key`."""
+    init_key, round_key = jax.random.split(key)
+    dimension = problem.inputs + problem.actions.shape[1]
+    return bandit.init(dimension, init_key, problem.actions.dtype), round_key
+
+
 def rounds(problem: ContextualArms, bandit: Any, horizon: int, key: PRNGKey) -> Played:
     """One run of `play`, for your own jit and vmap; check `overflow` and `nonfinite` yourself.
     Contexts and noise of a key are the same for all bandits."""
-    init_key, round_key = jax.random.split(key)
-    dimension = problem.inputs + problem.actions.shape[1]
-    start = bandit.init(dimension, init_key, problem.actions.dtype)
-
-    def one(state: Any, t: Array) -> tuple[Any, Played]:
-        keys = jax.random.split(jax.random.fold_in(round_key, t), 4)
-        context = problem.context(keys[0])
-        points, mean = problem.points(context), problem.mean_reward(context)
-        action = bandit.ask(state, points, keys[1])
-        noise = problem.noise_std * jax.random.normal(keys[2], (), mean.dtype)
-        y = mean[action] + noise
-        state, info = bandit.tell(state, points[action], y, keys[3])
-        regret = mean.max() - mean
-        flags = (info.overflow, info.nonfinite)
-        size = info.dictionary_size
-        return state, Played(action, y, regret[action], regret.mean(), size, info.width, *flags)
-
+    start, round_key = begin(problem, bandit, key)
+    one = partial(advance, problem, bandit, round_key)
     return lax.scan(one, start, jnp.arange(horizon, dtype=jnp.int32))[1]
 
 

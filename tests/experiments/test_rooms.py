@@ -20,7 +20,7 @@ ROOMS = [
         "runs",
         "demo",
     ),
-    *("bkb_2019", "bbkb_2020", "pkawv_2019", "go_ucb_2023"),
+    *("bkb_2019", "bbkb_2020", "pkawv_2019", "go_ucb_2023", "beyond"),
     *("bench", "sweep", "report", "redraw", "reproduce"),
 ]
 

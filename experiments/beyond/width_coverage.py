@@ -1,24 +1,15 @@
 """How tight confidence widths are, whether they cover, and what they cost in regret: every width on
 one function of known norm, over seeds of noise.
 
-python -m experiments.runs.width_coverage                       64 seeds, T = 200
-python -m experiments.runs.width_coverage --seeds 8 --only mixture gp_ucb_tight
+python -m experiments.beyond.width_coverage --out out/width_coverage        64 seeds, T = 200
+python -m experiments.beyond.width_coverage --seeds 8 --only mixture gp_ucb_tight --out out/two
 
 100 arms in the unit square; f has norm F = 2 in the space of a Matern 5/2 kernel, which the
 algorithms know, as they know F; noise xi = 0.1, lambda = xi^2, delta = 0.1. Widths of an exact
 posterior choose by GP-UCB, those of a sketched one by BBKB (C = 2, q_bar = 2). Every 10 evaluations
 it is checked what share of the width covers |mean - f| at all arms: `needed` is the largest share
-of a run, `covered` the runs in which it is at most 1. BBKB's widths contain their sqrt(C) or C.
-
-Measured, 64 seeds (`last` is the width at T, the regret that over uniform arms' R_T; its 95%
-interval is 1.1% of it at most; `needed` the median), all runs covered by every width:
-
-    exact             last  needed  R_T / unif     sketched           last  needed  R_T / unif
-    gp_ucb_code       1.26    0.24       0.366     bbkb_code          1.78    0.18       0.460
-    gp_ucb_tight      1.27    0.24       0.370     certified          2.09    0.16       0.499
-    gp_ucb_paper      1.74    0.18       0.450     certified_mixture  1.83    0.19       0.464
-    mixture           1.07    0.30       0.327     bbkb_sqrt          5.13    0.07       0.771
-    smooth_tight      1.24    0.24       0.299     bbkb_paper         7.29    0.05       0.848
+of a run until t, `covered` the runs in which it is at most 1. BBKB's widths contain their sqrt(C)
+or C. Measured: `experiments/beyond/README.md`.
 
 smooth_tight is `gp_ucb_tight` at a regularization that grows with T as THEORY 4.1 derives for
 Whitehouse, Ramdas, Wu (NeurIPS 2023): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d. The order is
@@ -27,14 +18,22 @@ theirs, the factor xi^2 is ours.
 
 from __future__ import annotations
 
+import argparse
+import time
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 from jax import Array
 
 from experiments import cli
+from experiments.beyond import saving
+from experiments.figures import drawing
+from experiments.results import tidy
 from experiments.results.summaries import ci95
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, GPUCB, widths
@@ -59,13 +58,13 @@ SKETCHED = {
     "certified": widths.certified,
     "certified_mixture": widths.certified_mixture,
 }
-HEAD = f"{'width':18s} {'last':>7s} {'needed: median':>15s} {'largest':>8s} {'covered':>8s}"
 
 
 class Found(NamedTuple):
     """What the runs of one width say, S of them."""
 
-    needed: np.ndarray  # [S], the largest share of a width that covers all arms
+    stops: np.ndarray  # [P], evaluations after which coverage was checked
+    needed: np.ndarray  # [S,P], the share of the width that covers all arms
     width: np.ndarray  # [S], the last one
     regret: np.ndarray  # [S], R_T
     uniform: float  # the expected R_T of uniform arms
@@ -106,23 +105,67 @@ def found(name: str, seeds: int, horizon: int) -> Found:
             return progress, share(progress.state)
 
         end, shares = jax.lax.scan(until, start(bandit, problem, key, horizon), stops)
-        return shares.max(), end.trace.width[-1], end.trace.regret.sum(), end.stopped
+        return shares, end.trace.width[-1], end.trace.regret.sum(), end.stopped
 
     keys = jax.random.split(jax.random.key(1), seeds)
     needed, width, regret, stopped = map(np.asarray, jax.jit(jax.vmap(run))(keys))
     if stopped.any():
         raise ValueError(f"{int(stopped.sum())} runs of {name} ended before T = {horizon}.")
     uniform = horizon * float(problem.mean_reward.max() - problem.mean_reward.mean())
-    return Found(needed, width, regret, uniform)
+    return Found(np.asarray(stops), needed, width, regret, uniform)
 
 
-def row(name: str, f: Found) -> str:
-    """A line of the table."""
-    return (
-        f"{name:18s} {f.width.mean():7.3f} {np.median(f.needed):15.3f} {f.needed.max():8.3f}"
-        f" {(f.needed <= 1).mean():8.0%} {f.regret.mean():8.2f} +- {ci95(f.regret):.2f}"
-        f" {f.regret.mean() / f.uniform:8.3f}"
+def runs(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The runs of one width, one a seed."""
+    start = time.process_time()
+    f = found(name, options.seeds, options.horizon)
+    seconds = time.process_time() - start
+    most, ratio = f.needed.max(1), f.regret / f.uniform
+    print(
+        f"{name:18s} width {f.width.mean():6.3f}, needed {np.median(most):.3f} and at most"
+        f" {most.max():.3f}, covered {(most <= 1).mean():.0%}, R_T / unif {ratio.mean():.3f} +-"
+        f" {ci95(ratio):.3f}, {seconds:.0f} CPU s with compilation",
+        flush=True,
     )
+    return [
+        dict(
+            t=f.stops,
+            needed=np.maximum.accumulate(f.needed[seed]),
+            most_needed=most[seed],
+            covered=float(most[seed] <= 1),
+            last_width=f.width[seed],
+            final_regret_ratio=ratio[seed],
+        )
+        for seed in range(options.seeds)
+    ]
+
+
+def draw(folder: Path) -> None:
+    """coverage.png from the tables in the folder: each run's largest share of the width that was
+    needed, and its regret, by width."""
+    _, summary, provenance = tidy.load(folder)
+    names = [str(name) for name in summary["algorithm"].unique()][::-1]
+    with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.8, 3.4)}):
+        figure, (left, right) = plt.subplots(1, 2, sharey=True)
+        for place, name in enumerate(names):
+            rows = summary[summary["algorithm"] == name]
+            colour = "#0072B2" if name in EXACT else "#D55E00"
+            at = np.full(len(rows), place)
+            left.plot(rows["most_needed"], at, "|", color=colour, markersize=9, alpha=0.5)
+            ratio = rows["final_regret_ratio"].to_numpy()
+            half = ci95(ratio) if len(ratio) > 1 else None
+            right.errorbar(ratio.mean(), place, xerr=half, color=colour, fmt="o", markersize=4)
+        left.set_ylim(-0.6, len(names) - 0.4)
+        left.set_yticks(range(len(names)), names)
+        left.axvline(1, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
+        left.set_xlim(0, 1.05)
+        right.set_xlim(0, 1)
+        left.set_xlabel("largest share of the width needed\n(beyond 1: not covered)")
+        right.set_xlabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
+        words = f"{len(rows)} seeds; blue: exact posterior, GP-UCB; red: sketched, BBKB"
+        title = f"Confidence widths, T = {provenance['config']['horizon']:,}, {words}"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+        drawing.save(figure, folder / "coverage.png")
 
 
 @cli.line
@@ -132,13 +175,39 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     parser.add_argument("--seeds", type=cli.count, default=64)
     parser.add_argument("--horizon", type=cli.count, default=200)
+    cli.add_out_folder(parser)
     options = parser.parse_args()
     if options.horizon < EVERY:
         raise ValueError(f"horizon must be at least {EVERY}; {options.horizon} was given.")
     cli.set_up_jax()
-    print(f"{HEAD} {'R_T':>14s} {'R_T / unif':>12s}")
-    for name in options.only:
-        print(row(name, found(name, options.seeds, options.horizon)), flush=True)
+    one = dict(
+        horizon=options.horizon,
+        arms=ARMS,
+        noise_std=NOISE,
+        norm=NORM,
+        delta=DELTA,
+        lengthscale=LENGTHSCALE,
+        every=EVERY,
+        seeds=options.seeds,
+    )
+
+    def make() -> list[tidy.Run]:
+        return [
+            run
+            for name in options.only
+            for run in saving.resumed(
+                options.out,
+                one,
+                "exact_posterior" if name in EXACT else "sketched_posterior",
+                name,
+                options.seeds,
+                partial(runs, name, options),
+            )
+        ]
+
+    config = one | dict(widths=options.only)
+    title = "Confidence widths: coverage and regret"
+    saving.keep(options, "beyond.width_coverage", config, title, make, draw)
 
 
 if __name__ == "__main__":
