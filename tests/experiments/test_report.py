@@ -121,7 +121,7 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
     assert "BKB: 0.2000 ± 0.0100" in found.number and "GP-UCB: 0.3000" in found.number
 
 
-def test_a_rule_that_fails_without_the_papers_set_up_decides_nothing(tmp_path):
+def test_what_lacks_the_means_to_decide_is_undecided_either_way(tmp_path):
     def check(source):
         return claims.Found("a number", source.summary["holds"], "a note")
 
@@ -130,10 +130,41 @@ def test_a_rule_that_fails_without_the_papers_set_up_decides_nothing(tmp_path):
         return claims.judge(claims.Claim("Figure", "so", "if", check, lacks), tmp_path)
 
     assert judged(False, "").verdict == "differs" and judged(False, "").note == "a note"
-    assert judged(True, "the data").verdict == "confirmed"
-    found = judged(False, "the data")
-    assert found.verdict == "not decidable here"
-    assert found.note == "Missing here: the data. a note"
+    assert judged(True, "").verdict == "confirmed"
+    for holds in (True, False, None):
+        found = judged(holds, "the data")
+        assert found.verdict == "not decidable here"
+        assert found.note == "Missing here: the data. a note"
+
+
+@pytest.mark.parametrize(
+    "exponents, verdict",
+    [
+        # between T/4 and T/2, and between T/2 and T
+        ((0.8, 0.95), "confirmed"),
+        ((0.6, 0.8), "not decidable here"),
+        ((0.8, 0.6), "differs"),
+        ((0.7, 0.7), "differs"),
+    ],
+)
+def test_a_regret_that_still_steepens_is_not_judged(tmp_path, exponents, verdict):
+    folder = tmp_path / "bkb_2019/linear_slow"
+    runs = []
+    for seed, off in enumerate((-0.02, 0.0, 0.02)):
+        early, late = exponents
+        regret = 2.0 ** np.array([0.0, early - off, early + late])
+        t = np.array([250, 500, 1000])
+        runs.append(
+            tidy.Run(dict(problem="p", algorithm="cbrap"), seed, dict(t=t, regret_ratio=regret / t))
+        )
+    summary = {
+        name: dict(regret_exponent=dict(mean=mean))
+        for name, mean in (("cbrap", exponents[1]), ("soful", 0.95), ("bkb", 0.5))
+    }
+    store.write_json(folder / "summary.json", dict(algorithms=summary))
+    tidy.write(folder, runs, "bkb_2019.linear", "a title")
+    found = outcomes(tmp_path, "bkb_2019/linear_slow")
+    assert found["So does a random projection of fixed size (CBRAP)."].verdict == verdict
 
 
 def test_what_the_numbers_do_not_tell_is_undecided(tmp_path):
