@@ -254,8 +254,8 @@ PAPER = Paper(
                 " evolution.",
                 "The mean of one of its rules is below evolution's.",
                 checks.beats_evolution,
-                cause="Rewards of three fixed values a cell, as the paper's, do not explain it (tried"
-                " until t = 2,000: README).",
+                cause="Rewards of three fixed values a cell, as the paper's, do not explain it"
+                " (tried until t = 2,000: README).",
             ),
             *(
                 claim._replace(item="Figure 7")
