@@ -49,7 +49,7 @@ class Claim(NamedTuple):
     statement: str
     rule: str  # under which condition it counts as confirmed
     check: Callable[[Source], Found]
-    # what our set-up lacks of the paper's: where the rule fails, that decides nothing
+    # what is missing to decide the statement, which is undecided then, hold the rule or not
     lacks: str = ""
     # where the rule fails, why, in a sentence; its evidence is in the note of the check
     cause: str = ""
@@ -133,10 +133,10 @@ def judge(claim: Claim, folder: Path) -> Outcome:
         return Outcome(
             claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {words}"
         )
+    if claim.lacks:
+        return Outcome(claim, UNDECIDED, number, f"Missing here: {claim.lacks}. {note}".strip())
     if holds is None:
         return Outcome(claim, UNDECIDED, number, note)
-    if not holds and claim.lacks:
-        return Outcome(claim, UNDECIDED, number, f"Missing here: {claim.lacks}. {note}".strip())
     if not holds:
         return Outcome(claim, DIFFERS, number, f"{claim.cause} {note}".strip())
     return Outcome(claim, CONFIRMED, number, note)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.claims import Missing, Source, entry, half, listed, mean, number, shown, written
+from experiments.claims import Missing, Source, entry, listed, mean, number, shown
 from experiments.figures.styles import label
 from experiments.results import tidy
 from experiments.results.summaries import ci95
@@ -84,40 +84,15 @@ def plateau(source: Source) -> str:
     return f"The best of as many uniform points on f1 has regret {found}: the optimum is a plateau."
 
 
-def unpaired(source: Source, problem: str, names: tuple[str, ...]) -> str:
-    """The regrets themselves, whose intervals a figure shows."""
-    keys = {name: ("problems", problem, "algorithms", name, "cumulative_regret") for name in names}
-    text = written({name: shown(source, *key, digits=3) for name, key in keys.items()})
-    low = max(mean(source, *key) - half(source, *key) for key in keys.values())
-    high = min(mean(source, *key) + half(source, *key) for key in keys.values())
-    said = "overlap, as in the paper's figure" if low <= high else "do not all overlap"
-    return f"Unpaired, the intervals {said}: {text}."
-
-
-def ahead_by_the_mean(intervals: list[tuple[float, float]]) -> str:
-    """How many others GO-UCB is ahead of, and how many of them beyond the interval."""
+def beyond(source: Source, intervals: list[tuple[float, float]]) -> str:
+    """How many paired differences to GO-UCB lie above and below 0, by the mean and beyond the
+    interval, of how many repetitions."""
+    above = sum(low > 0 for low, _ in intervals)
+    below = sum(high < 0 for _, high in intervals)
     by_mean = sum(low + high > 0 for low, high in intervals)
-    beyond = sum(low > 0 for low, _ in intervals)
     return (
-        f"By the mean GO-UCB has less than {by_mean} of {len(intervals)}, beyond the interval"
-        f" less than {beyond}."
-    )
-
-
-def not_ahead(rows: dict[str, dict[str, tuple[float, float]]]) -> str:
-    """Whether those that GO-UCB is not ahead of are ahead of it beyond the interval; rows:
-    {panel: {method: interval of the paired difference}}."""
-    behind = {
-        f"{name} ({panel})": high
-        for panel, row in rows.items()
-        for name, (low, high) in row.items()
-        if low + high <= 0
-    }
-    words = "; ".join(f"{name} {high:+.3f}" for name, high in behind.items())
-    beyond = sum(high < 0 for high in behind.values())
-    return (
-        f"Ahead of GO-UCB by the mean: {len(behind)} of {sum(map(len, rows.values()))}, beyond the"
-        f" interval {beyond} (its upper end: {words})."
+        f"Differences above 0 beyond the interval: {above} of {len(intervals)} ({by_mean} by the"
+        f" mean), below 0: {below}, from {entry(source, 'repetitions')} repetitions."
     )
 
 

@@ -47,6 +47,7 @@ SMALL_BY_FOLDER = {
     "go_ucb_2023/tuning_raw": "--repetitions 1 --models mlp_raw --data breast_cancer",
     # 423,624 arms
     "bbkb_2020/nas_whole": "--horizon 20 --seeds 1",
+    "bbkb_2020/nas_whole_code": "--horizon 20 --seeds 1",
 }
 # programs that run for seconds need no optimized machine code, which takes longer to make
 XLA_FLAGS = "--xla_backend_optimization_level=0"

@@ -121,7 +121,7 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
     assert "BKB: 0.2000 ± 0.0100" in found.number and "GP-UCB: 0.3000" in found.number
 
 
-def test_a_rule_that_fails_without_the_papers_set_up_decides_nothing(tmp_path):
+def test_what_lacks_the_means_to_decide_is_undecided_either_way(tmp_path):
     def check(source):
         return claims.Found("a number", source.summary["holds"], "a note")
 
@@ -130,10 +130,41 @@ def test_a_rule_that_fails_without_the_papers_set_up_decides_nothing(tmp_path):
         return claims.judge(claims.Claim("Figure", "so", "if", check, lacks), tmp_path)
 
     assert judged(False, "").verdict == "differs" and judged(False, "").note == "a note"
-    assert judged(True, "the data").verdict == "confirmed"
-    found = judged(False, "the data")
-    assert found.verdict == "not decidable here"
-    assert found.note == "Missing here: the data. a note"
+    assert judged(True, "").verdict == "confirmed"
+    for holds in (True, False, None):
+        found = judged(holds, "the data")
+        assert found.verdict == "not decidable here"
+        assert found.note == "Missing here: the data. a note"
+
+
+@pytest.mark.parametrize(
+    "exponents, verdict",
+    [
+        # between T/4 and T/2, and between T/2 and T
+        ((0.8, 0.95), "confirmed"),
+        ((0.6, 0.8), "not decidable here"),
+        ((0.8, 0.6), "differs"),
+        ((0.7, 0.7), "differs"),
+    ],
+)
+def test_a_regret_that_still_steepens_is_not_judged(tmp_path, exponents, verdict):
+    folder = tmp_path / "bkb_2019/linear_slow"
+    runs = []
+    for seed, off in enumerate((-0.02, 0.0, 0.02)):
+        early, late = exponents
+        regret = 2.0 ** np.array([0.0, early - off, early + late])
+        t = np.array([250, 500, 1000])
+        runs.append(
+            tidy.Run(dict(problem="p", algorithm="cbrap"), seed, dict(t=t, regret_ratio=regret / t))
+        )
+    summary = {
+        name: dict(regret_exponent=dict(mean=mean))
+        for name, mean in (("cbrap", exponents[1]), ("soful", 0.95), ("bkb", 0.5))
+    }
+    store.write_json(folder / "summary.json", dict(algorithms=summary))
+    tidy.write(folder, runs, "bkb_2019.linear", "a title")
+    found = outcomes(tmp_path, "bkb_2019/linear_slow")
+    assert found["So does a random projection of fixed size (CBRAP)."].verdict == verdict
 
 
 def test_what_the_numbers_do_not_tell_is_undecided(tmp_path):
@@ -314,7 +345,9 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
             for name in names
         }
         problems[f"{model}-{data}"] = tuning.summarise(runs)[0]
-    store.write_json(tmp_path / "go_ucb_2023/tuning/summary.json", dict(problems=problems))
+    store.write_json(
+        tmp_path / "go_ucb_2023/tuning/summary.json", dict(problems=problems, repetitions=3)
+    )
     found = outcomes(tmp_path, "go_ucb_2023/synthetic")
     assert {outcome.verdict for outcome in found.values()} == {"confirmed", "differs"}
     assert found["GO-UCB has the least regret on f2."].verdict == "confirmed"
@@ -349,6 +382,70 @@ def test_claims_of_go_ucb_read_what_its_experiments_write(tmp_path):
         found["All methods are similar for the random forest on breast cancer."].verdict
         == "differs"
     )
+
+
+def tuning_results(root, difference, half_width, bar=0.2):
+    """Breast cancer and Australian where the last of the four others has a paired difference to
+    GO-UCB of its own, and the others 1 +- 0.1."""
+    problems = {}
+    for model, data in ((m, d) for m in tuning.MODELS for d in tuning.SOURCES):
+        rows = {
+            name: dict(
+                more_than_go_ucb=dict(mean=more, ci95=wide),
+                cumulative_regret=dict(mean=1.0 + more, ci95=half),
+            )
+            for name, more, wide, half in (
+                ("go_ucb", 0.0, 0.0, 0.2),
+                *((name, 1.0, 0.1, 1.0) for name in ("gp_ei", "gp_pi", "gp_ucb")),
+                ("turbo", difference, half_width, bar),
+            )
+        }
+        problems[f"{model}-{data}"] = dict(algorithms=rows)
+    store.write_json(
+        root / "go_ucb_2023/tuning/summary.json", dict(problems=problems, repetitions=5)
+    )
+    return outcomes(root, "go_ucb_2023/tuning")
+
+
+@pytest.mark.parametrize(
+    "difference, half_width, verdict",
+    [
+        (0.3, 0.2, "confirmed"),
+        # ahead by the mean, and behind by the mean
+        (0.1, 0.2, "not decidable here"),
+        (-0.1, 0.2, "not decidable here"),
+        (-0.3, 0.2, "differs"),
+    ],
+)
+def test_better_is_judged_by_paired_intervals(tmp_path, difference, half_width, verdict):
+    found = tuning_results(tmp_path, difference, half_width)
+    for statement in (
+        "GO-UCB is much better for gradient boosting.",
+        "GO-UCB is better than all others on australian, with every classifier.",
+    ):
+        assert found[statement].verdict == verdict
+        assert "from 5 repetitions" in found[statement].note
+
+
+@pytest.mark.parametrize(
+    "difference, half_width, bar, verdict",
+    [
+        # bars of 0.2 each overlap until 0.4; a difference beyond its interval may be below that
+        (0.1, 0.05, 0.2, "confirmed"),
+        (-0.1, 0.2, 0.2, "confirmed"),
+        (0.35, 0.1, 0.2, "not decidable here"),
+        (-0.45, 0.1, 0.2, "not decidable here"),
+        (-0.6, 0.1, 0.2, "differs"),
+        (0.6, 0.1, 0.2, "differs"),
+        (0.6, 0.1, 0.6, "confirmed"),
+    ],
+)
+def test_similar_is_what_the_bars_of_a_figure_cannot_tell(
+    tmp_path, difference, half_width, bar, verdict
+):
+    found = tuning_results(tmp_path, difference, half_width, bar)
+    statement = "All methods are similar for the random forest on breast cancer."
+    assert found[statement].verdict == verdict
 
 
 @pytest.mark.parametrize("found, words", [(0.104, "it holds"), (0.106, "it does not hold")])
