@@ -156,3 +156,6 @@ def test_how_many_points_bkb_keeps():
     print(f"m / (qbar d_eff) {(sizes / (qbar * own)).mean(0)}")
     assert (sizes.mean(0) <= qbar * (1 + 1 / LAM) * own.mean(0)).all()
     assert pulled[:, -1].mean() > qbar * (1 + 1 / LAM) * own[:, -1].mean()
+    # of each run, the printed bound without its alpha = 3 (all pulled arms keep that one)
+    printed = 3 * qbar * (1 + 1 / LAM) * own
+    assert (sizes <= printed).all() and (pulled > printed).any()
