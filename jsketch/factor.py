@@ -70,11 +70,11 @@ def cholesky_inverse(matrix: Array) -> Factor:
 
 
 def inverse_root_by_lapack(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T, for programs that factorize once.
+    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times.
 
-    `cholesky_inverse` is faster but takes a second to compile for each size. In a loop LAPACK is no
-    choice: its threads wait busily for one another, and on a machine that does other work as well a
-    matrix of 64 rows took it 20 ms.
+    `cholesky_inverse` is faster but takes a second to compile for each size. LAPACK's threads wait
+    busily for one another: on a machine that does other work as well a matrix of 64 rows took 20
+    ms, too long for the fit's loop (`suggest.hyperparameters`).
     """
     identity = jnp.eye(len(matrix), dtype=matrix.dtype)
     root = lax.linalg.cholesky(matrix)

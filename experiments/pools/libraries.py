@@ -111,27 +111,36 @@ def _uncorrelated(features: np.ndarray) -> list[int]:
 
 def gb1(folder: str | Path | None = None) -> Pool:
     """149,361 variants of a protein at four sites, by the amino acid of each: fitness."""
-    table = np.load(_content("gb1_149361.npz", folder))
-    residues = table["residue_index"].astype(int)
-    sites = [Columns("category", 20)] * residues.shape[1]
-    features = np.eye(20)[residues].reshape(len(residues), -1)
-    return Pool("gb1", library(features, sites), table["fitness"].astype(float))
+    letters, fitness = _variants(folder)
+    parts = [_letters(site) for site in letters.T]
+    columns = [Columns("category", part.shape[1]) for part in parts]
+    return Pool("gb1", library(np.hstack(parts), columns), fitness)
 
 
 def gb1_residues(folder: str | Path | None = None) -> Pool:
     """The same variants by the letters and their amino acids' properties, as `scripts/suggest
     --protein` takes them."""
-    table = np.load(_content("gb1_149361.npz", folder))
-    letters = np.array(list(str(table["alphabet"])))[table["residue_index"].astype(int)]
+    letters, fitness = _variants(folder)
     parts, columns = [], []
     for site in letters.T:
-        parts += [(site[:, None] == np.unique(site)).astype(float)]
+        parts += [_letters(site)]
         columns += [Columns("category", parts[-1].shape[1])]
         for numbers in residues.properties(site).values():
             parts += [numbers[:, None]]
             columns += [Columns("numbers", 1)]
-    values = table["fitness"].astype(float)
-    return Pool("gb1_residues", library(np.hstack(parts), columns), values)
+    return Pool("gb1_residues", library(np.hstack(parts), columns), fitness)
+
+
+def _variants(folder: str | Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """(letters [A, 4], fitness [A]) of GB1."""
+    table = np.load(_content("gb1_149361.npz", folder))
+    letters = np.array(list(str(table["alphabet"])))[table["residue_index"].astype(int)]
+    return letters, table["fitness"].astype(float)
+
+
+def _letters(site: np.ndarray) -> np.ndarray:
+    """One-hot, [A, levels], in alphabetical order."""
+    return (site[:, None] == np.unique(site)).astype(float)
 
 
 def enamine(

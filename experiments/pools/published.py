@@ -38,6 +38,9 @@ GB1 = {
         "random": 0.471,
     }.items()
 }
+_GB1 = Setting(
+    libraries.gb1, (96,) * 5, tuple(96 * k for k in range(1, 6)), "best over maximum", GB1
+)
 SETTINGS = {
     "arylation_one_hot": Setting(
         libraries.arylation_one_hot, (5,) * 15, ARYLATION_AT, "best yield (%)", ARYLATION
@@ -45,16 +48,8 @@ SETTINGS = {
     "arylation_dft": Setting(
         libraries.arylation_dft, (5,) * 15, ARYLATION_AT, "best yield (%)", ARYLATION
     ),
-    "gb1": Setting(
-        libraries.gb1, (96,) * 5, tuple(96 * k for k in range(1, 6)), "best over maximum", GB1
-    ),
-    "gb1_residues": Setting(
-        libraries.gb1_residues,
-        (96,) * 5,
-        tuple(96 * k for k in range(1, 6)),
-        "best over maximum",
-        GB1,
-    ),
+    "gb1": _GB1,
+    "gb1_residues": _GB1._replace(load=libraries.gb1_residues),
     # Graff, Shakhnovich, Coley, Chemical Science 2021: greedy, 6 batches of 1%
     "enamine10k": Setting(
         lambda folder: libraries.enamine("10k", folder),
@@ -79,11 +74,11 @@ TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1}
 
 def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.ndarray:
     """[S, len(at)], what the setting counts, of each campaign."""
-    at = SETTINGS[name].at
+    setting = SETTINGS[name]
     if name in TOP:
-        return campaigns.top_found(found, pool.values, TOP[name], at)
-    best = campaigns.best_so_far(found, at)
-    return best / pool.values.max() if name in ("gb1", "gb1_residues") else best
+        return campaigns.top_found(found, pool.values, TOP[name], setting.at)
+    best = campaigns.best_so_far(found, setting.at)
+    return best / pool.values.max() if setting.counted == _GB1.counted else best
 
 
 def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:

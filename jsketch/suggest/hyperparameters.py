@@ -89,7 +89,8 @@ def fit(
     count, dtype = sum(group.lengthscales for group in kernel.columns), data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
     bits, errors = _bits(kernel, data.u), jnp.asarray(known, dtype)
-    best, least = np.zeros(0), np.inf
+    starts = _starts(count, fixed is not None)
+    best, least = starts[0], np.inf
 
     def loss(free: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, least
@@ -101,8 +102,7 @@ def fit(
             best, least = free.copy(), value
         return value, slope
 
-    for start in _starts(count, fixed is not None):
-        best = start if not best.size else best
+    for start in starts:
         optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=dict(maxiter=STEPS))
     return _numbers(np, best.astype(dtype), fixed)
 
