@@ -91,7 +91,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--id-column", default="id")
     parser.add_argument("--value-column", default="value")
     parser.add_argument(
-        "--error-column", help="of the observations: standard errors of the values, where known"
+        "--error-column", help="of the observations: a standard error for every value; 0 is none"
     )
     parser.add_argument("--seed", type=int, default=0)
     _add_constraints(parser)

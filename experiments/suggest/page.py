@@ -103,7 +103,8 @@ def _best(options: argparse.Namespace, inputs: Inputs) -> str:
     return _figure(
         pictures.best_so_far(flip * inputs.values, flip * best),
         "Best so far",
-        f"The {'smallest' if flip < 0 else 'largest'} value until each evaluation.",
+        f"The {'smallest' if flip < 0 else 'largest'} value until each evaluation"
+        + (", whatever its error." if inputs.errors is not None else "."),
     )
 
 

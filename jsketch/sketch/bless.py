@@ -73,12 +73,14 @@ def leverage_scores(
     THEORY 3.4).
     """
     x, n = np.asarray(points), np.asarray(counts, float)
+    diag = _scaled_diag(kernel, x, n)
+    if len(dictionary.rows) == 0:  # which SciPy 1.13 cannot solve with
+        return np.clip(diag / regularization, 0, 1)
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
     cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
     inner = cross[:, dictionary.rows] + regularization * np.diag(dictionary.probability)
     root = np.linalg.cholesky(inner)
     half = linalg.solve_triangular(root, cross, lower=True, overwrite_b=True, check_finite=False)
-    diag = _scaled_diag(kernel, x, n)
     return np.clip((diag - np.einsum("ij,ij->j", half, half)) / regularization, 0, 1)
 
 

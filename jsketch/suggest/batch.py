@@ -92,7 +92,8 @@ def suggest(
                  evaluation failed, it teaches nothing and is not suggested again
     columns      what the features are, `kernels.Columns` from left to right; None: numbers
     errors       [n] numbers of at least 0, standard errors of the values where they are known, such
-                 as those of repeats' means: beside the fitted noise, which all have
+                 as those of repeats' means: beside the fitted noise, which all have. They do not
+                 count where the values are too few, or too alike, to fit a model
     pending      [p] int, rows whose evaluation is pending: they are not suggested
     exclude      [e] int, rows that are never suggested
     same         [A] labels, such as temperatures: the batch has one of them. The batches of the
@@ -185,7 +186,7 @@ def _chosen(
 ) -> Suggestion:
     features = data.library.features
     kernel = Mixed(jnp.asarray(model.lengthscale, features.dtype), data.library.columns)
-    values = (data.values[data.observed] - model.centre) / model.scale
+    values, variances = data.standardized(model.centre, model.scale, model.fitted)
     taken = _taken(data, known)
     limits, members = _limits(kernel, data, known, ~taken, batch, key)
     observed, pending = slots(data.arms[data.observed], 1), slots(data.pending)
@@ -194,8 +195,7 @@ def _chosen(
     open = np.ones(len(features), bool)
     open[known.excluded], open[data.arms[~data.observed]] = False, False
     open[data.arms[data.observed]] = True
-    known_values = (values, data.variances(model.scale))
-    numbers = (filled(array, len(observed[0])) for array in known_values)
+    numbers = (filled(array, len(observed[0])) for array in (values, variances))
     arrays = (features, *observed, *numbers, *pending, *inducing)
     if len(values) == 0 and len(data.pending) == 0:
         acquisition = Spread()
@@ -252,7 +252,8 @@ def _limits(
 
 def _inducing(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
     """Evaluated candidates [m] by approximate leverage scores, thinned to at most
-    LARGEST_DICTIONARY, and those pending; none where the posterior is exact."""
+    LARGEST_DICTIONARY, and those pending; none where the posterior is exact. The scores are those
+    without errors of values: no candidate's is lower."""
     arms = data.arms[data.observed]
     if len(arms) <= EXACT:
         return arms[:0]

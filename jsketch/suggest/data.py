@@ -15,6 +15,8 @@ from jsketch.types import Arms
 
 LARGEST = 1e300  # beyond it a prediction may be no number any more
 WIDEST = 1e6  # scales; a value with a larger error says as little
+FEW = 2  # values that say something of a spread
+MOMENTS = 1000  # steps at the most towards weights and spread that agree
 SMALLEST_SIZE = 64
 
 
@@ -44,9 +46,21 @@ class Data(NamedTuple):
         """[n] bool, evaluations that have a value."""
         return ~np.isnan(self.values)
 
-    def variances(self, scale: float) -> np.ndarray:
-        """Squares of the errors of the observed values, in units of a scale."""
-        return np.square(np.minimum(self.errors[self.observed] / scale, WIDEST))
+    def standardized(
+        self, centre: float, scale: float, fitted: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`standardized` observed values and variances of their errors. In a unit that was not
+        fitted nothing can be said of errors, and they do not count."""
+        errors = self.errors if fitted else np.zeros(len(self.errors))
+        return standardized(self.values[self.observed], errors[self.observed], centre, scale)
+
+
+class Moments(NamedTuple):
+    """Of values with errors of their own, in units of the values."""
+
+    centre: float
+    spread: float  # 0: all are the same, but for rounding
+    weight: np.ndarray  # [m], of each value
 
 
 def library(
@@ -146,6 +160,50 @@ def _errors(errors: Any, values: np.ndarray) -> np.ndarray:
             f" {numbers[bad[0]]}."
         )
     return np.where(there, numbers, 0)
+
+
+def moments(values: np.ndarray, errors: np.ndarray) -> Moments:
+    """Weighted mean and standard deviation of values [m] with standard errors [m].
+
+    A value weighs 1 / (spread^2 + error^2): those without errors, or with equal ones, weigh the
+    same. Weights and spread follow from each other until they agree, or until they would rest on
+    fewer than FEW values ((sum w)^2 / sum w^2; Kish, 1965): a few exact values among many with
+    errors are no measure of a spread.
+    """
+    found = _moments(values, np.ones(len(values)))
+    for _ in range(MOMENTS if errors.any() else 0):
+        if found.spread == 0:
+            break
+        with np.errstate(over="ignore"):
+            weight = 1 / (1 + np.square(errors / found.spread))
+        if weight.sum() ** 2 < FEW * np.square(weight).sum():
+            break
+        last, found = found, _moments(values, weight)
+        if abs(found.spread - last.spread) <= 1e-9 * last.spread:
+            break
+    return found
+
+
+def _moments(values: np.ndarray, weight: np.ndarray) -> Moments:
+    unit, share = float(power_of_two(values)), weight / weight.sum()
+    centre = float(share @ (values / unit))
+    rest = np.sqrt(share) * (values / unit - centre)
+    # squares of tiny differences are no floats
+    part = float(power_of_two(rest))
+    deviation = part * float(np.sqrt(np.square(rest / part).sum()))
+    rounding = 64 * np.finfo(float).eps * abs(centre)
+    return Moments(unit * centre, unit * deviation if deviation > rounding else 0.0, weight)
+
+
+def standardized(
+    values: np.ndarray, errors: np.ndarray, centre: float, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(values less their centre, variances of their errors), [m] both, in units of a scale. A value
+    whose error is above WIDEST of them comes nearer to the centre as its error does: it would be no
+    float of the features' precision."""
+    with np.errstate(over="ignore"):
+        known = np.minimum(errors / scale, WIDEST)
+    return (values - centre) / np.maximum(scale, errors / WIDEST), np.square(known)
 
 
 def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:

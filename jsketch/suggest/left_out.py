@@ -14,7 +14,7 @@ from jsketch import checks
 from jsketch.factor import inverse_root_by_lapack
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.linalg import matmul
-from jsketch.suggest.data import checked, filled, slots
+from jsketch.suggest.data import checked, filled, moments, power_of_two, slots
 from jsketch.suggest.model import EXACT, Model, sampled
 from jsketch.types import PRNGKey
 
@@ -26,14 +26,20 @@ class LeftOut(NamedTuple):
     observed: np.ndarray  # [k]
     mean: np.ndarray  # [k]
     std: np.ndarray  # [k], of a value, its noise included
+    weight: np.ndarray  # [k], of each value in `explained`: all the same but for errors
 
     @property
     def explained(self) -> float:
         """The share of the values' variance that is predicted: 1 at best, 0 for predicting their
-        mean, below it for worse; NaN where all values are the same."""
-        spread = np.mean(np.square(self.observed - self.observed.mean()))
-        wrong = np.mean(np.square(self.observed - self.mean))
-        return float(1 - wrong / spread) if spread > 0 else np.nan
+        mean, below it for worse; NaN where all values are the same. Values with errors weigh less
+        (`data.moments`)."""
+        if len(self.observed) == 0 or np.ptp(self.observed) == 0:
+            return np.nan
+        share = self.weight / self.weight.sum()
+        spread = np.sqrt(share) * (self.observed - share @ self.observed)
+        wrong = np.sqrt(share) * (self.observed - self.mean)
+        unit = power_of_two(spread)
+        return float(1 - np.square(wrong / unit).sum() / np.square(spread / unit).sum())
 
 
 def leave_one_out(
@@ -61,8 +67,9 @@ def leave_one_out(
     at = at[observed]
     index, mask = slots(data.arms[at], 1)
     dtype = data.library.features.dtype
-    y = filled((data.values[at] - model.centre) / model.scale, len(index))
-    noise = model.ratio + filled(data.variances(model.scale)[observed], len(index))
+    values, variances = data.standardized(model.centre, model.scale, model.fitted)
+    y = filled(values[observed], len(index))
+    noise = model.ratio + filled(variances[observed], len(index))
     kernel = Mixed(jnp.asarray(model.lengthscale, dtype), data.library.columns)
     numbers = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
     mean, variance = _left_out(kernel, data.library.features, *numbers)
@@ -72,6 +79,7 @@ def leave_one_out(
         data.values[at],
         model.centre + model.scale * mean,
         model.scale * np.sqrt(variance),
+        moments(data.values[at], data.errors[at]).weight,
     )
 
 

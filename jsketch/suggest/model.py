@@ -16,7 +16,17 @@ from jsketch.box.gp import regression
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.posterior import evidence
 from jsketch.suggest import hyperparameters
-from jsketch.suggest.data import Data, Library, checked, filled, power_of_two, slots
+from jsketch.suggest.data import (
+    FEW,
+    Data,
+    Library,
+    checked,
+    filled,
+    moments,
+    power_of_two,
+    slots,
+    standardized,
+)
 from jsketch.types import PRNGKey
 
 FIT = 0  # folded into the key of a suggestion
@@ -25,7 +35,6 @@ EXACT = 1024
 INDUCING = 512  # points of the sketch on which the noise of more evaluations is chosen
 RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance, of those
 FITTED = 512  # evaluations that lengthscales are fitted to where there are more than EXACT
-FEW = 2  # values that say something of a spread
 
 
 class Model(NamedTuple):
@@ -77,7 +86,6 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
     if lengthscale is not None:
         fixed = _lengthscales(known, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
-    unit = float(power_of_two(values))
     start = hyperparameters.default(known.lengthscales)
     if len(values) < FEW or np.ptp(values) == 0:
         centre = float(values[0]) if len(values) else 0.0
@@ -85,18 +93,27 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
         return Model(length, float(start.noise / start.outputscale), 1.0, centre, False)
     key = jax.random.key(0) if key is None else key
     rows = sampled(len(values), EXACT if len(values) <= EXACT else FITTED, key)
+    errors = data.errors[data.observed][rows]
+    centre, spread, _ = moments(values[rows], errors)
+    spread = spread or float(power_of_two(values))
+    y, variances = standardized(values[rows], errors, centre, spread)
     index, mask = slots(arms[rows])
-    y = np.where(mask, filled(values[rows] / unit, len(mask)), 0)
-    standard = _standardized(known.features, index, y.astype(known.features.dtype), mask)
-    errors = filled(data.variances(unit * float(standard.spread))[rows], len(mask))
+    y, variances = filled(y, len(mask)), filled(variances, len(mask))
+    dtype = known.features.dtype
+    standard = regression.Data(
+        known.features[jnp.asarray(index)],
+        jnp.asarray(y, dtype),
+        jnp.asarray(mask),
+        jnp.zeros((), dtype),
+        jnp.ones((), dtype),
+    )
     kernel = Mixed(start.lengthscale, known.columns)
-    found = hyperparameters.fit(kernel, standard, fixed, errors)
-    scale = unit * float(standard.spread) * float(found.outputscale) ** 0.5
+    found = hyperparameters.fit(kernel, standard, fixed, variances)
     model = Model(
         np.asarray(found.lengthscale, float),
         float(found.noise / found.outputscale),
-        scale,
-        unit * float(standard.centre),
+        spread * float(found.outputscale) ** 0.5,
+        centre,
         True,
     )
     if len(values) <= EXACT or data.errors.any():
@@ -121,11 +138,6 @@ def _with_all(
     best = int(np.nanargmax(np.asarray(found.log_likelihood)))
     scale = unit * float(found.scale[best])
     return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
-
-
-@jax.jit
-def _standardized(features: Array, index: Array, y: Array, mask: Array) -> regression.Data:
-    return regression.standardized(features[index], y, mask)
 
 
 @jax.jit

@@ -226,9 +226,12 @@ def test_every_value_is_predicted_from_the_others():
         variance = 1 + MODEL.ratio + own[i] - weights @ gram[others, ARMS[i]]
         assert found.mean[k] == pytest.approx(mean, abs=1e-9)
         assert found.std[k] == pytest.approx(MODEL.scale * variance**0.5, rel=1e-7)
-    wrong = np.mean(np.square(found.observed - found.mean))
-    assert found.explained == pytest.approx(1 - wrong / np.var(TRUTH[ARMS[found.at]]))
-    assert np.isnan(found._replace(observed=np.ones(4), mean=np.ones(4)).explained)
+    truth, weights = TRUTH[ARMS[found.at]], found.weight
+    assert 0 < weights[-1] < 0.6 * weights[0]
+    wrong = np.average(np.square(truth - found.mean), weights=weights)
+    spread = np.average(np.square(truth - np.average(truth, weights=weights)), weights=weights)
+    assert found.explained == pytest.approx(1 - wrong / spread)
+    assert np.isnan(found._replace(observed=np.ones(7), mean=np.ones(7)).explained)
 
 
 class Own:

@@ -18,6 +18,7 @@ from jsketch.suggest import (
     data,
     fit,
     hyperparameters,
+    leave_one_out,
     library,
     suggest,
 )
@@ -27,6 +28,7 @@ RANDOM = np.random.default_rng(0)
 LIBRARY = RANDOM.uniform(-1, 1, (A, 3))
 TRUTH = np.cos(2 * LIBRARY[:, 0]) + LIBRARY[:, 1]
 ARMS = np.array([3, 5, 3, 17, 29, 31, 44, 58])
+FIRST = LIBRARY, np.arange(40), TRUTH[:40]
 LENGTHS = np.array([0.7, 0.4, 2.0])
 ERRORS = np.array([0, 0.5, 0, 2, 0.1, 0, 1e300, 0])
 MODEL = Model(lengthscale=LENGTHS, ratio=0.01, scale=1.5, centre=0.3, fitted=True)
@@ -166,6 +168,51 @@ def test_a_fit_finds_the_columns_that_matter():
     assert with_errors.noise_std < 0.2 * TRUTH.std() < fit(LIBRARY, np.arange(40), wrong).noise_std
     given = fit(LIBRARY, np.arange(40), TRUTH[:40], lengthscale=0.7)
     assert given.lengthscale.tolist() == [0.7] * 3
+
+
+@pytest.mark.parametrize("far", [1e4, 1e12, 3e299])
+def test_a_value_with_a_large_error_changes_nothing(far):
+    """As far off as it may be by its error: the model is that of the other values."""
+    values, errors = np.append(TRUTH[:40], far), np.append(np.zeros(40), 3 * far)
+    found, without = fit(LIBRARY, np.arange(41), values, errors=errors), fit(*FIRST)
+    np.testing.assert_allclose(found.lengthscale, without.lengthscale, rtol=1e-2)
+    assert found.noise_std == pytest.approx(without.noise_std, rel=1e-2)
+    assert found.scale == pytest.approx(without.scale, rel=1e-2)
+    given = dict(model=found, batch=B)
+    rows = suggest(LIBRARY, np.arange(41), values, errors=errors, **given).rows
+    failed = np.append(TRUTH[:40], np.nan)
+    np.testing.assert_array_equal(rows, suggest(LIBRARY, np.arange(41), failed, **given).rows)
+    left_out = leave_one_out(LIBRARY, np.arange(41), values, found, errors=errors)
+    # it is off by a third of its error, and weighs accordingly
+    explained = leave_one_out(*FIRST, found).explained
+    assert explained - 1.01 / 9 / 40 < left_out.explained < explained + 1e-6
+
+
+def test_weighted_moments():
+    """Weights and spread agree; equal errors are none, and a few exact values are no spread."""
+    values, errors = TRUTH[:40], 0.2 * np.arange(40)
+    centre, spread, weight = data.moments(values, errors)
+    expected = 1 / (spread**2 + errors**2)
+    np.testing.assert_allclose(weight / weight.sum(), expected / expected.sum(), rtol=1e-6)
+    assert centre == pytest.approx(np.average(values, weights=expected))
+    variance = np.average(np.square(values - centre), weights=expected)
+    assert spread == pytest.approx(variance**0.5)
+    for unit in (1e-290, 1e290):
+        scaled = data.moments(unit * values, unit * errors)
+        assert scaled[:2] == pytest.approx((unit * centre, unit * spread), rel=1e-9)
+    for same in (np.zeros(40), np.full(40, 3.0)):
+        assert data.moments(values, same)[:2] == pytest.approx((values.mean(), values.std()))
+    few = data.moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]))
+    assert few[:2] == pytest.approx((1.0, (2 / 3) ** 0.5))
+
+
+def test_errors_of_too_few_values_do_not_count():
+    """There is no unit to measure them in yet."""
+    batches = [
+        suggest(LIBRARY, [3], [5.0], errors=errors, batch=B).rows for errors in (None, [0.0], [9.0])
+    ]
+    np.testing.assert_array_equal(batches[0], batches[1])
+    np.testing.assert_array_equal(batches[0], batches[2])
 
 
 NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
