@@ -34,7 +34,9 @@ def read(options: argparse.Namespace) -> Inputs:
     candidates = tables.read_candidates(
         options.candidates,
         options.id_column,
-        tables.Kinds(options.categories, options.sequence, options.bits, options.protein),
+        tables.Kinds(
+            options.categories, options.sequence, options.bits, options.protein, options.smiles
+        ),
         options.same,
         options.cost,
     )

@@ -78,6 +78,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--bits", nargs="+", default=[], help="columns of fingerprints, words such as 0110"
     )
     parser.add_argument(
+        "--smiles", nargs="+", default=[], help="columns of molecules, which RDKit reads"
+    )
+    parser.add_argument(
         "--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)"
     )
     parser.add_argument(

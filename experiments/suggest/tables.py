@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from experiments.suggest import molecules
 from experiments.suggest.cells import numbers, read, text
 from jsketch.kernels import Columns
 from jsketch.kernels.discrete import pack_bits
@@ -24,6 +25,7 @@ class Kinds(NamedTuple):
     sequences: Sequence[str] = ()  # words of one length: a category at every site
     bits: Sequence[str] = ()  # words of zeros and ones: a fingerprint
     proteins: Sequence[str] = ()  # sequences of amino acids: numbers at every site, too
+    smiles: Sequence[str] = ()  # molecules: a fingerprint
 
 
 class Candidates(NamedTuple):
@@ -129,6 +131,8 @@ def _features(
     words = text(table[name])
     if name in kinds.sequences or name in kinds.proteins:
         return _sites(path, table, name, name in kinds.proteins)
+    if name in kinds.smiles:
+        return [(name, "bits", _molecules(path, table, name))]
     if name in kinds.bits:
         bits = np.array([list(word) for word in _of_one_length(path, table, name)])
         wrong = np.flatnonzero(~np.isin(bits, ("0", "1")).all(1))
@@ -148,7 +152,8 @@ def _features(
     if len(words) > 2 and levels == len(words):
         raise ValueError(
             f"{path}, column '{name}': every value is another word, so that nothing can be learned"
-            " from it. Remove it, or say what it is (--sequence, --protein, --bits)."
+            " from it. Remove it, or say what it is (--sequence, --protein, --smiles,"
+            " --bits)."
         )
     return [(name, "category", _one_hot(words.to_numpy(str)))]
 
@@ -177,6 +182,23 @@ def _properties(
     except ValueError as error:
         raise ValueError(f"{path}, column '{name}', site {label}: {error}") from error
     return [(f"{label} {of}", "numbers", column[:, None]) for of, column in found.items()]
+
+
+def _molecules(path: Path, table: pd.DataFrame, name: str) -> np.ndarray:
+    """Packed fingerprints."""
+    _present(path, table, name)
+    # salts and mixtures repeat: each is read once
+    codes, words = pd.factorize(text(table[name]))
+    if len(codes) > 1 and len(words) == 1:
+        _same(path, name, words[0])
+    packed, there = molecules.fingerprints(list(words))
+    wrong = np.flatnonzero(~there[codes])
+    if wrong.size:
+        raise ValueError(
+            f"{path}, row {table.index[wrong[0]]}, column '{name}': '{words[codes[wrong[0]]]}' is"
+            f" no molecule that RDKit can read ({wrong.size} such rows)."
+        )
+    return packed[codes]
 
 
 def _varying(path: Path, table: pd.DataFrame, name: str) -> np.ndarray:

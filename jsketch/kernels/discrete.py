@@ -41,7 +41,7 @@ def pack_bits(table: Any, dtype: DTypeLike = float) -> np.ndarray:
 
 def _common_bits(x: Array, y: Array) -> Array:
     """Number of bits that are set in both, [n,m], of words x [n,w] and y [m,w]."""
-    left, right = x.astype(jnp.int32), y.astype(jnp.int32)
+    left, right = jnp.asarray(x, jnp.int32), jnp.asarray(y, jnp.int32)
 
     def add(i: Array, total: Array) -> Array:
         return total + lax.population_count(left[:, i, None] & right[None, :, i])
@@ -109,6 +109,8 @@ class MinMax:
     """
 
     def gram(self, x: Array, y: Array) -> Array:
+        x, y = jnp.asarray(x), jnp.asarray(y)
+
         def add(i: Array, common: Array) -> Array:
             return common + jnp.minimum(x[:, i, None], y[None, :, i])
 
