@@ -1,5 +1,6 @@
 """What people use today, in place of `jsketch.suggest`: a greedy random forest of scikit-learn, and
-BoTorch's Gaussian process with expected improvement, both with their packages' defaults.
+BoTorch's Gaussian process with expected improvement, both with their packages' defaults; and
+candidates at random.
 
 The features are those that `suggest` sees, numbers scaled to [0, 1]. BoTorch is no dependency of
 this project: `pip install botorch`.
@@ -77,7 +78,18 @@ def _gp(points: Any, targets: Any) -> Any:
     return gp
 
 
-CHOOSERS: dict[str, Chooser] = {"random_forest": random_forest, "botorch_ei": botorch_ei}
+def at_random(
+    features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
+) -> np.ndarray:
+    left = np.setdiff1d(np.arange(len(features)), arms)
+    return np.random.default_rng(seed).choice(left, batch, replace=False)
+
+
+CHOOSERS: dict[str, Chooser] = {
+    "random_forest": random_forest,
+    "botorch_ei": botorch_ei,
+    "random": at_random,
+}
 
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, choose: Chooser) -> Campaign:

@@ -1,4 +1,4 @@
-"""Recorded libraries: direct arylation, GB1, Enamine 10k, silver nanoparticles.
+"""Recorded libraries: direct arylation, GB1, Enamine, silver nanoparticles, NAS-Bench-101.
 
 The files lie in `pools/` of the data folder (`experiments.data.datasets.find_folder`); checksums
 are checked. Values are such that larger is better.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from experiments.data import datasets
+from experiments.data import architectures, datasets
 from jsketch.kernels import Columns
 from jsketch.kernels.discrete import pack_bits
 from jsketch.suggest import Library, library, residues
@@ -158,3 +158,22 @@ def nanoparticles(folder: str | Path | None = None) -> Pool:
     table = pd.read_csv(_content("pv_AgNP_dataset.csv", folder))
     means = table.groupby(list(table.columns[:-1]), sort=False)[table.columns[-1]].mean()
     return Pool("nanoparticles", library(np.array(means.index.tolist(), float)), -means.to_numpy())
+
+
+def nasbench101(folder: str | Path | None = None) -> Pool:
+    """All 423,624 cells: edges as numbers 0 and 1, five operations as categories (none is one);
+    values are mean test accuracies of three trainings, in percent below the best."""
+    space = architectures.load("nasbench101_whole", folder)
+    there = space.features > 0
+    operations = there[:, 21:].reshape(len(there), 5, -1)
+    operations = np.concatenate([operations, ~operations.any(2, keepdims=True)], 2)
+    edges = there[:, :21]
+    edges = edges[:, edges.any(0) & ~edges.all(0)]
+    parts = [edges, *(operations[:, i, operations[:, i].any(0)] for i in range(5))]
+    columns = [
+        Columns("numbers", edges.shape[1]),
+        *(Columns("category", part.shape[1]) for part in parts[1:]),
+    ]
+    rewards = space.evaluations[:, 0]
+    values = 100 * space.span * (rewards - rewards.max())
+    return Pool("nasbench101", library(np.hstack(parts).astype(float), columns), values)

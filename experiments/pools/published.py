@@ -68,6 +68,13 @@ SETTINGS = {
     "nanoparticles": Setting(
         libraries.nanoparticles, (4,) * 12, (8, 16, 24, 32, 48), "share of best settings found", {}
     ),
+    "nasbench101": Setting(
+        libraries.nasbench101,
+        (10,) * 15,
+        (10, 20, 50, 100, 150),
+        "accuracy less the best (%)",
+        {},
+    ),
 }
 TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1}
 
@@ -88,7 +95,7 @@ def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
     def row(first: str, cells: Sequence[Any]) -> str:
         return "| " + " | ".join([first, *map(str, cells)]) + " |"
 
-    digits = 3 if ours.max() <= 1 else 1
+    digits = 3 if np.abs(ours).max() <= 1 else 2 if ours.max() <= 1 else 1
     count = len(ours)
     error = ours.std(0, ddof=min(count - 1, 1)) / count**0.5
     mine = [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in zip(ours.mean(0), error, strict=True)]

@@ -20,8 +20,8 @@ BLOCK = 4096  # molecules whose bits are packed together
 
 
 def fingerprints(smiles: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(fingerprints as words of `pack_bits` [A, W], whether each could be read [A] bool); zeros for a
-    molecule that could not. Raises ValueError where RDKit is missing."""
+    """(fingerprints as words of `pack_bits` [A, W], whether each could be read [A] bool); zeros for
+    a molecule that could not. Raises ValueError where RDKit is missing."""
     chem, generator = _rdkit()
     parts, read = [], np.zeros(len(smiles), bool)
     for start in range(0, len(smiles), BLOCK):

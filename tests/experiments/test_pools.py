@@ -67,6 +67,8 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     assert again.tolist() == found.arms[8:11].tolist()
     # it climbs: its batches are better than the first one
     assert VALUES[found.arms[8:]].mean() > VALUES[found.arms[:8]].mean()
+    drawn = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
+    assert drawn[:8].tolist() == found.arms[:8].tolist() and set(drawn) == set(range(70))
     bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
     with pytest.raises(ValueError, match="bits has fingerprints or failures"):
         baselines.play(bits, (4, 3), 0, forest)
