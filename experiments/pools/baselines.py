@@ -100,9 +100,9 @@ def play(pool: Pool, sizes: Sequence[int], seed: int, choose: Chooser) -> Campai
     """
     if any(group.kind == "bits" for group in pool.library.columns) or np.isnan(pool.values).any():
         raise ValueError(f"{pool.name} has fingerprints or failures, which no baseline here takes.")
-    features = np.asarray(pool.library.features, np.float64)
+    features, readings = np.asarray(pool.library.features, np.float64), pool.readings(seed)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for count, size in enumerate(sizes[1:]):
-        rows = choose(features, arms, pool.values[arms], size, 1000 * seed + count)
+        rows = choose(features, arms, readings[arms], size, 1000 * seed + count)
         arms = np.append(arms, rows)
     return Campaign(seed, arms, pool.values[arms])

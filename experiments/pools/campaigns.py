@@ -26,7 +26,7 @@ class Campaign(NamedTuple):
 
     seed: int
     arms: np.ndarray  # [n]
-    values: np.ndarray  # [n]
+    values: np.ndarray  # [n], what they are worth: of noisy evaluations the means
     seconds: np.ndarray | float = np.nan  # [], of a CPU, with compilation
 
 
@@ -35,14 +35,14 @@ def play(
 ) -> Campaign:
     """Batches of these sizes, the first at random, or else spread by `suggest` too; acquisition
     None: the default."""
-    key = jax.random.key(seed)
+    key, readings = jax.random.key(seed), pool.readings(seed)
     first = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     arms = first if random else np.zeros(0, int)
     for count, size in enumerate(sizes[1:] if random else sizes):
         found = suggest(
             pool.library,
             arms,
-            pool.values[arms],
+            readings[arms],
             batch=size,
             acquisition=acquisition,
             key=jax.random.fold_in(key, count),

@@ -41,6 +41,7 @@ LEFT_OUT = (
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),
 )
 CORRELATED = 0.95
+READING = 1  # beside the seed of a campaign, whose first batch is drawn with the seed alone
 
 
 class Pool(NamedTuple):
@@ -49,6 +50,15 @@ class Pool(NamedTuple):
     name: str
     library: Library
     values: np.ndarray  # [A], NaN: the evaluation fails
+    repeats: np.ndarray | None = None  # [A, R], recorded readings; NaN where there are fewer
+
+    def readings(self, seed: int) -> np.ndarray:
+        """[A], what a campaign reads: one of a candidate's repeats at random, or its value."""
+        if self.repeats is None:
+            return self.values
+        draws = np.random.default_rng([seed, READING]).random(self.repeats.shape)
+        taken = np.where(np.isnan(self.repeats), -1, draws).argmax(1)
+        return self.repeats[np.arange(len(taken)), taken]
 
 
 def _content(name: str, folder: str | Path | None) -> io.BytesIO:
@@ -155,9 +165,24 @@ def enamine(
 
 def nanoparticles(folder: str | Path | None = None) -> Pool:
     """164 settings of a reactor; values are the means of their repeats, turned round."""
-    table = pd.read_csv(_content("pv_AgNP_dataset.csv", folder))
-    means = table.groupby(list(table.columns[:-1]), sort=False)[table.columns[-1]].mean()
+    means, _ = _nanoparticles(folder)
     return Pool("nanoparticles", library(np.array(means.index.tolist(), float)), -means.to_numpy())
+
+
+def nanoparticles_repeats(folder: str | Path | None = None) -> Pool:
+    """The same settings; an evaluation reads one of the 4 to 48 repeats of its setting."""
+    means, repeats = _nanoparticles(folder)
+    features = library(np.array(means.index.tolist(), float))
+    return Pool("nanoparticles_repeats", features, -means.to_numpy(), -repeats)
+
+
+def _nanoparticles(folder: str | Path | None) -> tuple[pd.Series, np.ndarray]:
+    """(means of the settings, in the order of their first rows; their readings [A, R])."""
+    table = pd.read_csv(_content("pv_AgNP_dataset.csv", folder))
+    groups = table.groupby(list(table.columns[:-1]), sort=False)[table.columns[-1]]
+    repeats = np.full((groups.ngroups, groups.size().max()), np.nan)
+    repeats[groups.ngroup(), groups.cumcount()] = table[table.columns[-1]]
+    return groups.mean(), repeats
 
 
 def nasbench101(folder: str | Path | None = None) -> Pool:

@@ -41,6 +41,9 @@ GB1 = {
 _GB1 = Setting(
     libraries.gb1, (96,) * 5, tuple(96 * k for k in range(1, 6)), "best over maximum", GB1
 )
+_NANOPARTICLES = Setting(
+    libraries.nanoparticles, (4,) * 12, (8, 16, 24, 32, 48), "share of best settings found", {}
+)
 SETTINGS = {
     "arylation_one_hot": Setting(
         libraries.arylation_one_hot, (5,) * 15, ARYLATION_AT, "best yield (%)", ARYLATION
@@ -65,9 +68,8 @@ SETTINGS = {
         "share of the top 500",
         {"MolPAL (message passing)": (None,) * 5 + (0.688,)},
     ),
-    "nanoparticles": Setting(
-        libraries.nanoparticles, (4,) * 12, (8, 16, 24, 32, 48), "share of best settings found", {}
-    ),
+    "nanoparticles": _NANOPARTICLES,
+    "nanoparticles_repeats": _NANOPARTICLES._replace(load=libraries.nanoparticles_repeats),
     "nasbench101": Setting(
         libraries.nasbench101,
         (10,) * 15,
@@ -76,7 +78,7 @@ SETTINGS = {
         {},
     ),
 }
-TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1}
+TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1, "nanoparticles_repeats": 1}
 
 
 def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.ndarray:

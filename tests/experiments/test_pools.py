@@ -87,6 +87,25 @@ def test_what_is_counted():
     assert rows[2].startswith("| jsketch, 2 seeds | 50.0 ± 0.0 |") and "95.6" in rows[3]
 
 
+def test_an_evaluation_reads_one_of_its_repeats():
+    """Another one for another seed; what is counted are the means."""
+    repeats = np.array([[1.0, 3.0, np.nan], [4.0, np.nan, np.nan], [5.0, 6.0, 7.0]])
+    pool = POOL._replace(values=np.nanmean(repeats, 1), repeats=repeats)
+    found = np.stack([pool.readings(seed) for seed in range(40)])
+    assert [set(column) for column in found.T] == [{1, 3}, {4}, {5, 6, 7}]
+    np.testing.assert_array_equal(found[3], pool.readings(3))
+    noisy = POOL._replace(repeats=np.stack([VALUES, VALUES - 1], 1))
+    seen = []
+
+    def choose(features, arms, values, batch, seed):
+        seen.append(values)
+        return np.setdiff1d(np.arange(70), arms)[:batch]
+
+    campaign = baselines.play(noisy, (30, 5), 2, choose)
+    np.testing.assert_array_equal(seen[0], noisy.readings(2)[campaign.arms[:30]])
+    np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
+
+
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "pools").mkdir()
     (tmp_path / "pools" / "gb1_149361.npz").write_bytes(b"other")
