@@ -106,7 +106,7 @@ def suggest(
                  candidates first, good ones at the end)
     failures     True: failed evaluations lower the chance of candidates like them (`feasibility`),
                  and a failure is worth the worst value so far
-    batch        B, how many to suggest
+    batch        B, how many to suggest, at most 8,192
     acquisition  of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
     lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
     scaling      True: every number is brought to [0, 1] first. False: they are as they are
@@ -158,6 +158,11 @@ def _check_options(data: Data, acquisition: Any, lengthscale: Any, model: Any) -
 
 def _check_batch(data: Data, known: Constraints, batch: int) -> None:
     checks.capacity(batch=batch)
+    if batch > choice.LARGEST_BATCH:
+        raise ValueError(
+            f"batch = {batch} is more than {choice.LARGEST_BATCH}, the most that is chosen at once:"
+            " evaluate some of it, and ask again with what they say."
+        )
     count, evaluated = len(data.library.features), len(np.unique(data.arms))
     left = int((~_taken(data, known)).sum())
     if batch > left:

@@ -16,8 +16,11 @@ from jsketch.suggest.constraints import Limits
 from jsketch.suggest.posterior import Observed, Posterior
 from jsketch.types import PRNGKey
 
-# candidates that a batch is chosen from, or four times the batch
+# candidates that a batch is chosen from, or four times the batch, but not more than LONGEST, whose
+# covariance has 2 GB; twice as many as the largest batch
 SHORTLIST = 1024
+LONGEST = 16384
+LARGEST_BATCH = LONGEST // 2
 GROUPS = 8  # values of one column whose batches are compared
 WORST = -1.0  # of a failure before there is any value: one standard deviation below the mean
 
@@ -122,7 +125,7 @@ def picked(
             rows = jnp.where(picks >= 0, rows, -1)
         return rows, jnp.zeros(()) if limits.groups is None else expected_best(outlook, picks, key)
 
-    most = min(max(SHORTLIST, 4 * batch), features.shape[0])
+    most = min(max(SHORTLIST, 4 * batch), LONGEST, features.shape[0])
     if limits.groups is None:
         rows = choose(score, ~taken, most)[0]
     else:

@@ -15,7 +15,7 @@ class Residue(NamedTuple):
 
     hydropathy: float  # Kyte, Doolittle. J. Mol. Biol. 157, 1982
     volume: float  # in cubic angstroms; Zamyatnin. Prog. Biophys. Mol. Biol. 24, 1972
-    charge: float  # in water, at pH 7; histidine carries one at times
+    charge: float  # in water, at pH 7; a half for histidine, whose pK is near it
 
 
 RESIDUES = {
@@ -51,8 +51,8 @@ def properties(letters: np.ndarray) -> dict[str, np.ndarray]:
     wrong = [letter for letter in levels if letter not in RESIDUES]
     if wrong:
         raise ValueError(
-            f"'{wrong[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps and other"
-            " letters have no properties. Take the words as sequences."
+            f"'{wrong[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, small and"
+            " other letters have no properties. Take the words as sequences."
         )
     table = np.array([RESIDUES[letter] for letter in levels])[place]
     varying = np.ptp(table, axis=0) > 0

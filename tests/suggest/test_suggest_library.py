@@ -237,6 +237,7 @@ NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
         (dict(values=[1.0]), "values must hold one number for each of the 2 arms"),
         (dict(values=[1.0, np.inf]), r"values must be at most 1e\+300 in size.*value 1 is inf"),
         (dict(values=[1.0, "x"]), "values must be real numbers"),
+        (dict(batch=8193), "batch = 8193 is more than 8192, the most that is chosen at once"),
         (dict(errors=[1.0]), "errors must hold one standard error for each of the 2 values"),
         (dict(errors=[0.0, -1.0]), r"standard errors from 0 to 1e\+300; error 1 is -1.0"),
         (dict(batch=58), "of 60 candidates 2 were evaluated and 1 are pending, 57 are left"),
