@@ -237,6 +237,13 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
         state, same = step(state, jnp.asarray(F + NOISE[t]))
         assert bool(same)
         seen.append(float(state.norm_bound))
+    # the same evaluations known before
+    known = state.sketch
+    start = jax.jit(bandit.init)(
+        DOMAIN, KEY, pull_counts=known.pull_counts, reward_sums=known.reward_sums
+    )
+    least = float(LEAST(start.sketch, LAM, XI, DELTA))
+    assert least <= float(start.norm_bound) < 2 * least and start.norm_bound > 0.1
     steps = np.log2(np.divide(seen, 0.1))
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
     assert (np.diff(steps) >= 0).all() and steps[-1] >= 1 and seen[-1] <= 2 * norm
