@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jsketch import checks
+from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import Sketching, SketchState
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
@@ -23,7 +24,9 @@ def check_room(domain: Arms, capacity: int) -> None:
 
 def slots(bandit: Sketching) -> int:
     """The capacity that a bandit starts with: its own, or `max_dictionary` where that is less.
-    Raises ValueError unless both are integers of at least 1."""
+    Raises ValueError unless both are integers of at least 1; warns of a width that is proved for
+    exact posteriors alone."""
+    widths.on_a_sketch(bandit.width)
     checks.capacity(capacity=bandit.capacity)
     most = bandit.max_dictionary
     if most is None:
