@@ -159,6 +159,7 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> P
     Raises FloatingPointError when a posterior is no longer finite.
     """
     checks.capacity(horizon=horizon)
+    keys = checks.keys(keys=keys)
     if not callable(problem.reward) or jax.tree_util.all_leaves([problem.reward]):
         raise ValueError(
             "reward must be a callable pytree, such as contextual.Squares() or a struct.dataclass"
