@@ -112,11 +112,16 @@ class Played:
     nonfinite: Array  # bool
 
 
+def _of_round(key: PRNGKey, t: Array) -> PRNGKey:
+    """[4], for the context of round t [], the choice, the noise, and what is learned."""
+    return jax.random.split(jax.random.fold_in(key, t), 4)
+
+
 def advance(
     problem: ContextualArms, bandit: Any, key: PRNGKey, state: Any, t: Array
 ) -> tuple[Any, Played]:
     """Round t [] of the run with key `key`, from the state before it; for your own scan."""
-    keys = jax.random.split(jax.random.fold_in(key, t), 4)
+    keys = _of_round(key, t)
     context = problem.context(keys[0])
     points, mean = problem.points(context), problem.mean_reward(context)
     action = bandit.ask(state, points, keys[1])
@@ -142,6 +147,17 @@ def rounds(problem: ContextualArms, bandit: Any, horizon: int, key: PRNGKey) -> 
     start, round_key = begin(problem, bandit, key)
     one = partial(advance, problem, bandit, round_key)
     return lax.scan(one, start, jnp.arange(horizon, dtype=jnp.int32))[1]
+
+
+def uniform_regret(problem: ContextualArms, horizon: int, key: PRNGKey) -> Array:
+    """[T], the expected regret of uniform actions in the contexts of the run with key `key`."""
+    _, round_key = jax.random.split(key)
+
+    def one(t: Array) -> Array:
+        mean = problem.mean_reward(problem.context(_of_round(round_key, t)[0]))
+        return (mean.max() - mean).mean()
+
+    return lax.map(one, jnp.arange(horizon, dtype=jnp.int32))
 
 
 @partial(jax.jit, static_argnames="horizon")
