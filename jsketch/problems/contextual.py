@@ -9,6 +9,7 @@ actions in each context.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -178,7 +179,7 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> P
     keys = checks.keys(keys=keys)
     checks.capacity(inputs=problem.inputs)
     checks.nonnegative(noise_std=problem.noise_std)
-    problem = problem.replace(actions=jnp.asarray(checks.rows_of_arms(problem.actions)))
+    problem = replace(problem, actions=jnp.asarray(checks.rows_of_arms(problem.actions)))
     if not callable(problem.reward) or jax.tree_util.all_leaves([problem.reward]):
         raise ValueError(
             "reward must be a callable pytree, such as contextual.Squares() or a struct.dataclass"
