@@ -24,7 +24,6 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.warn import warn
 
 ALPHA = 3.0  # (1 + eps)/(1 - eps) at the accuracy eps = 1/2 of the papers
 BIAS = 1 + 2**0.5  # 1 + 1/sqrt(1 - eps)
@@ -299,18 +298,3 @@ bbkb_sqrt = Formula(_bbkb_sqrt)
 certified = Formula(_certified)
 certified_mixture = Formula(_certified_mixture)
 soful_paper = Formula(_soful_paper)
-
-
-def on_a_sketch(width: Any) -> None:
-    """Warns of a width that is proved for an exact posterior alone (THEORY 4.1, 4.7) where it is
-    given to a sketched one: it holds while all pulled arms are in the dictionary and C is 1."""
-    function = getattr(width, "function", None)
-    for exact, name, instead in (
-        (mixture, "mixture", "certified_mixture"),
-        (gp_ucb_tight, "gp_ucb_tight", "certified"),
-    ):
-        if function is exact.function:
-            warn(
-                f"the width `{name}` is proved for an exact posterior, and says nothing of what a"
-                f" dictionary leaves out: `widths.{instead}` holds for any dictionary."
-            )
