@@ -143,8 +143,10 @@ def measured(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any,
     return whole, np.array(seconds)
 
 
-def runs(name: str, method: str, options: argparse.Namespace) -> list[tidy.Run]:
-    """The runs of a method on a problem, and those of uniform actions with the first one."""
+def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
+    """The runs of a method on a problem, one a seed; with "uniform" those of uniform actions."""
+    if method == "uniform":
+        return uniform_runs(options, name)
     horizon = min(options.horizon, STOPS.get(method, options.horizon))
     bandit = bandit_of(method, LENGTHSCALES[name], horizon, options.capacity, options.qbar)
     keys = jax.random.split(jax.random.key(1), options.seeds)
@@ -153,25 +155,32 @@ def runs(name: str, method: str, options: argparse.Namespace) -> list[tidy.Run]:
     t = np.arange(1, PARTS + 1) * (horizon // PARTS)
     found = []
     for seed in range(options.seeds):
-        arrays = dict(
-            t=t,
-            regret=regret[seed, t - 1],
-            dictionary=played.dictionary_size[seed, t - 1],
-            seconds=seconds,
-            horizon=np.asarray(horizon),
-            final_regret=regret[seed, t[-1] - 1],
-            final_regret_ratio=regret[seed, t[-1] - 1] / uniform[seed, t[-1] - 1],
-            points=played.dictionary_size[seed, t[-1] - 1],
-            run_seconds=seconds[-1],
+        found.append(
+            dict(
+                t=t,
+                regret=regret[seed, t - 1],
+                dictionary=played.dictionary_size[seed, t - 1],
+                seconds=seconds,
+                horizon=horizon,
+                final_regret=regret[seed, -1],
+                final_regret_ratio=regret[seed, -1] / uniform[seed, -1],
+                points=played.dictionary_size[seed, -1],
+                run_seconds=seconds[-1],
+            )
         )
-        found.append(tidy.Run(dict(problem=name, algorithm=method), seed, arrays))
-        if method == options.only[0]:
-            arrays = dict(t=t, regret=uniform[seed, t - 1], final_regret=uniform[seed, t[-1] - 1])
-            found.append(tidy.Run(dict(problem=name, algorithm="uniform"), seed, arrays))
-    ratio = np.mean([run.arrays.get("final_regret_ratio", np.nan) for run in found[:1]])
-    print(f"{name:14s} {method:12s} {ratio:8.3f} {found[0].arrays['points']:6d}", end="")
+    ratio, points = ([run[name] for run in found] for name in ("final_regret_ratio", "points"))
+    print(f"{name:14s} {method:12s} {np.mean(ratio):8.3f} {np.mean(points):6.0f}", end="")
     print(f" {seconds[-1]:8.1f} s", flush=True)
     return found
+
+
+def uniform_runs(options: argparse.Namespace, name: str) -> list[dict[str, Any]]:
+    """Expected regret of uniform actions on a problem, in the contexts of all methods."""
+    t = np.arange(1, PARTS + 1) * (options.horizon // PARTS)
+    one = partial(contextual.uniform_regret, problem_of(name), options.horizon)
+    keys = jax.random.split(jax.random.key(1), options.seeds)
+    regret = np.asarray(jax.jit(jax.vmap(one))(keys)).cumsum(axis=1)
+    return [dict(t=t, regret=total[t - 1], final_regret=total[-1]) for total in regret]
 
 
 def draw(folder: Path) -> None:
@@ -192,12 +201,10 @@ def main() -> None:
     parser.add_argument("--qbar", type=float, default=3.0)
     cli.add_out_folder(parser)
     options = parser.parse_args()
-    if options.horizon < PARTS:
-        raise ValueError(f"horizon must be at least {PARTS}; {options.horizon} was given.")
+    if options.horizon % PARTS:
+        raise ValueError(f"horizon must be a multiple of {PARTS}; {options.horizon} was given.")
     cli.set_up_jax()
-    config = dict(
-        methods=options.only,
-        problems={name: LENGTHSCALES[name] for name in options.problems},
+    one = dict(
         horizon=options.horizon,
         stops=STOPS,
         actions=ACTIONS,
@@ -206,14 +213,16 @@ def main() -> None:
         capacity=options.capacity,
         qbar=options.qbar,
     )
+    lengthscales = {name: LENGTHSCALES[name] for name in options.problems}
+    config = dict(methods=options.only, problems=lengthscales) | one
 
     def make() -> list[tidy.Run]:
-        return [
-            run
-            for name in options.problems
-            for method in options.only
-            for run in runs(name, method, options)
-        ]
+        first, *others = options.only
+        methods = [first, "uniform", *others]
+        # seconds are those of all seeds
+        kept = one | dict(lengthscales=LENGTHSCALES, seeds=options.seeds)
+        make_one = partial(runs, options)
+        return saving.of_all(options.out, kept, options.problems, methods, options.seeds, make_one)
 
     title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
     saving.keep(options, "beyond.contextual", config, title, make, draw)

@@ -30,8 +30,9 @@ are 0.098, 0.114, 0.098, 0.090, and nothing is left of drift.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,9 +148,9 @@ def of_river() -> dict[str, Callable[[], Any]]:
     }
 
 
-def losses_of_river(model: Any, task: Task) -> np.ndarray:
+def losses_of_river(make: Callable[[], Any], task: Task) -> np.ndarray:
     """Squared losses [n] of predictions within [-1, 1], each made before its label."""
-    losses = []
+    model, losses = make(), []
     for row, y in zip(task.xs.tolist(), task.ys.tolist(), strict=True):
         x = dict(enumerate(row))
         losses.append((float(np.clip(model.predict_one(x) or 0, -1, 1)) - y) ** 2)
@@ -167,37 +168,63 @@ def losses_of(forecaster: Any, task: Task) -> np.ndarray | None:
     return (np.clip(run.prediction, -1, 1) - task.ys) ** 2
 
 
-def losses(
-    name: str, seed: int, task: Task, options: argparse.Namespace
-) -> Iterator[tuple[str, Any]]:
-    """(method, its losses) on one stream."""
-    for method, forecaster in forecasters(task).items():
-        yield method, losses_of(forecaster, task)
-    if seed == 0 and name == "jumps" and len(task.ys) <= MOST_OF_KERNELS:
-        for method, forecaster in of_kernels(task).items():
-            yield method, losses_of(forecaster, task)
-    if seed == 0 and not options.ours:
-        for method, make in of_river().items():
-            yield method, losses_of_river(make(), task)
+class Method(NamedTuple):
+    """What runs on the streams of one name."""
+
+    losses: Callable[[Task], np.ndarray | None]
+    streams: int  # it runs on the first ones
 
 
-def runs(name: str, options: argparse.Namespace) -> list[tidy.Run]:
-    """The runs of all methods on the streams of one name."""
-    found = []
-    for seed, task in enumerate(tasks(name, options.examples, options.data_dir, options.seeds)):
-        if options.regularization is not None:
-            task = task._replace(regularization=options.regularization)
-        t = saving.grid(len(task.ys))
-        for method, loss in losses(name, seed, task, options):
-            if loss is None:
-                continue
-            total = loss.cumsum()
-            arrays = dict(
-                t=t, average_loss=total[t - 1] / t, loss=loss.mean(), total_loss=total[-1]
-            )
-            found.append(tidy.Run(dict(problem=name, algorithm=method), seed, arrays))
-            print(f"{name:10s} {seed} {method:22s} {loss.mean():.4f}", flush=True)
+def methods_on(name: str, streams: list[Task], ours: bool) -> dict[str, Method]:
+    """The methods by the name in the table."""
+
+    def of(made: Callable[[Task], dict[str, Any]], method: str, count: int) -> Method:
+        return Method(lambda task: losses_of(made(task)[method], task), count)
+
+    first = streams[0]
+    found = {method: of(forecasters, method, len(streams)) for method in forecasters(first)}
+    if name == "jumps" and len(first.ys) <= MOST_OF_KERNELS:
+        found |= {method: of(of_kernels, method, 1) for method in of_kernels(first)}
+    if not ours:
+        models = of_river().items()
+        found |= {method: Method(partial(losses_of_river, make), 1) for method, make in models}
     return found
+
+
+def made(name: str, method: str, losses: Method, streams: list[Task]) -> list[dict[str, Any]]:
+    """The runs of a method on the streams of one name; no numbers of a stream that was stopped."""
+    found: list[dict[str, Any]] = []
+    for seed, task in enumerate(streams[: losses.streams]):
+        loss = losses.losses(task)
+        if loss is None:
+            found.append(dict(stopped=True))
+            continue
+        t, total = saving.grid(len(task.ys)), loss.cumsum()
+        found.append(
+            dict(t=t, average_loss=total[t - 1] / t, loss=loss.mean(), total_loss=total[-1])
+        )
+        print(f"{name:10s} {seed} {method:22s} {loss.mean():.4f}", flush=True)
+    return found
+
+
+def runs(name: str, options: argparse.Namespace, config: dict[str, Any]) -> list[tidy.Run]:
+    """The runs of all methods on the streams of one name, but for those that were stopped."""
+    streams = tasks(name, options.examples, options.data_dir, options.seeds)
+    if options.regularization is not None:
+        streams = [task._replace(regularization=options.regularization) for task in streams]
+    found = [
+        run
+        for method, losses in methods_on(name, streams, options.ours).items()
+        for run in saving.resumed(
+            options.out,
+            config,
+            name,
+            method,
+            losses.streams,
+            partial(made, name, method, losses, streams),
+        )
+    ]
+    return [run for run in found if "stopped" not in run.arrays]
 
 
 def draw(folder: Path) -> None:
@@ -218,16 +245,13 @@ def main() -> None:
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
-    config = dict(
-        streams=options.only,
-        examples=options.examples,
-        regularization=options.regularization,
-        discounts=DISCOUNTS,
-        river=RIVER and not options.ours,
+    one = dict(
+        examples=options.examples, regularization=options.regularization, discounts=DISCOUNTS
     )
+    config = dict(streams=options.only, river=RIVER and not options.ours) | one
 
     def make() -> list[tidy.Run]:
-        return [run for name in options.only for run in runs(name, options)]
+        return [run for name in options.only for run in runs(name, options, one)]
 
     title = f"Streams whose target changes, and one that stays: {options.seeds} seeds"
     saving.keep(options, "beyond.drift", config, title, make, draw)

@@ -81,7 +81,7 @@ def problem_of(kind: str, horizon: int) -> drifting.DriftingArms:
     )
 
 
-def runs(kind: str, name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+def runs(options: argparse.Namespace, kind: str, name: str) -> list[dict[str, Any]]:
     """The runs of a method on a problem, one a seed."""
     horizon, problem = options.horizon, problem_of(kind, options.horizon)
     method, keys = METHODS[name], jax.random.split(jax.random.key(1), options.seeds)
@@ -136,14 +136,8 @@ def main() -> None:
     )
 
     def make() -> list[tidy.Run]:
-        return [
-            run
-            for kind in options.kinds
-            for name in options.only
-            for run in saving.resumed(
-                options.out, one, kind, name, options.seeds, partial(runs, kind, name, options)
-            )
-        ]
+        make_one = partial(runs, options)
+        return saving.of_all(options.out, one, options.kinds, options.only, options.seeds, make_one)
 
     config = one | dict(problems=options.kinds, methods=options.only)
     title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"

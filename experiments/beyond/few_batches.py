@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,8 @@ def most_batches(horizon: int) -> int:
     return math.ceil(math.log2(math.log2(max(horizon, 3)))) + 1
 
 
-def runs(name: str, method: str, options: argparse.Namespace) -> list[tidy.Run]:
-    """The runs of a method on a problem."""
+def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
+    """The runs of a method on a problem, one a seed."""
     problem, common = load(name, options.data_dir)
     horizon = options.horizon // (4 if method.endswith("_quarter") else 1)
     keys = bandit_runs.keys_of(0, list(range(options.seeds)))
@@ -99,24 +100,24 @@ def runs(name: str, method: str, options: argparse.Namespace) -> list[tidy.Run]:
     found = []
     for seed in range(options.seeds):
         trace = jax.tree.map(lambda a, seed=seed: a[seed], result.trace)
-        arrays = bandit_runs.recorded(trace, problem.mean_reward)
-        kept = np.isin(arrays["t"], saving.grid(horizon))
-        curves = ("t", "regret_ratio", "rounds")
-        arrays = {
-            field: value[kept] if np.ndim(value) else value
-            for field, value in arrays.items()
-            if field in curves or not np.ndim(value)
-        }
+        recorded = bandit_runs.recorded(trace, problem.mean_reward)
+        arrays = {field: value for field, value in recorded.items() if not np.ndim(value)}
+        t = saving.grid(horizon)
+        ratio = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))
+        rounds = np.asarray(trace.round) + 1
+        arrays |= dict(t=t, regret_ratio=ratio[t - 1], rounds=rounds[t - 1])
         arrays["final_regret"] = np.asarray(trace.regret, float).sum()
         arrays["horizon"] = np.asarray(horizon)
         arrays["run_seconds"] = np.asarray(result.run_seconds)
         if method.startswith("batched_exploration"):
             arrays["best_is_left"] = np.asarray(result.state.active)[seed, best].astype(float)
             arrays["most_batches"] = np.asarray(most_batches(horizon))
-        found.append(tidy.Run(dict(problem=name, algorithm=method), seed, arrays))
-    ratio = np.mean([run.arrays["final_regret_ratio"] for run in found])
-    batches = np.mean([run.arrays["batches"] for run in found])
-    print(f"{name:12s} {method:28s} {ratio:7.3f} {batches:7.1f} {result.run_seconds:7.2f} s")
+        found.append(arrays)
+    ratio, batches = (
+        np.mean([run[name] for run in found]) for name in ("final_regret_ratio", "batches")
+    )
+    numbers = f"{ratio:7.3f} {batches:7.1f} {result.run_seconds:7.2f} s"
+    print(f"{name:12s} {method:28s} {numbers}", flush=True)
     return found
 
 
@@ -138,25 +139,19 @@ def main() -> None:
     if options.horizon < 12:
         raise ValueError(f"horizon must be at least 12; {options.horizon} was given.")
     cli.set_up_jax()
-    config = dict(
-        problems=options.problems,
-        methods=options.only,
-        horizon=options.horizon,
-        norm=NORM,
-        delta=DELTA,
-        ratio=RATIO,
-        qbar=QBAR,
-        root_seed=0,
-        seeds_side_by_side=environment.usable_cores(),
-    )
+    one = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR, root_seed=0)
+    cores = environment.usable_cores()
+    config = dict(problems=options.problems, methods=options.only, seeds_side_by_side=cores) | one
 
     def make() -> list[tidy.Run]:
-        return [
-            run
-            for name in options.problems
-            for method in options.only
-            for run in runs(name, method, options)
-        ]
+        return saving.of_all(
+            options.out,
+            one | dict(seeds=options.seeds),
+            options.problems,
+            options.only,
+            options.seeds,
+            partial(runs, options),
+        )
 
     title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
     saving.keep(options, "beyond.few_batches", config, title, make, draw)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,6 +72,24 @@ def resumed(
             store.write_npz(store.run_path(folder, method, seed), found)
     names = dict(problem=problem, algorithm=method)
     return [tidy.Run(names, seed, store.read_run(folder, method, seed)) for seed in range(seeds)]
+
+
+def of_all(
+    out: Path,
+    config: Mapping[str, Any],
+    problems: Sequence[str],
+    methods: Sequence[str],
+    seeds: int,
+    make: Callable[[str, str], Sequence[Mapping[str, Any]]],
+) -> list[tidy.Run]:
+    """`resumed` for each of the methods on each of the problems; make(problem, method) makes its
+    runs."""
+    return [
+        run
+        for problem in problems
+        for method in methods
+        for run in resumed(out, config, problem, method, seeds, partial(make, problem, method))
+    ]
 
 
 def keep(

@@ -42,8 +42,10 @@ METRICS = {
     "dictionary": "inducing points (distinct arms, for exact posteriors) after the round of"
     " evaluation t",
     "width": "confidence width of the round of evaluation t",
-    "seconds": "wall time up to t, without compilation",
-    "regret": "regret: of evaluation t in a box; cumulative up to example t in a stream",
+    "seconds": "seconds up to t, without compilation: wall time; CPU time of all seeds together in"
+    " beyond.contextual",
+    "regret": "regret: of evaluation t in a box; cumulative up to example t in a stream, and up to"
+    " round t with contexts",
     "y": "value observed at evaluation t",
     "average_loss": "mean squared loss of the predictions up to example t",
     "error_rate": "share of wrong signs up to example t",

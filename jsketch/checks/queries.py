@@ -126,9 +126,9 @@ def as_query(query: Query) -> Query:
     return Query(index, mask, query.truncated)
 
 
-def past(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
-    """Raises ValueError unless earlier evaluations are finite vectors [A] with whole counts >= 0,
-    and sums of rewards only where there were evaluations."""
+def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
+    """Raises ValueError unless earlier evaluations are finite vectors [A] with counts >= 0, `whole`
+    ones, and sums of rewards only where there were evaluations."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
         if np.shape(value) != (domain.count,):
             raise ValueError(
@@ -143,7 +143,7 @@ def past(domain: Arms, pull_counts: Any, reward_sums: Any) -> None:
     if not np.isfinite(sums).all():
         raise ValueError("reward_sums must be finite.")
     fractions = np.flatnonzero(counts != np.round(counts))
-    if fractions.size:
+    if whole and fractions.size:
         arm = fractions[0]
         raise ValueError(f"pull_counts must count evaluations; that of arm {arm} is {counts[arm]}.")
     unknown = np.flatnonzero((counts == 0) & (sums != 0))

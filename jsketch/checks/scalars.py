@@ -104,6 +104,22 @@ def one_key(**values: Any) -> Array:
     return value
 
 
+def keys(**values: Any) -> Array:
+    """The one named value as typed keys [S], S >= 1 (old-style uint32 pairs [S, 2] are taken too).
+    Raises ValueError for anything else."""
+    ((name, value),) = values.items()
+    pairs = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
+    if pairs and value.ndim == 2 and value.shape[1] == 2:
+        value = jax.random.wrap_key_data(jnp.asarray(value))
+    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if not typed or value.ndim != 1 or not value.shape[0]:
+        raise ValueError(
+            f"{name} must be keys [S], one a run, such as jax.random.split(key, 10); {value!r} was"
+            " given."
+        )
+    return value
+
+
 def probability(**values: Any) -> None:
     """Raises ValueError unless every named value is one number strictly between 0 and 1."""
     _hold(

@@ -77,9 +77,16 @@ def check(discount: Any, renew: bool = False) -> None:
         )
 
 
+def gamma_of(discount: Any, like: Array) -> Array:
+    """The discount [] in the dtype of `like`. A traced one that is not above 0 and at most 1
+    becomes NaN, as then do predictions, which infos flag."""
+    gamma = jnp.asarray(discount, like.dtype)
+    return jnp.where((gamma > 0) & (gamma <= 1), gamma, jnp.nan)
+
+
 def power(discount: Any, exponents: Array, like: Array) -> Array:
     """gamma^exponents, of integers, in the dtype of `like`."""
-    return jnp.asarray(discount, like.dtype) ** exponents.astype(like.dtype)
+    return gamma_of(discount, like) ** exponents.astype(like.dtype)
 
 
 def fading(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
@@ -87,14 +94,14 @@ def fading(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
     it had a label, n those of `learn` [B] bool."""
     passed = jnp.cumsum(learn, dtype=jnp.int32)
     exponents = (passed + (~learn).astype(jnp.int32)).astype(like.dtype)
-    return jnp.asarray(discount, like.dtype) ** (exponents / 2), power(discount, passed[-1], like)
+    return gamma_of(discount, like) ** (exponents / 2), power(discount, passed[-1], like)
 
 
 def roots_of_weights(discount: Any, learn: Array, like: Array) -> Array:
     """gamma^(l/2) [n] of examples in order, l the number learned after each; `learn` [n] bool."""
     passed = jnp.cumsum(learn, dtype=jnp.int32)
     exponents = (passed[-1] - passed).astype(like.dtype)
-    return jnp.asarray(discount, like.dtype) ** (exponents / 2)
+    return gamma_of(discount, like) ** (exponents / 2)
 
 
 def renewals(
@@ -106,7 +113,9 @@ def renewals(
     count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
     # what it still has: its last turn was r examples ago, or there was none
     left = power(discount, jnp.minimum(count, size), like)
-    missing = jnp.sqrt(jnp.asarray(regularization, like.dtype) * (1 - left))
+    lam = jnp.asarray(regularization, like.dtype)
+    # before the first label nothing is missing, and a root of zero has no derivative
+    missing = jnp.sqrt(jnp.where(learn, lam * (1 - left), 1))
     turn = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)[None, :]
     return jnp.where(learn[:, None] & turn, missing[:, None], 0)
 
@@ -137,7 +146,7 @@ def in_spans(
     """(state, g [B], h [B]) of `learned(state, rows to learn [B] bool)`, over as many examples at a
     time as LEAST_DISCOUNT allows: all of a block of 64 for a discount of 0.9 and more."""
     rows = jnp.arange(len(learn), dtype=jnp.int32)
-    gamma = jnp.asarray(discount, like.dtype)
+    gamma = gamma_of(discount, like)
     # a discount of 1 would divide by zero
     width = jnp.log(LEAST_DISCOUNT) / jnp.log(jnp.minimum(gamma, 0.999999))
     width = jnp.clip(width.astype(jnp.int32), 1, len(learn))

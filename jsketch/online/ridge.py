@@ -173,7 +173,7 @@ class PKAWV:
         z = self.features.features(x[None])[0]
         leverage = matmul(z, matmul(state.inverse, z))
         if self.discount is not None:
-            leverage = leverage / self.discount
+            leverage = leverage / discounting.gamma_of(self.discount, z)
         return damped(matmul(z, state.weights), leverage, self.penalize_current)
 
     def update(self, state: State, x: Array, y: Array, key: PRNGKey) -> tuple[State, ForecastInfo]:
@@ -182,7 +182,7 @@ class PKAWV:
         seen = jnp.isfinite(y)
         inverse = state.inverse
         if self.discount is not None:
-            inverse = inverse / jnp.where(seen, self.discount, 1)
+            inverse = inverse / jnp.where(seen, discounting.gamma_of(self.discount, z), 1)
         direction = jnp.where(seen, matmul(inverse, z), 0)
         pivot = 1 + matmul(z, direction)
         surprise = jnp.where(seen, y - matmul(z, state.weights), 0)

@@ -9,6 +9,7 @@ actions in each context.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -112,11 +113,16 @@ class Played:
     nonfinite: Array  # bool
 
 
+def _of_round(key: PRNGKey, t: Array) -> PRNGKey:
+    """[4], for the context of round t [], the choice, the noise, and what is learned."""
+    return jax.random.split(jax.random.fold_in(key, t), 4)
+
+
 def advance(
     problem: ContextualArms, bandit: Any, key: PRNGKey, state: Any, t: Array
 ) -> tuple[Any, Played]:
     """Round t [] of the run with key `key`, from the state before it; for your own scan."""
-    keys = jax.random.split(jax.random.fold_in(key, t), 4)
+    keys = _of_round(key, t)
     context = problem.context(keys[0])
     points, mean = problem.points(context), problem.mean_reward(context)
     action = bandit.ask(state, points, keys[1])
@@ -144,6 +150,17 @@ def rounds(problem: ContextualArms, bandit: Any, horizon: int, key: PRNGKey) -> 
     return lax.scan(one, start, jnp.arange(horizon, dtype=jnp.int32))[1]
 
 
+def uniform_regret(problem: ContextualArms, horizon: int, key: PRNGKey) -> Array:
+    """[T], the expected regret of uniform actions in the contexts of the run with key `key`."""
+    _, round_key = jax.random.split(key)
+
+    def one(t: Array) -> Array:
+        mean = problem.mean_reward(problem.context(_of_round(round_key, t)[0]))
+        return (mean.max() - mean).mean()
+
+    return lax.map(one, jnp.arange(horizon, dtype=jnp.int32))
+
+
 @partial(jax.jit, static_argnames="horizon")
 def _seeds(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> Played:
     return jax.vmap(lambda key: rounds(problem, bandit, horizon, key))(keys)
@@ -159,6 +176,10 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> P
     Raises FloatingPointError when a posterior is no longer finite.
     """
     checks.capacity(horizon=horizon)
+    keys = checks.keys(keys=keys)
+    checks.capacity(inputs=problem.inputs)
+    checks.nonnegative(noise_std=problem.noise_std)
+    problem = replace(problem, actions=jnp.asarray(checks.rows_of_arms(problem.actions)))
     if not callable(problem.reward) or jax.tree_util.all_leaves([problem.reward]):
         raise ValueError(
             "reward must be a callable pytree, such as contextual.Squares() or a struct.dataclass"

@@ -140,6 +140,7 @@ def play(
     not be: it is not grown here. Raises FloatingPointError when a posterior is no longer finite.
     """
     checks.capacity(horizon=horizon)
+    keys = checks.keys(keys=keys)
     if restart is not None:
         checks.capacity(restart=restart)
     # static mistakes are said outside of jit

@@ -221,6 +221,8 @@ def test_mistakes_are_explained():
         (lambda: bandit.init(2, KEY, "int32"), "dtype must be a floating dtype"),
         (lambda: bandit.ask(state, jnp.zeros((3, 1)), KEY), r"a matrix \[A, 2\]"),
         (lambda: bandit.tell(state, jnp.full(2, jnp.nan), 1.0, KEY), "candidates must be finite"),
+        (lambda: bandit.tell(state, jnp.zeros(2), jnp.zeros(2)), "y must be one real number"),
+        (lambda: bandit.tell(state, jnp.zeros(2), "1"), "y must be one real number"),
         (lambda: KUCB(**COMMON | dict(kernel=kernels.Gaussian)).init(2, KEY), "must be a kernel"),
         (lambda: bandit.replace(width=widths.bkb_code).confidence_width(state), "variance_sum"),
     ):

@@ -34,8 +34,12 @@ def test_batches_are_those_of_a_dense_replay():
     random = np.random.default_rng(1)
     state, active = BANDIT.init(Arms(jnp.asarray(X)), KEY), np.ones(A, bool)
     ask, tell = jax.jit(BANDIT.ask), jax.jit(BANDIT.tell)
+    small = BANDIT.replace(capacity=2).init(state.domain, KEY)
     for i, length in enumerate(lengths(T), 1):
         query = ask(state, KEY)
+        # a capacity that has yet to grow changes no pick
+        same = ask(small.replace(active=state.active, batches=state.batches), KEY)
+        np.testing.assert_array_equal(same.index, query.index)
         picks = np.asarray(query.index)[np.asarray(query.mask)]
         assert len(picks) == length
         counts = np.zeros(A)

@@ -101,6 +101,23 @@ def test_without_forgetting_they_are_bkb():
     np.testing.assert_array_equal(window[1], width)
 
 
+def test_discounted_counts_start_it_again():
+    """Where the run ended, to 1e-12; a traced number that is no discount is flagged."""
+    bandit = DiscountedBKB(**COMMON, discount=0.8)
+    end = jax.tree.map(lambda leaf: leaf[-1], states(bandit.replace(qbar=KEEP_ALL))[0])
+    domain = Arms(jnp.asarray(X))
+    again = bandit.init(domain, KEY, pull_counts=end.pull_counts, reward_sums=end.reward_sums)
+    np.testing.assert_allclose(again.mean, end.mean, atol=1e-12)
+    np.testing.assert_allclose(again.variance, end.variance, atol=1e-12 / LAM)
+    query = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
+
+    def told(discount):
+        return bandit.replace(discount=discount).tell(again, query, jnp.ones(1), KEY)[1].nonfinite
+
+    flags = jax.jit(jax.vmap(told))(jnp.array([0.8, 1.0, 1.1, 0.0, -0.5, jnp.nan]))
+    assert flags.tolist() == [False] * 2 + [True] * 4
+
+
 @pytest.mark.parametrize(
     "bandit",
     [

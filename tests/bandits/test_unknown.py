@@ -153,8 +153,30 @@ def test_candidates():
         gram = oracles.gaussian(X, X, short)
         assert f @ np.linalg.solve(gram, f) <= bound**2 * (weights @ f) * (1 + 1e-6)
     n = jnp.array([5.0])
-    order = regret_balance.information_order(kernels.Matern(nu=1.5), jnp.array([0.5]), n, 2)
-    np.testing.assert_allclose(order, 4 * 5 ** (2 / 5) * np.log(5) ** (3 / 5), rtol=1e-12)
+    order = regret_balance.log_information_order(kernels.Matern(nu=1.5), jnp.array([0.5]), n, 2)
+    gamma = 4 * 5 ** (2 / 5) * np.log(5) ** (3 / 5)
+    np.testing.assert_allclose(order, np.log(gamma), rtol=1e-12)
+    regret = regret_balance.log_regret_order(order, jnp.log(3.0), n)
+    wanted = np.log(np.sqrt(5) * (3 * np.sqrt(gamma) + gamma))
+    np.testing.assert_allclose(regret, wanted, rtol=1e-12)
+
+
+def test_what_is_out_never_chooses():
+    """Not with hundreds of features, nor where nothing is known of those that are left."""
+    x = np.random.default_rng(4).standard_normal((A, 500))
+    base = BKB(kernels.Gaussian(), capacity=4)
+    bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))
+    state = bandit.init(Arms(jnp.asarray(x)), KEY)
+    state = state.replace(pulls=jnp.array([9.0, 9.0, 9.0]))
+    found = [int(bandit.chosen(state.replace(ruled_out=jnp.arange(3) < g))) for g in range(3)]
+    assert found == [0, 1, 2]
+    # B sqrt(gamma_n), in no dtype, is e^91 larger at the second one, and grows by log log n
+    for pulls, number in ((20.0, 0), (40.0, 1)):
+        later = state.replace(pulls=jnp.array([pulls, 9.0, 9.0]))
+        assert int(bandit.chosen(later)) == number
+    active = jnp.array([False, True, True])
+    for value in (jnp.inf, jnp.nan, -jnp.inf):
+        assert int(regret_balance.least(active, jnp.full(3, value))) == 1
 
 
 def certain(problem, f, seed):
@@ -215,6 +237,13 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
         state, same = step(state, jnp.asarray(F + NOISE[t]))
         assert bool(same)
         seen.append(float(state.norm_bound))
+    # the same evaluations known before
+    known = state.sketch
+    start = jax.jit(bandit.init)(
+        DOMAIN, KEY, pull_counts=known.pull_counts, reward_sums=known.reward_sums
+    )
+    least = float(LEAST(start.sketch, LAM, XI, DELTA))
+    assert least <= float(start.norm_bound) < 2 * least and start.norm_bound > 0.1
     steps = np.log2(np.divide(seen, 0.1))
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
     assert (np.diff(steps) >= 0).all() and steps[-1] >= 1 and seen[-1] <= 2 * norm
@@ -242,6 +271,11 @@ def test_mistakes_are_explained():
     for bandit, words in (
         (LengthscaleBalancing(SKETCH, (0.5, 1.0)), "the longest one first"),
         (LengthscaleBalancing(SKETCH, ()), "a list of at least one"),
+        (LengthscaleBalancing(SKETCH, "abc"), "a list of numbers, one for each candidate; 'abc'"),
+        (LengthscaleBalancing(SKETCH, 1.0), "lengthscales must be a list of .*its shape is ()"),
+        (LengthscaleBalancing(SKETCH, (1.0, 0.5), 1.0), "norm_bounds must be a list of numbers"),
+        (LengthscaleBalancing(SKETCH, (1.0, 0.5), np.ones((2, 2))), r"its shape is \(2, 2\)"),
+        (LengthscaleBalancing(SKETCH, (1e200, 1e-200)), "candidate 1 has .* norm bound inf"),
         (LengthscaleBalancing(SKETCH, (1.0, 0.0)), "lengthscales must be a finite number above 0"),
         (LengthscaleBalancing(SKETCH, (1.0, 0.5), (1.0,)), "for each of the 2 lengthscales"),
         (LengthscaleBalancing(SKETCH, SCALES, delta=1.5), "delta is a probability"),

@@ -55,6 +55,12 @@ def test_what_is_no_width_is_refused(make, width, words):
         make(width=width).init(DOMAIN, KEY)
 
 
+@pytest.mark.parametrize("name", ["mixture", "gp_ucb_tight"])
+def test_a_width_of_exact_posteriors_on_a_sketch_is_said(name):
+    with pytest.warns(UserWarning, match=f"`{name}` is proved for an exact posterior"):
+        BBKB(kernels.Gaussian(0.5), width=getattr(widths, name)).init(DOMAIN, KEY)
+
+
 def test_a_width_goes_to_another_process():
     assert pickle.loads(pickle.dumps(widths.bbkb_paper)) == widths.bbkb_paper
 

@@ -1,11 +1,14 @@
 """The experiments beyond the four papers: summaries, verdicts by rule, and figures of tables."""
 
+import argparse
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
 
 from experiments import claims, redraw
-from experiments.beyond import contextual, few_batches, saving
+from experiments.beyond import contextual, drift, few_batches, saving
 from experiments.beyond.claims import PAPER
 from experiments.results import store, tidy
 from jsketch.problems.contextual import play
@@ -141,6 +144,43 @@ def test_runs_in_parts_are_those_of_play():
     expected = play(problem, bandit, 40, keys)
     assert np.array_equal(found.action, expected.action) and (np.diff(seconds) >= 0).all()
     assert np.array_equal(found.reward, expected.reward) and len(seconds) == contextual.PARTS
+    options = argparse.Namespace(horizon=40, seeds=2)
+    # the keys of the experiment, which every method has
+    keys = jax.random.split(jax.random.key(1), 2)
+    uniform = play(problem, bandit, 40, keys).uniform_regret.sum(1)
+    runs = contextual.runs(options, "squares", "uniform")
+    np.testing.assert_allclose([run["final_regret"] for run in runs], uniform, rtol=1e-12)
+
+
+def test_what_was_run_before_a_kill_is_kept(tmp_path):
+    """Of each problem and method; and a stream that was stopped is not run again."""
+    asked = []
+
+    def make(problem, method):
+        asked.append((problem, method))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return [dict(t=T, regret=T + seed, total=seed) for seed in range(2)]
+
+    def runs(config):
+        return saving.of_all(tmp_path, config, ("p", "q"), ("a", "b"), 2, make)
+
+    with pytest.raises(KeyboardInterrupt):
+        runs(dict(horizon=400))
+    found = runs(dict(horizon=400))
+    assert asked == [("p", "a"), ("p", "b"), ("q", "a"), ("q", "a"), ("q", "b")]
+    names = [(run.config["problem"], run.config["algorithm"], run.seed) for run in found]
+    assert names == [(p, m, seed) for p in "pq" for m in "ab" for seed in range(2)]
+    assert all(run.arrays["total"] == run.seed for run in found)
+    with pytest.raises(ValueError, match="horizon was 400, is now 500"):
+        runs(dict(horizon=500))
+
+    tried = []
+    losses = drift.Method(lambda task: tried.append(task), 2)
+    made = partial(drift.made, "jumps", "static", losses, [0, 1, 2])
+    for _ in range(2):
+        stopped = saving.resumed(tmp_path, {}, "jumps", "static", 2, made)
+        assert tried == [0, 1] and all("stopped" in run.arrays for run in stopped)
 
 
 def test_the_last_point_of_a_curve_is_the_horizon():

@@ -166,6 +166,41 @@ def test_discounts_sweep_by_vmap():
     assert not found.nonfinite.any()
 
 
+@pytest.mark.parametrize("takes", ["examples", "blocks"])
+def test_traced_numbers_that_are_no_discounts_are_flagged(takes):
+    xs, ys = (jnp.asarray(values[1:3]) for values in examples())
+
+    def last(discount):
+        forecaster = FORECASTERS["renew"].replace(discount=discount)
+        state = forecaster.init(xs[0], KEY)
+        if takes == "blocks":
+            return forecaster.predict_update(state, xs, ys)[2].nonfinite
+        return forecaster.update(state, xs[0], ys[0], KEY)[1].nonfinite
+
+    flags = jax.jit(jax.vmap(last))(jnp.array([0.5, 1.0, 1.5, 0.0, -0.5, jnp.nan]))
+    assert flags.tolist() == [False] * 2 + [True] * 4
+
+
+def test_gradients_of_a_renewed_regularization():
+    """By differences, to 1e-6; where the first label is missing nothing is renewed."""
+    xs, ys = (jnp.asarray(values[:4]) for values in examples())
+    ys = ys.at[0].set(jnp.nan)
+
+    @jax.jit
+    def last(discount):
+        forecaster = FORECASTERS["renew"].replace(discount=discount)
+
+        def one(state, seen):
+            return forecaster.update(state, *seen, KEY)[0], None
+
+        state, _ = jax.lax.scan(one, forecaster.init(xs[0], KEY), (xs, ys))
+        return forecaster.predict(state, xs[0])
+
+    slope = jax.jit(jax.grad(last))(0.9)
+    difference = (last(0.9 + 1e-5) - last(0.9 - 1e-5)) / 2e-5
+    assert float(slope) == pytest.approx(float(difference), rel=1e-6)
+
+
 @pytest.mark.slow
 @each
 def test_a_stream_in_segments_gives_the_same_predictions(name):

@@ -51,6 +51,16 @@ def test_mistakes():
     for act, words in (
         (lambda: contextual.play(problem, short, 8, keys), "max_history of at least 8"),
         (lambda: contextual.play(problem, EKUCB(None), 8, keys), "must be a kernel"),
+        (
+            lambda: contextual.play(problem.replace(actions=ACTIONS[:, 0]), short, 4, keys),
+            "A single feature is a column",
+        ),
+        (
+            lambda: contextual.play(problem.replace(noise_std=-1.0), short, 4, keys),
+            "noise_std must",
+        ),
+        (lambda: contextual.play(problem.replace(inputs=0), short, 4, keys), "inputs must be an"),
+        (lambda: contextual.play(problem, short, 4, KEY), r"keys must be keys \[S\]"),
         (lambda: contextual.play(problem, short, 0, keys), "horizon must be an integer"),
         (
             lambda: contextual.play(problem.replace(reward=lambda c, a: a), short, 4, keys),

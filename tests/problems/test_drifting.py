@@ -54,6 +54,9 @@ def test_play():
     bandit = GPUCB(kernels.Gaussian(0.1), 0.01, capacity=3)
     again = drifting.play(problem(), bandit, 12, KEYS, restart=2)
     assert np.asarray(again.dictionary_size).max() == 2
+    for keys in (KEYS[0], KEYS[:0], KEYS[None], 3, [1, 2]):
+        with pytest.raises(ValueError, match=r"keys must be keys \[S\], one a run"):
+            drifting.play(problem(), Uniform(), 2, keys)
     # the arm of each start is that of the first one
     assert (np.asarray(again.arm)[:, ::2] == np.asarray(again.arm)[:, :1]).all()
 

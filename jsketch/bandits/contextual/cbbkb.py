@@ -10,8 +10,9 @@ whitened moments,
 
     mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3,
 
-which is the posterior of all rewards on the dictionary of the last draw (THEORY 6.6). While the
-dictionary is empty it is drawn after every reward: no pull teaches anything then.
+which is the posterior of all rewards on the dictionary of the last draw (THEORY 6.6). The width
+stays that of the start of the batch: for C > 1 no theorem covers it here, `certified` included.
+While the dictionary is empty it is drawn after every reward: no pull teaches anything then.
 
 What the definition rests on: the authors' published scripts. They add up variances that shrink
 during the batch, where Lemma 1, and this file, take those of its start.
@@ -114,7 +115,7 @@ class CBBKB:
         again and all is projected on it. A reward that is not finite changes nothing, nor does one
         for which history or dictionary have no room (`info.overflow`)."""
         x = choice.point_of(self.kernel, x, state.points.sketch.domain.features.shape[1])
-        y = jnp.asarray(y, x.dtype)
+        y = choice.reward_of(y, x.dtype)
         bandit, points = self._over_points(), state.points
         no_slot = bandit.full(points)
         u = bandit.read(points, x[None])[2][0]

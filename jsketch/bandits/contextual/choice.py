@@ -45,6 +45,12 @@ def point_of(kernel: Any, x: Any, inputs: int) -> Array:
     return x
 
 
+def reward_of(y: Any, dtype: Any) -> Array:
+    """The reward y [] in that dtype. Raises ValueError unless it is one real number."""
+    checks.one_number(y=y)
+    return jnp.asarray(y, dtype)
+
+
 def best(scores: Array, known: Array, key: PRNGKey) -> Array:
     """The number [] int32 of the largest of the scores [C]; a uniform one while nothing is `known`
     []."""

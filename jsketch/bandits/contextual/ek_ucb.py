@@ -135,7 +135,7 @@ class EKUCB:
         not finite changes nothing, nor does one that finds no room (`info.overflow`). The draw's
         key is that of `init`."""
         x = choice.point_of(self.kernel, x, state.stream.inputs.shape[1])
-        y = jnp.asarray(y, x.dtype)
+        y = choice.reward_of(y, x.dtype)
         variance = self.posterior(state, x[None])[1][0]
         # a limit of zero examples changes nothing
         stream, done, info = _advance(

@@ -101,7 +101,7 @@ class KUCB:
         nor does one that finds no room (`info.overflow`)."""
         history = state.history
         x = choice.point_of(self.kernel, x, history.points.shape[1])
-        y = jnp.asarray(y, x.dtype)
+        y = choice.reward_of(y, x.dtype)
         row, rest = (of_one[0] for of_one in self._read(state, x[None]))
         finite = jnp.isfinite(y)
         full = finite & (history.used >= history.points.shape[0])

@@ -8,10 +8,12 @@ from typing import Any
 import jax.numpy as jnp
 
 from jsketch import checks
+from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import Sketching, SketchState
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.types import Arms, is_traced
+from jsketch.warn import warn
 
 
 def check_room(domain: Arms, capacity: int) -> None:
@@ -23,7 +25,9 @@ def check_room(domain: Arms, capacity: int) -> None:
 
 def slots(bandit: Sketching) -> int:
     """The capacity that a bandit starts with: its own, or `max_dictionary` where that is less.
-    Raises ValueError unless both are integers of at least 1."""
+    Raises ValueError unless both are integers of at least 1; warns of a width that is proved for
+    exact posteriors alone."""
+    _check_width(bandit.width)
     checks.capacity(capacity=bandit.capacity)
     most = bandit.max_dictionary
     if most is None:
@@ -34,6 +38,21 @@ def slots(bandit: Sketching) -> int:
             f" a vmap; {most!r} was given."
         )
     return min(bandit.capacity, int(most))
+
+
+def _check_width(width: widths.Width) -> None:
+    """Warns of a width that is proved for an exact posterior alone (THEORY 4.1, 4.7) where it is
+    given to a sketched one: it holds while all pulled arms are in the dictionary and C is 1."""
+    function = getattr(width, "function", None)
+    for exact, name, instead in (
+        (widths.mixture, "mixture", "certified_mixture"),
+        (widths.gp_ucb_tight, "gp_ucb_tight", "certified"),
+    ):
+        if function is exact.function:
+            warn(
+                f"the width `{name}` is proved for an exact posterior, and says nothing of what a"
+                f" dictionary leaves out: `widths.{instead}` holds for any dictionary."
+            )
 
 
 def check_whole(state: Any) -> None:

@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, shards, struct
 from jsketch.bandits.core import over_arms
 from jsketch.bandits.core.counts import Feedback, next_first_arm
-from jsketch.bandits.core.widths import Evidence, nothing_observed
+from jsketch.bandits.core.widths import Evidence, Width, nothing_observed
 from jsketch.linalg import in_turn, matmul, squares_upper
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
@@ -75,6 +75,7 @@ class Sketching(Protocol):
     kernel: Kernel
     regularization: ArrayLike
     qbar: ArrayLike
+    width: Width
     capacity: int
     max_dictionary: int | None
 

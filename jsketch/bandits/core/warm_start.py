@@ -38,8 +38,10 @@ def checked(
     pull_counts: Any,
     reward_sums: Any,
     dictionary: Any,
+    whole: bool = True,
 ) -> Known | None:
-    """Checks the evaluations that an algorithm is started with: None without any.
+    """Checks the evaluations that an algorithm is started with: None without any. `whole`: each
+    counts once, and none by a weight of its own.
 
     `key` is the one of `init`; a dictionary is sampled with a key of its own. A `Known` as
     pull_counts was checked before, with all arms: `Sharded` gives each device its part of it.
@@ -53,7 +55,7 @@ def checked(
                 " them."
             )
         return None
-    queries.past(domain, pull_counts, reward_sums)
+    queries.past(domain, pull_counts, reward_sums, whole)
     dtype = domain.features.dtype
     counts, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
     if isinstance(dictionary, str):

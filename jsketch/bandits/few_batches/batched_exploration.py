@@ -56,8 +56,8 @@ class ExplorationState:
 @struct.dataclass
 @one_dtype
 class BatchedExploration:
-    """Pure exploration in batches for `horizon` evaluations; O(A u) a pick, u distinct arms of the
-    batch."""
+    """Pure exploration in batches for `horizon` evaluations; O(A u) a pick, u <= A arms of the
+    longest batch."""
 
     kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
@@ -76,6 +76,8 @@ class BatchedExploration:
         checks.capacity(horizon=self.horizon)
         start = exact_state.start(self, domain, key)
         checks.room(4 * self.horizon, start.count.dtype, horizon=self.horizon)
+        arms, slots = start.domain.count, self._slots(start.domain)
+        checks.room(slots * (arms + 2 * slots), start.count.dtype, arms=arms, horizon=self.horizon)
         return ExplorationState(
             domain=start.domain,
             active=jnp.ones(start.domain.count, bool),
@@ -86,9 +88,12 @@ class BatchedExploration:
             prior_variance=start.prior_variance,
         )
 
-    def _prior(self, state: ExplorationState) -> Exact:
-        arms = state.domain.features
-        return exact.prior(self.kernel, arms, self.regularization, state.capacity)
+    def _slots(self, domain: Arms) -> int:
+        """Distinct arms that a batch may have."""
+        return min(max(lengths(self.horizon)), domain.count)
+
+    def _prior(self, state: ExplorationState, capacity: int) -> Exact:
+        return exact.prior(self.kernel, state.domain.features, self.regularization, capacity)
 
     def confidence_width(self, state: ExplorationState) -> Array:
         """Of batch i, the next one: sqrt(lam F^2 + 2 xi^2 log(2 A i (i+1) / delta)), [] (THEORY
@@ -112,7 +117,9 @@ class BatchedExploration:
             return posterior, index.at[i].set(arm)
 
         none = jnp.zeros(self.horizon, jnp.int32)
-        _, index = lax.fori_loop(0, length, pick, (self._prior(state), none))
+        # rows of its own for the batch, whose picks must not depend on the capacity
+        prior = self._prior(state, self._slots(state.domain))
+        _, index = lax.fori_loop(0, length, pick, (prior, none))
         return Query(index=index, mask=jnp.arange(self.horizon, dtype=jnp.int32) < length)
 
     def tell(
@@ -122,7 +129,7 @@ class BatchedExploration:
         lower bound."""
         width = self.confidence_width(state)
         new, info = exact_state.learn(
-            self, replace(state, posterior=self._prior(state)), query, y, width, key
+            self, replace(state, posterior=self._prior(state, state.capacity)), query, y, width, key
         )
         mean = new.posterior.mean
         reach = width * jnp.sqrt(new.posterior.variance)

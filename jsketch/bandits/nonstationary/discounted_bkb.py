@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.bkb import with_numbers_of
-from jsketch.bandits.core import counts, widths
+from jsketch.bandits.core import counts, warm_start, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype
@@ -60,13 +60,20 @@ class DiscountedBKB:
         reward_sums: Any = None,
         dictionary: Any = None,
     ) -> SketchState:
-        """As `BKB.init`; earlier evaluations weigh as if they were all made just now. Raises
+        """As `BKB.init`, but that earlier evaluations may weigh less than one: pull counts [A] are
+        sums of weights, such as discount^age, and reward sums are weighted by them; counts that are
+        whole weigh as if all were made just now, and dictionary="bless" takes no others. Raises
         ValueError on static mistakes."""
         checks.positive(discount=self.discount)
         checks.fraction(discount=self.discount)
-        return with_numbers_of(self).init(
-            domain, key, pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary
-        )
+        bandit = with_numbers_of(self)
+        if pull_counts is not None:
+            domain = checks.arms(domain)
+            known = warm_start.checked(
+                bandit, domain, key, pull_counts, reward_sums, dictionary, whole=False
+            )
+            return bandit.init(domain, key, pull_counts=known)
+        return bandit.init(domain, key, reward_sums=reward_sums, dictionary=dictionary)
 
     def confidence_width(self, state: SketchState) -> Array:
         """[], BKB's at the discounted counts."""
@@ -82,10 +89,14 @@ class DiscountedBKB:
     def tell(
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SketchState, Info]:
-        """BKB's, after everything older has been discounted; not where nothing was observed."""
+        """BKB's, after everything older has been discounted; not where nothing was observed, nor by
+        a traced number that is not above 0 and at most 1, which `info.nonfinite` says."""
         query, y = queries.feedback(state.domain, query, y)
         observed = counts.usable(query, y).any()
-        factor = jnp.where(observed, self.discount, 1).astype(y.dtype)
+        gamma = jnp.asarray(self.discount, y.dtype)
+        # a traced number may be none
+        valid = (gamma > 0) & (gamma <= 1)
+        factor = jnp.where(observed & valid, gamma, 1)
         older = replace(
             state, pull_counts=factor * state.pull_counts, reward_sums=factor * state.reward_sums
         )
@@ -96,7 +107,7 @@ class DiscountedBKB:
             pull_counts=jnp.where(info.overflow, state.pull_counts, new.pull_counts),
             reward_sums=jnp.where(info.overflow, state.reward_sums, new.reward_sums),
         )
-        return kept, info
+        return kept, replace(info, nonfinite=info.nonfinite | ~valid)
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
         """As `BKB.grow`."""

@@ -38,22 +38,50 @@ def introduced(lengthscales: Array, count: Array, start: ArrayLike) -> Array:
 def check(lengthscales: Any, norm_bounds: Any) -> int:
     """G. Raises ValueError unless the lengthscales are positive, the longest first, with as many
     norm bounds."""
-    checks.all_positive(lengthscales=_stacked(lengthscales))
-    shape = np.shape(lengthscales) if not is_traced(lengthscales) else None
-    if shape is not None and (len(shape) != 1 or not shape[0]):
-        raise ValueError(f"lengthscales must be a list of at least one; its shape is {shape}.")
-    count = len(lengthscales)
-    if not is_traced(lengthscales) and (np.diff(np.asarray(lengthscales)) > 0).any():
-        raise ValueError(f"lengthscales must have the longest one first; {lengthscales} was given.")
+    count = _length("lengthscales", lengthscales)
+    if not count:
+        raise ValueError("lengthscales must be a list of at least one; it is empty.")
+    if not is_traced(lengthscales):
+        numbers = np.asarray(lengthscales, float)
+        checks.all_positive(lengthscales=numbers)
+        if (np.diff(numbers) > 0).any():
+            raise ValueError(
+                f"lengthscales must have the longest one first; {lengthscales} was given."
+            )
     if norm_bounds is not None:
-        checks.all_nonnegative(norm_bounds=_stacked(norm_bounds))
-        if len(norm_bounds) != count:
+        bounds = _length("norm_bounds", norm_bounds)
+        if not is_traced(norm_bounds):
+            checks.all_nonnegative(norm_bounds=np.asarray(norm_bounds, float))
+        if bounds != count:
             raise ValueError(
                 f"norm_bounds must hold one number for each of the {count} lengthscales;"
-                f" it holds {len(norm_bounds)}."
+                f" it holds {bounds}."
             )
     return count
 
 
-def _stacked(values: Any) -> Any:
-    return values if is_traced(values) else np.asarray(values, float)
+def check_rounded(lengthscales: Array, norm_bounds: Array) -> None:
+    """Raises ValueError for candidates [G] that are no longer positive and finite in the dtype of
+    the arms."""
+    if is_traced(lengthscales, norm_bounds):
+        return
+    bad = np.asarray((lengthscales <= 0) | ~jnp.isfinite(lengthscales) | ~jnp.isfinite(norm_bounds))
+    if bad.any():
+        g = int(np.argmax(bad))
+        raise ValueError(
+            f"candidate {g} has lengthscale {lengthscales[g]} and norm bound {norm_bounds[g]} in"
+            f" {lengthscales.dtype}: without `norm_bounds` it is norm_bound (longest /"
+            " lengthscale)^(d/2) in d features. Give `norm_bounds`, or closer lengthscales."
+        )
+
+
+def _length(name: str, values: Any) -> int:
+    """How many there are. Raises ValueError for what is no list of numbers."""
+    words = f"{name} must be a list of numbers, one for each candidate"
+    try:
+        array = jnp.asarray(values) if is_traced(values) else np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{words}; {values!r} was given.") from error
+    if array.ndim != 1:
+        raise ValueError(f"{words}; its shape is {array.shape}.")
+    return int(array.shape[0])

@@ -2,10 +2,11 @@
 
 BKB (Calandriello et al., COLT 2019, Section 4) says that where F is not known "standard
 guess-and-double techniques apply", and nothing more; the definition is ours. The bound is a leaf of
-the state. After every round it is doubled until it is not below `evidence.least_norm`, which
-with probability 1 - delta is never above |f|. So (THEORY 6.9): a bound that holds is never doubled,
-and none exceeds max(F_0, 2 |f|). The event is that of the widths `mixture` and `certified_mixture`
-at the same delta, which cover with no further loss from the round on in which F_t >= |f|.
+the state. At `init` with earlier evaluations, and after every round, it is doubled until it is not
+below `evidence.least_norm`, which with probability 1 - delta is never above |f|. So (THEORY 6.9): a
+bound that holds is never doubled, and none exceeds max(F_0, 2 |f|). The event is that of the width
+`certified_mixture` at the same delta, which covers with no further loss from the round on in which
+F_t >= |f|; beside `certified`, whose event is another one, the two failures add up.
 
 No regret bound follows: data may agree with a small norm for ever, because the arms where f is
 large were never pulled. With candidates (lengthscale, norm) one does: `LengthscaleBalancing`.
@@ -56,13 +57,22 @@ class NormDoubling:
         return self.base.replace(norm_bound=norm_bound)
 
     def init(self, domain: Arms, key: PRNGKey, **known: Any) -> NormDoublingState:
-        """As the base's, `known` of it. Raises ValueError on static mistakes."""
+        """As the base's, `known` of it; the bound is doubled where evaluations that are known
+        contradict it. Raises ValueError on static mistakes."""
         if not isinstance(self.base, ALGORITHMS):
             raise ValueError(f"base must be a BKB or a BBKB; {type(self.base).__name__} was given.")
         checks.positive(norm_bound=self.base.norm_bound)
         sketch = self.base.init(domain, key, **known)
         norm_bound = jnp.asarray(self.base.norm_bound, sketch.mean.dtype)
+        if known:
+            # a warm start that has no room is not what was asked for: `tell` says so
+            fits = sketch.missing == 0
+            norm_bound = jnp.where(fits, doubled(norm_bound, self._least_norm(sketch)), norm_bound)
         return NormDoublingState(sketch.domain, detach(sketch), norm_bound)
+
+    def _least_norm(self, sketch: SketchState) -> Array:
+        base = self.base
+        return evidence.least_norm(sketch, base.regularization, base.noise_std, base.delta)
 
     def confidence_width(self, state: NormDoublingState) -> Array:
         """The base's at F_t, []."""
@@ -81,10 +91,8 @@ class NormDoubling:
         """The base's, then the bound; `info.width` is the width that chose the round."""
         sketch = attach(state.sketch, state.domain)
         new, info = self._at(state.norm_bound).tell(sketch, query, y, key)
-        least = evidence.least_norm(
-            new, self.base.regularization, self.base.noise_std, self.base.delta
-        )
-        norm_bound = jnp.where(info.overflow, state.norm_bound, doubled(state.norm_bound, least))
+        norm_bound = doubled(state.norm_bound, self._least_norm(new))
+        norm_bound = jnp.where(info.overflow, state.norm_bound, norm_bound)
         return NormDoublingState(state.domain, detach(new), norm_bound), info
 
     def grow(self, state: NormDoublingState, capacity: int) -> NormDoublingState:

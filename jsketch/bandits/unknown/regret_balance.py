@@ -16,25 +16,36 @@ from jax.typing import ArrayLike
 from jsketch.kernels import Gaussian, Matern
 
 
-def information_order(kernel: Any, lengthscales: Array, n: Array, inputs: int) -> Array:
-    """gamma_n of each candidate up to a constant, [G] (Proposition 2.2): theta^-d log(n)^(d+1) for
-    the Gaussian kernel, theta^-d n^(1-p) log(n)^p, p = 2 nu / (2 nu + d), for Matern (so its proof;
-    the statement prints an earlier power of n). Raises ValueError for other kernels."""
-    scale, log = lengthscales**-inputs, jnp.log(n)
+def log_information_order(kernel: Any, lengthscales: Array, n: Array, inputs: int) -> Array:
+    """log gamma_n of each candidate up to a constant, [G], -inf at n = 1 (Proposition 2.2): gamma_n
+    is theta^-d log(n)^(d+1) for the Gaussian kernel, theta^-d n^(1-p) log(n)^p, p = 2 nu / (2 nu +
+    d), for Matern (so its proof; the statement prints an earlier power of n). In logarithms, as
+    powers of hundreds of inputs d leave every dtype. Raises ValueError for other kernels."""
+    scale, log = -inputs * jnp.log(lengthscales), jnp.log(n)
     if isinstance(kernel, Gaussian):
-        return scale * log ** (inputs + 1)
+        return scale + (inputs + 1) * jnp.log(log)
     if isinstance(kernel, Matern):
         power = 2 * kernel.nu / (2 * kernel.nu + inputs)
-        return scale * n ** (1 - power) * log**power
+        return scale + (1 - power) * log + power * jnp.log(log)
     raise ValueError(
         'rule="order" is known for Gaussian and Matern kernels;'
         f' {type(kernel).__name__} was given. Take rule="realised".'
     )
 
 
-def regret_order(information: Array, norm_bounds: Array, n: Array) -> Array:
-    """R(n) = sqrt(n) (B sqrt(gamma_n) + gamma_n) of each candidate, [G] (Theorem 2.3)."""
-    return jnp.sqrt(n) * (norm_bounds * jnp.sqrt(information) + information)
+def log_regret_order(log_information: Array, log_norm_bounds: Array, n: Array) -> Array:
+    """log R(n), R(n) = sqrt(n) (B sqrt(gamma_n) + gamma_n), of each candidate, [G] (Theorem
+    2.3)."""
+    of_norm = log_norm_bounds + log_information / 2
+    return jnp.log(n) / 2 + jnp.logaddexp(of_norm, log_information)
+
+
+def least(active: Array, regret: Array) -> Array:
+    """The number [] int32 of the active candidate [G] bool of the least regret [G], the first of
+    those that tie; never one that is out, not even where all regrets are infinite or NaN."""
+    largest = jnp.finfo(regret.dtype).max
+    known = jnp.clip(jnp.where(jnp.isnan(regret), largest, regret), -largest, largest)
+    return jnp.argmin(jnp.where(active, known, jnp.inf)).astype(jnp.int32)
 
 
 def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
