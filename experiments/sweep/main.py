@@ -50,7 +50,6 @@ def run(sweep: Sweep) -> pd.DataFrame:
     tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
     if sweep.cluster:
         Shard(sweep.shards, sweep.shards).part(tasks)  # refuses more shards than runs
-        cluster.run(sweep, len(tasks))
     shard = None if sweep.shard is None else shards.parse(sweep.shard)
     if shard is not None:
         tasks = shard.part(tasks)
@@ -65,7 +64,10 @@ def run(sweep: Sweep) -> pd.DataFrame:
             adopt(sweep, config, tasks)
         else:
             shards.record(shard, sweep.out, again)
-        missing = [task for task in tasks if not execution.path(sweep.out, task).exists()]
+        if sweep.cluster and left(sweep, tasks):
+            cluster.run(sweep, len(tasks))
+            adopt(sweep, config, tasks)
+        missing = left(sweep, tasks)
         of_these = "" if shard is None else f", shard {shard}"
         print(
             f"data: {setting.source}\n{len(rows)} configurations x {sweep.seeds} seeds{of_these} ="
@@ -85,6 +87,11 @@ def run(sweep: Sweep) -> pd.DataFrame:
     return best(summary, list(rows[0]))
 
 
+def left(sweep: Sweep, tasks: list[Task]) -> list[Task]:
+    """Those that are not done."""
+    return [task for task in tasks if not execution.path(sweep.out, task).exists()]
+
+
 def claim(sweep: Sweep, config: dict[str, Any]) -> None:
     """`store.claim` for the sweep that holds the folder. Raises ValueError for results that no
     sweep left there, too."""
@@ -95,8 +102,7 @@ def claim(sweep: Sweep, config: dict[str, Any]) -> None:
     if tables and not made.exists():
         raise ValueError(
             f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace"
-            " them: use another"
-            " --out."
+            " them: use another --out."
         )
     if not tables and not list(made.parent.glob("row*.npz")):
         # of a sweep that did not fit, or was stopped before its first run was done
@@ -247,6 +253,9 @@ def print_table(table: pd.DataFrame) -> None:
 def main() -> None:
     sweep = tyro.cli(Sweep, prog="scripts/sweep", description=__doc__)
     cli.set_up_jax()
+    if sweep.cluster:
+        # the jobs have the GPUs; JAX here would take most of the first one's memory
+        jax.config.update("jax_platforms", "cpu")
     print_table(run(sweep))
     print(
         f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}"
