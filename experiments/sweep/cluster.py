@@ -18,7 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from experiments.results import environment, outputs, shards, store, tidy
+from experiments.results import environment, shards, tidy
 from experiments.results.shards import Shard
 from experiments.sweep import options
 from experiments.sweep.options import Sweep
@@ -77,18 +77,6 @@ def unfinished(sweep: Sweep) -> list[Shard]:
     return [shard for shard in found if not (shard.folder(sweep.out) / tidy.CURVES).exists()]
 
 
-def check_seeds(sweep: Sweep) -> None:
-    """Raises ValueError for shards that were started for another number of seeds, on which the
-    split depends."""
-    for shard, folder in shards.started(sweep.out).items():
-        made = store.read_json(folder / "runs" / outputs.SWEEP).get("seeds")
-        if shard.of == sweep.shards and made != sweep.seeds:
-            raise ValueError(
-                f"shard {shard} in {folder} has {made} seeds, and {sweep.seeds} are asked for: use"
-                " another --out or other --shards."
-            )
-
-
 def own_gpus(sweep: Sweep, place: int) -> list[str]:
     """What a command on this machine begins with to see GPUs of its own, as many as
     `gpus_per_node`: the first jobs of submitit's, and all that follow, would be given the same
@@ -120,10 +108,9 @@ def run(sweep: Sweep, runs: int, jobs_of: Any = None) -> None:
     """Submits the shards that are not done, `at_once` at a time, and waits for them; `runs` is how
     many the whole sweep has. jobs_of: in place of `executor`.
 
-    Raises ValueError, with what each one said, when a shard failed; the others are done by then;
-    and for shards of another number of seeds. Ctrl-C cancels what was submitted.
+    Raises ValueError, with what each one said, when a shard failed; the others are done by then.
+    Ctrl-C cancels what was submitted.
     """
-    check_seeds(sweep)
     left = unfinished(sweep)
     if not left:
         return

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -55,6 +56,7 @@ def run(sweep: Sweep) -> pd.DataFrame:
         tasks = shard.part(tasks)
         # the split depends on the number of seeds, as no run does
         config |= dict(shard=str(shard), seeds=sweep.seeds)
+        alike(sweep.out, config)
         again = options.command(sweep, shards.CHOSEN)
         sweep = dataclasses.replace(sweep, out=shard.folder(sweep.out))
     files.check_folder(sweep.out)
@@ -65,6 +67,7 @@ def run(sweep: Sweep) -> pd.DataFrame:
         else:
             shards.record(shard, sweep.out, again)
         if sweep.cluster and left(sweep, tasks):
+            alike(sweep.out, config | dict(shard=str(Shard(1, sweep.shards)), seeds=sweep.seeds))
             cluster.run(sweep, len(tasks))
             adopt(sweep, config, tasks)
         missing = left(sweep, tasks)
@@ -194,21 +197,33 @@ def collect(
 
 
 def adopt(sweep: Sweep, config: dict[str, Any], tasks: list[Task]) -> None:
-    """Takes over what shards of this sweep have run. Raises ValueError, naming each difference, for
-    shards of another one."""
-    for shard, folder in shards.started(sweep.out).items():
-        made = store.read_json(folder / "runs" / outputs.SWEEP)
-        own = {name: value for name, value in made.items() if name not in ("shard", "seeds")}
-        words = store.differences(own, json.loads(json.dumps(config)))
-        if words:
-            raise ValueError(
-                f"shard {shard} in {folder} was made with another configuration:"
-                f" {'; '.join(words)}. Use another --out, or delete that folder."
-            )
+    """Takes over what shards of this sweep have run. Raises ValueError as `alike`."""
+    for folder in alike(sweep.out, config).values():
         for task in tasks:
             here, there = execution.path(sweep.out, task), execution.path(folder, task)
             if there.exists() and not here.exists():
                 files.write(here, there.read_bytes())
+
+
+def alike(out: Path, config: dict[str, Any]) -> dict[Shard, Path]:
+    """The folders of shards in that of a sweep. Raises ValueError, naming each difference, for
+    shards of another sweep; for a `config` of a shard also where one of the same split has another
+    number of seeds."""
+    found = shards.started(out)
+    for shard, folder in found.items():
+        made = store.read_json(folder / "runs" / outputs.SWEEP)
+        split = str(config.get("shard", "")).endswith(f"/{shard.of}")
+        apart = ("shard",) if split else ("shard", "seeds")
+        before, now = (
+            {name: value for name, value in one.items() if name not in apart}
+            for one in (made, json.loads(json.dumps(config)))
+        )
+        if words := store.differences(before, now):
+            raise ValueError(
+                f"shard {shard} in {folder} was made with another configuration:"
+                f" {'; '.join(words)}. Use another --out, or delete that folder."
+            )
+    return found
 
 
 def runs_in_tables(sweep: Sweep) -> int:

@@ -118,8 +118,12 @@ def test_shards_that_do_not_fit_are_refused(tmp_path):
         (shard.folder(tmp_path) / "runs" / "sweep.json").write_text(f'{{"horizon": {horizon}}}')
     with pytest.raises(ValueError, match="in 2 and in 3 parts, none of them complete"):
         tidy.load(tmp_path)
-    with pytest.raises(ValueError, match="shard 1/2 .* was made with another configuration"):
-        sweep.run(part(tmp_path, None))
+    for shard in None, "2/2":
+        with pytest.raises(ValueError, match="shard 1/2 .* was made with another configuration"):
+            sweep.run(part(tmp_path, shard))
+    made = [dict(config=dict(horizon=t, shard=str(t)), commits_of_runs=[]) for t in (30, 31)]
+    with pytest.raises(ValueError, match="of several sweeps: horizon was 30, is now 31"):
+        shards.provenance(made)
 
 
 class Job:
@@ -168,8 +172,8 @@ def test_a_cluster_runs_what_is_not_done(tmp_path, monkeypatch):
     sweep.run(dataclasses.replace(whole, shards=2))
     with pytest.raises(ValueError, match="horizon was 30, is now 31"):
         sweep.run(dataclasses.replace(whole, horizon=31))
-    with pytest.raises(ValueError, match=r"shard 1/3 .* has 2 seeds, and 3 are asked for"):
-        cluster.check_seeds(dataclasses.replace(whole, seeds=3))
+    with pytest.raises(ValueError, match="shard 1/3 .* seeds was 2, is now 3"):
+        sweep.run(dataclasses.replace(whole, seeds=3))
     (tmp_path / "said.txt").write_text("a line\n INFO - Job has timed out. Ran 2 minutes\n")
     assert "its time was over" in cluster._errors(jobs[-1])
 
