@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
@@ -73,12 +74,20 @@ def start(
 
 def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     """Which of so many arms lie on the devices of this process. Raises ValueError for fewer arms
-    than devices, and where they are not next to each other."""
+    than devices or more than 32 bits count, and where its devices are not next to each other or
+    none of the mesh."""
     parts = check_mesh(mesh, axis)
+    checks.capacity(arms=arms)
+    checks.room(0, np.float32, arms=arms)
     rows = rows_on_each(arms, parts, axis)
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
     here = sharding.addressable_devices_indices_map((rows * parts, 1)).values()
     begins = sorted({index[0].indices(rows * parts)[0] for index in here if index is not None})
+    if not begins:
+        raise ValueError(
+            f"the mesh has no device of process {jax.process_index()}: make it of jax.devices(), of"
+            " all processes."
+        )
     if begins != list(range(begins[0], begins[0] + rows * len(begins), rows)):
         raise ValueError(
             "the devices of this process are not next to each other in the mesh: make it of"
@@ -90,29 +99,24 @@ def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
 def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     """`place`, of the rows `own_rows` of each process; no process ever holds all arms.
 
-    Raises ValueError in all processes where one has other rows than its own, or features of another
-    number or dtype than the others.
+    Raises ValueError in all processes where one has other rows than its own, numbers that are not
+    finite or not floating point, or features of another number or dtype than the others.
     """
     wanted, parts = own_rows(arms, mesh, axis), check_mesh(mesh, axis)
-    table = np.asarray(rows)
-    whole = table.ndim == 2 and len(table) == wanted.stop - wanted.start
-    finite = whole and bool(np.isfinite(table).all())
-    said = [arms, table.shape[-1] if whole else -1, table.dtype.num, int(whole), int(finite)]
+    table, refused = _checked(rows, wanted)
+    said = [arms, table.shape[-1], table.dtype.num, int(refused is None)]
     heard = multihost_utils.process_allgather(np.array(said, np.int32)).reshape(-1, len(said))
-    if not whole:
-        raise ValueError(
-            f"this process has the arms {wanted.start} to {wanted.stop - 1}, a matrix"
-            f" [{wanted.stop - wanted.start}, d]; an array of shape {table.shape} was given."
-        )
-    if not heard[:, 3:].all():
-        bad = np.flatnonzero(~heard[:, 3:].all(1)).tolist()
-        raise ValueError(f"the rows of processes {bad} are not their own, or not finite.")
+    if refused is not None:
+        raise refused
+    if not heard[:, 3].all():
+        bad = np.flatnonzero(~heard[:, 3].astype(bool)).tolist()
+        raise ValueError(f"the rows of processes {bad} are not their own, or are no finite numbers.")
     if (heard != heard[0]).any():
         raise ValueError(
             "processes disagree on the number of arms, of features or on the dtype:"
             f" {heard[:, :3].tolist()}, one row a process."
         )
-    size = -(-arms // parts)
+    size = rows_on_each(arms, parts, axis)
     dtype = jax.dtypes.canonicalize_dtype(table.dtype)
     last = _last_row(table, wanted.stop == arms, dtype)
 
@@ -123,8 +127,35 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
 
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
     shape = (size * parts, table.shape[1])
-    checks.count(arms=arms)
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
+
+
+def _checked(rows: Any, wanted: slice) -> tuple[np.ndarray, Exception | None]:
+    """(the rows of this process as a matrix, why they are none): it is raised when all processes
+    have heard of it."""
+    size = wanted.stop - wanted.start
+    try:
+        table = np.asarray(checks.table(rows))
+        if table.ndim != 2 or len(table) != size or table.shape[1] == 0:
+            raise ValueError(
+                f"this process has the arms {wanted.start} to {wanted.stop - 1}, a matrix"
+                f" [{size}, d]; an array of shape {table.shape} was given."
+            )
+        if not jnp.issubdtype(table.dtype, jnp.floating):
+            raise ValueError(
+                "arms must be floating point numbers, such as x.astype(float); their dtype is"
+                f" {table.dtype}."
+            )
+        finite = np.isfinite(table)
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            raise ValueError(
+                f"arms must be finite; arm {wanted.start + row}, feature {column} is"
+                f" {table[row, column]}. Remove or impute such values."
+            )
+        return table, None
+    except Exception as error:
+        return np.zeros((0, 0)), error
 
 
 def _last_row(table: np.ndarray, ends: bool, dtype: Any) -> np.ndarray:
