@@ -14,6 +14,7 @@ process 0 keeps the file.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -43,7 +44,9 @@ def start(
 
     coordinator is host:port of process 0, which every process can reach; with none of the first
     three, SLURM and its like are asked. `devices` is how many there must be in all. Raises
-    ValueError where only some of the three are given, RuntimeError for another number of devices.
+    ValueError where only some of the three are given, where one is wrong, and where nothing tells
+    them; RuntimeError for another number of devices. Where the others do not come within `timeout`
+    seconds JAX ends the process: no `except` sees it.
     """
     given = [value is not None for value in (coordinator, processes, process)]
     if any(given) and not all(given):
@@ -51,14 +54,29 @@ def start(
             "coordinator, processes and process belong together: give all three, or none where"
             " SLURM or its like tells them."
         )
+    if processes is not None:
+        checks.capacity(processes=processes)
+        checks.count(process=process)
+    if coordinator is not None and not re.fullmatch(r".+:\d+", str(coordinator)):
+        raise ValueError(
+            f"coordinator is host:port, such as 10.0.0.1:1234; {coordinator!r} was given."
+        )
     if process is not None and processes is not None and not 0 <= process < processes:
         raise ValueError(
             f"process counts from 0 to {processes - 1}, one less than processes; {process} was"
             " given."
         )
-    jax.distributed.initialize(
-        coordinator, processes, process, local_device_ids, initialization_timeout=timeout
-    )
+    try:
+        jax.distributed.initialize(
+            coordinator, processes, process, local_device_ids, initialization_timeout=timeout
+        )
+    except ValueError as error:
+        if coordinator is not None:
+            raise
+        raise ValueError(
+            "nothing here tells where the other processes are, as SLURM does: give coordinator,"
+            f" processes and process ({error})"
+        ) from error
     print(
         f"process {jax.process_index()} of {jax.process_count()}: {jax.local_device_count()} of"
         f" {jax.device_count()} devices, {jax.local_devices()}",

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from jsketch import checks
-from jsketch.bandits.sharded import ALGORITHMS, AXIS, Sharded, check_algorithm
+from jsketch.bandits.sharded import ALGORITHMS, AXIS, Sharded, check_algorithm, rows_on_each
 from jsketch.planning import space
 from jsketch.problems.finite import GaussianArms
 from jsketch.types import Arms, Shard, attach
@@ -144,7 +144,7 @@ def on_a_device(domain: Arms, devices: int) -> GaussianArms:
     """The shapes of what one of so many devices has of a problem: its arms, and all mean
     rewards."""
     count, inputs = domain.features.shape
-    return space.stand_in(-(-count // devices), inputs, domain.features.dtype, rewards=count)
+    return space.stand_in(rows_on_each(count, devices), inputs, domain.features.dtype, rewards=count)
 
 
 class Fitting(NamedTuple):
@@ -177,7 +177,7 @@ class Fitting(NamedTuple):
             fewest = found.fewest_devices(count, self.memory)
         return Devices(
             self.devices,
-            -(-count // self.devices),
+            rows_on_each(count, self.devices),
             messages(self.bandit, self.domain, self.devices, self.capacity),
             most,
             fewest,
@@ -190,7 +190,7 @@ def messages(bandit: Any, domain: Arms, devices: int, capacity: int) -> Messages
     if devices == 1:
         return Messages(0, 0, 0, 0)
     (count, inputs), dtype = domain.features.shape, domain.features.dtype
-    rows, shard = -(-count // devices), Shard(AXIS, count)
+    rows, shard = rows_on_each(count, devices), Shard(AXIS, count)
     progress = space.started(bandit, space.stand_in(rows, inputs, dtype), 1, capacity)
 
     def one_round(features: Any, state: Any, key: Any) -> Any:

@@ -101,3 +101,7 @@ def test_a_start_that_is_half_told_is_refused():
         distributed.start("127.0.0.1:1", processes=2)
     with pytest.raises(ValueError, match="counts from 0 to 1.*; 2 was given"):
         distributed.start("127.0.0.1:1", processes=2, process=2)
+    with pytest.raises(ValueError, match="host:port, such as .*; '127.0.0.1' was given"):
+        distributed.start("127.0.0.1", processes=2, process=1)
+    with pytest.raises(ValueError, match="processes must be an integer of at least 1; '2'"):
+        distributed.start("127.0.0.1:1", processes="2", process=1)
