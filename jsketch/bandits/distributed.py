@@ -54,17 +54,17 @@ def start(
             "coordinator, processes and process belong together: give all three, or none where"
             " SLURM or its like tells them."
         )
-    if processes is not None:
+    if process is not None and processes is not None:
         checks.capacity(processes=processes)
         checks.count(process=process)
+        if process >= processes:
+            raise ValueError(
+                f"process counts from 0 to {processes - 1}, one less than processes; {process} was"
+                " given."
+            )
     if coordinator is not None and not re.fullmatch(r".+:\d+", str(coordinator)):
         raise ValueError(
             f"coordinator is host:port, such as 10.0.0.1:1234; {coordinator!r} was given."
-        )
-    if process is not None and processes is not None and not 0 <= process < processes:
-        raise ValueError(
-            f"process counts from 0 to {processes - 1}, one less than processes; {process} was"
-            " given."
         )
     try:
         jax.distributed.initialize(
@@ -128,7 +128,9 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
         raise refused
     if not heard[:, 3].all():
         bad = np.flatnonzero(~heard[:, 3].astype(bool)).tolist()
-        raise ValueError(f"the rows of processes {bad} are not their own, or are no finite numbers.")
+        raise ValueError(
+            f"the rows of processes {bad} are not their own, or are no finite numbers."
+        )
     if (heard != heard[0]).any():
         raise ValueError(
             "processes disagree on the number of arms, of features or on the dtype:"

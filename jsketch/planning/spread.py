@@ -22,10 +22,10 @@ from jsketch.planning import space
 from jsketch.problems.finite import GaussianArms
 from jsketch.types import Arms, Shard, attach
 
-# arms on a device for which bytes are compiled, and twice as many, for a line through both: more
-# than a chunk of a sweep on an accelerator, whose room is taken once. A prime, which no chunks
-# divide: where they do, a sweep needs no padded copy of the features
-ROWS = 1_048_583
+# arms on a device for which bytes are compiled, for a line through both: more than a chunk of a
+# sweep on an accelerator, whose room is taken once. Primes, which no chunks divide: where they do,
+# a sweep needs no padded copy of the features
+ROWS = 1_048_573, 2_097_143
 # what a collective names its axis by, in the programs that JAX traces
 NAMES = ("axes", "axis_name")
 LOOPS = ("while", "scan")
@@ -145,14 +145,14 @@ def _room(
     slots: int = getattr(bandit, "capacity", 0) if capacity is None else capacity
 
     def compiled(rows: int) -> int:
-        problem = space.stand_in(rows, inputs, kind, rewards=2 * ROWS)
+        problem = space.stand_in(rows, inputs, kind, rewards=ROWS[1])
         run = space.of_program(bandit, problem, horizon, slots, quickly=True)
         return run.of(seeds, at_once)
 
-    one, two = compiled(ROWS), compiled(2 * ROWS)
+    few, many = map(compiled, ROWS)
     # runs share the mean rewards, and each that is made has its regrets
-    row, arm = (two - one) / ROWS, (1 + at_once) * kind.itemsize
-    return Room(max(one - ROWS * (row + 2 * arm), 0.0), row, arm)
+    row, arm = (many - few) / (ROWS[1] - ROWS[0]), (1 + at_once) * kind.itemsize
+    return Room(max(few - ROWS[0] * row - ROWS[1] * arm, 0.0), row, arm)
 
 
 def of_bandit(bandit: Any, devices: int | None) -> tuple[Any, int]:
@@ -175,7 +175,8 @@ def on_a_device(domain: Arms, devices: int) -> GaussianArms:
     """The shapes of what one of so many devices has of a problem: its arms, and all mean
     rewards."""
     count, inputs = domain.features.shape
-    return space.stand_in(rows_on_each(count, devices), inputs, domain.features.dtype, rewards=count)
+    rows = rows_on_each(count, devices)
+    return space.stand_in(rows, inputs, domain.features.dtype, rewards=count)
 
 
 class Fitting(NamedTuple):
@@ -193,9 +194,7 @@ class Fitting(NamedTuple):
     def room(self) -> Room:
         (_, inputs), dtype = self.domain.features.shape, self.domain.features.dtype
         capacity = self.capacity or None
-        return _room(
-            self.bandit, inputs, self.horizon, capacity, dtype, self.seeds, self.at_once
-        )
+        return _room(self.bandit, inputs, self.horizon, capacity, dtype, self.seeds, self.at_once)
 
     def fewest(self) -> int:
         """Devices on which the arms fit; 0 for an algorithm that has one."""
