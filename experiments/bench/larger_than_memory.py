@@ -41,15 +41,18 @@ def made_up(path: Path, count: int) -> None:
             " --arms or another --folder."
         )
     random = np.random.default_rng(0)
-    table = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(count, INPUTS))
+    # under another name until it is whole: a killed one would be taken for it, zeros and all
+    part = path.with_suffix(".part")
+    table = np.lib.format.open_memmap(part, "w+", dtype=np.float32, shape=(count, INPUTS))
     # plain writes: mapped pages would count as memory of this process
     offset = table.offset
     del table
-    with path.open("r+b") as file:
+    with part.open("r+b") as file:
         file.seek(offset)
         for begin in range(0, count, CHUNK):
             rows = min(CHUNK, count - begin)
             random.standard_normal((rows, INPUTS), np.float32).tofile(file)
+    part.replace(path)
 
 
 def one_batch(path: Path, options: Any) -> dict[str, Any]:
@@ -103,7 +106,7 @@ def one_batch(path: Path, options: Any) -> dict[str, Any]:
         gigabytes_a_second=size * parts / seconds,
         missed=chosen.missed,
         picks=np.asarray(chosen.query.index).tolist(),
-        peak_gigabytes=environment.peak_memory() / 2**30,
+        peak_gigabytes=environment.peak_memory() / 1e9,
     )
 
 

@@ -129,10 +129,14 @@ def merged(
 
 
 def provenance(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the provenances of all shards say together."""
+    """What the provenances of all shards say together. Raises ValueError for shards of several
+    sweeps."""
+    first, *others = ({**said["config"], "shard": None} for said in found)
+    if words := [word for other in others for word in store.differences(first, other)]:
+        raise ValueError(f"these shards are of several sweeps: {'; '.join(words)}.")
     commits = sorted({commit for said in found for commit in said["commits_of_runs"]})
-    first = {name: value for name, value in found[0].items() if name != "best"}
-    return first | dict(shards=len(found), commits_of_runs=commits)
+    kept = {name: value for name, value in found[0].items() if name != "best"}
+    return kept | dict(shards=len(found), commits_of_runs=commits)
 
 
 def _plain(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:

@@ -112,11 +112,12 @@ def load(folder: str | Path) -> Results:
     folder = Path(folder)
     if not (folder / CURVES).exists() and (parts := shards.complete(folder, CURVES)):
         found = [load(part) for part in parts]
+        provenance = shards.provenance([r.provenance for r in found])
         curves, summary = shards.merged([r.curves for r in found], [r.summary for r in found], RUN)
         return Results(
             _categories(curves),
             _categories(summary),
-            shards.provenance([r.provenance for r in found]),
+            provenance,
         )
     for name in (CURVES, SUMMARY, PROVENANCE):
         if not (folder / name).exists():

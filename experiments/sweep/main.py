@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -50,12 +51,12 @@ def run(sweep: Sweep) -> pd.DataFrame:
     tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
     if sweep.cluster:
         Shard(sweep.shards, sweep.shards).part(tasks)  # refuses more shards than runs
-        cluster.run(sweep, len(tasks))
     shard = None if sweep.shard is None else shards.parse(sweep.shard)
     if shard is not None:
         tasks = shard.part(tasks)
         # the split depends on the number of seeds, as no run does
         config |= dict(shard=str(shard), seeds=sweep.seeds)
+        alike(sweep.out, config)
         again = options.command(sweep, shards.CHOSEN)
         sweep = dataclasses.replace(sweep, out=shard.folder(sweep.out))
     files.check_folder(sweep.out)
@@ -65,7 +66,11 @@ def run(sweep: Sweep) -> pd.DataFrame:
             adopt(sweep, config, tasks)
         else:
             shards.record(shard, sweep.out, again)
-        missing = [task for task in tasks if not execution.path(sweep.out, task).exists()]
+        if sweep.cluster and left(sweep, tasks):
+            alike(sweep.out, config | dict(shard=str(Shard(1, sweep.shards)), seeds=sweep.seeds))
+            cluster.run(sweep, len(tasks))
+            adopt(sweep, config, tasks)
+        missing = left(sweep, tasks)
         of_these = "" if shard is None else f", shard {shard}"
         print(
             f"data: {setting.source}\n{len(rows)} configurations x {sweep.seeds} seeds{of_these} ="
@@ -85,6 +90,11 @@ def run(sweep: Sweep) -> pd.DataFrame:
     return best(summary, list(rows[0]))
 
 
+def left(sweep: Sweep, tasks: list[Task]) -> list[Task]:
+    """Those that are not done."""
+    return [task for task in tasks if not execution.path(sweep.out, task).exists()]
+
+
 def claim(sweep: Sweep, config: dict[str, Any]) -> None:
     """`store.claim` for the sweep that holds the folder. Raises ValueError for results that no
     sweep left there, too."""
@@ -95,8 +105,7 @@ def claim(sweep: Sweep, config: dict[str, Any]) -> None:
     if tables and not made.exists():
         raise ValueError(
             f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace"
-            " them: use another"
-            " --out."
+            " them: use another --out."
         )
     if not tables and not list(made.parent.glob("row*.npz")):
         # of a sweep that did not fit, or was stopped before its first run was done
@@ -188,21 +197,33 @@ def collect(
 
 
 def adopt(sweep: Sweep, config: dict[str, Any], tasks: list[Task]) -> None:
-    """Takes over what shards of this sweep have run. Raises ValueError, naming each difference, for
-    shards of another one."""
-    for shard, folder in shards.started(sweep.out).items():
-        made = store.read_json(folder / "runs" / outputs.SWEEP)
-        own = {name: value for name, value in made.items() if name not in ("shard", "seeds")}
-        words = store.differences(own, json.loads(json.dumps(config)))
-        if words:
-            raise ValueError(
-                f"shard {shard} in {folder} was made with another configuration:"
-                f" {'; '.join(words)}. Use another --out, or delete that folder."
-            )
+    """Takes over what shards of this sweep have run. Raises ValueError as `alike`."""
+    for folder in alike(sweep.out, config).values():
         for task in tasks:
             here, there = execution.path(sweep.out, task), execution.path(folder, task)
             if there.exists() and not here.exists():
                 files.write(here, there.read_bytes())
+
+
+def alike(out: Path, config: dict[str, Any]) -> dict[Shard, Path]:
+    """The folders of shards in that of a sweep. Raises ValueError, naming each difference, for
+    shards of another sweep; for a `config` of a shard also where one of the same split has another
+    number of seeds."""
+    found = shards.started(out)
+    for shard, folder in found.items():
+        made = store.read_json(folder / "runs" / outputs.SWEEP)
+        split = str(config.get("shard", "")).endswith(f"/{shard.of}")
+        apart = ("shard",) if split else ("shard", "seeds")
+        before, now = (
+            {name: value for name, value in one.items() if name not in apart}
+            for one in (made, json.loads(json.dumps(config)))
+        )
+        if words := store.differences(before, now):
+            raise ValueError(
+                f"shard {shard} in {folder} was made with another configuration:"
+                f" {'; '.join(words)}. Use another --out, or delete that folder."
+            )
+    return found
 
 
 def runs_in_tables(sweep: Sweep) -> int:
@@ -247,6 +268,9 @@ def print_table(table: pd.DataFrame) -> None:
 def main() -> None:
     sweep = tyro.cli(Sweep, prog="scripts/sweep", description=__doc__)
     cli.set_up_jax()
+    if sweep.cluster:
+        # the jobs have the GPUs; JAX here would take most of the first one's memory
+        jax.config.update("jax_platforms", "cpu")
     print_table(run(sweep))
     print(
         f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}"

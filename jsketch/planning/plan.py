@@ -149,7 +149,7 @@ def plan(
     used = space.of_program(bandit, held, horizon, capacity, quickly=not whole)
     memory = available() if memory is None else memory
     at_once = seeds if vmapped else workers
-    fits = spread.Fitting(bandit, domain, horizon, capacity, parts, memory)
+    fits = spread.Fitting(bandit, domain, horizon, capacity, parts, memory, seeds, at_once)
     if memory is not None:
         fewest = fits.fewest if seeds == 1 else None
         space.check(

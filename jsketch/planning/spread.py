@@ -12,17 +12,20 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 
 from jsketch import checks
-from jsketch.bandits.sharded import ALGORITHMS, AXIS, Sharded, check_algorithm
+from jsketch.bandits.sharded import ALGORITHMS, AXIS, Sharded, check_algorithm, rows_on_each
+from jsketch.loops.inputs import check_bandit
 from jsketch.planning import space
 from jsketch.problems.finite import GaussianArms
 from jsketch.types import Arms, Shard, attach
 
-# arms on a device for which bytes are compiled, and twice as many, for a line through both: more
-# than a chunk of a sweep on an accelerator, whose room is taken once
-ROWS = 1 << 20
+# arms on a device for which bytes are compiled, for a line through both: more than a chunk of a
+# sweep on an accelerator, whose room is taken once. Primes, which no chunks divide: where they do,
+# a sweep needs no padded copy of the features
+ROWS = 1_048_573, 2_097_143
 # what a collective names its axis by, in the programs that JAX traces
 NAMES = ("axes", "axis_name")
 LOOPS = ("while", "scan")
@@ -39,15 +42,20 @@ class Room(NamedTuple):
 
     def bytes(self, arms: int, devices: int = 1) -> int:
         """On each of so many devices."""
+        checks.capacity(arms=arms, devices=devices)
         return round(self.fixed + self.row * -(-arms // devices) + self.arm * arms)
 
     def largest_arms(self, memory: float, devices: int = 1) -> int:
         """The most arms that fit so many bytes on each device, at most the 2^31 - 1 that are
         numbered; 0 where not one fits."""
+        checks.capacity(devices=devices)
+        _check_memory(memory)
         return space.largest(lambda arms: self.bytes(arms, devices) <= memory, checks.MOST)
 
     def fewest_devices(self, arms: int, memory: float) -> int:
         """The smallest mesh on which so many arms fit so many bytes a device; 0 where none does."""
+        checks.capacity(arms=arms)
+        _check_memory(memory)
         left = memory - self.fixed - self.arm * arms
         rows = space.largest(lambda rows: self.row * rows <= left, arms)
         return -(-arms // rows) if rows else 0
@@ -57,6 +65,11 @@ class Room(NamedTuple):
             f"{self.fixed / 1e6:,.0f} MB, {self.row:,.0f} bytes for each arm on the device and"
             f" {self.arm:,.0f} for each of all arms"
         )
+
+
+def _check_memory(memory: float) -> None:
+    if memory != float("inf"):
+        checks.positive(memory=memory)
 
 
 class Messages(NamedTuple):
@@ -88,8 +101,8 @@ class Devices(NamedTuple):
                 f" {many.repeated} of {many.repeated_bytes / 1e3:,.1f} kB a turn (not in the time)"
             )
         if self.largest_arms is not None:
-            few = f"these fit {self.fewest:,}" if self.fewest else "no number of devices is enough"
-            said.append(f"at most {self.largest_arms:,} arms fit, and {few}")
+            few = f"{self.fewest:,}" if self.fewest else "no number is enough"
+            said.append(f"at most {self.largest_arms:,} arms fit; fewest devices for these: {few}")
         return "; ".join(said)
 
 
@@ -104,24 +117,42 @@ def room(
     """The bytes of a run of `horizon` evaluations over arms with `inputs` features, for any number
     of arms and devices: two programs are compiled, at their shapes alone.
 
-    capacity  int, inducing points that there is room for; None: the bandit's
+    capacity  int, inducing points that there is room for; None: the bandit's. A run that needs more
+              of them grows, and takes more than this says
     dtype     of the arms; None: JAX's default
 
-    For algorithms whose memory is linear in the arms: `room(BBKB(kernel), 8, 1_000).largest_arms(
-    80e9, devices=8)`. Raises ValueError for static mistakes.
+    An upper bound: where chunks of a sweep divide the arms of a device it takes `inputs` numbers an
+    arm less. For algorithms whose memory is linear in the arms: `room(BBKB(kernel), 8,
+    1_000).largest_arms(80e9, devices=8)`. Raises ValueError for static mistakes.
     """
+    check_bandit(bandit)
     given = {} if capacity is None else {"capacity": capacity}
     checks.capacity(inputs=inputs, horizon=horizon, **given)
     kind = jnp.zeros((), dtype).dtype
+    return _room(bandit, inputs, horizon, capacity, kind, 1, 1)
+
+
+def _room(
+    bandit: Any,
+    inputs: int,
+    horizon: int,
+    capacity: int | None,
+    kind: np.dtype[Any],
+    seeds: int,
+    at_once: int,
+) -> Room:
+    """`room`, of so many runs, `at_once` at a time."""
     slots: int = getattr(bandit, "capacity", 0) if capacity is None else capacity
 
     def compiled(rows: int) -> int:
-        problem = space.stand_in(rows, inputs, kind, rewards=2 * ROWS)
-        return space.of_program(bandit, problem, horizon, slots, quickly=True).of(1, 1)
+        problem = space.stand_in(rows, inputs, kind, rewards=ROWS[1])
+        run = space.of_program(bandit, problem, horizon, slots, quickly=True)
+        return run.of(seeds, at_once)
 
-    one, two = compiled(ROWS), compiled(2 * ROWS)
-    row, arm = (two - one) / ROWS, 2 * kind.itemsize
-    return Room(max(one - ROWS * (row + 2 * arm), 0.0), row, arm)
+    few, many = map(compiled, ROWS)
+    # runs share the mean rewards, and each that is made has its regrets
+    row, arm = (many - few) / (ROWS[1] - ROWS[0]), (1 + at_once) * kind.itemsize
+    return Room(max(few - ROWS[0] * row - ROWS[1] * arm, 0.0), row, arm)
 
 
 def of_bandit(bandit: Any, devices: int | None) -> tuple[Any, int]:
@@ -144,7 +175,8 @@ def on_a_device(domain: Arms, devices: int) -> GaussianArms:
     """The shapes of what one of so many devices has of a problem: its arms, and all mean
     rewards."""
     count, inputs = domain.features.shape
-    return space.stand_in(-(-count // devices), inputs, domain.features.dtype, rewards=count)
+    rows = rows_on_each(count, devices)
+    return space.stand_in(rows, inputs, domain.features.dtype, rewards=count)
 
 
 class Fitting(NamedTuple):
@@ -156,11 +188,13 @@ class Fitting(NamedTuple):
     capacity: int
     devices: int
     memory: float | None  # bytes on each
+    seeds: int = 1
+    at_once: int = 1  # of them
 
     def room(self) -> Room:
         (_, inputs), dtype = self.domain.features.shape, self.domain.features.dtype
         capacity = self.capacity or None
-        return room(self.bandit, inputs, self.horizon, capacity=capacity, dtype=dtype)
+        return _room(self.bandit, inputs, self.horizon, capacity, dtype, self.seeds, self.at_once)
 
     def fewest(self) -> int:
         """Devices on which the arms fit; 0 for an algorithm that has one."""
@@ -177,7 +211,7 @@ class Fitting(NamedTuple):
             fewest = found.fewest_devices(count, self.memory)
         return Devices(
             self.devices,
-            -(-count // self.devices),
+            rows_on_each(count, self.devices),
             messages(self.bandit, self.domain, self.devices, self.capacity),
             most,
             fewest,
@@ -190,7 +224,7 @@ def messages(bandit: Any, domain: Arms, devices: int, capacity: int) -> Messages
     if devices == 1:
         return Messages(0, 0, 0, 0)
     (count, inputs), dtype = domain.features.shape, domain.features.dtype
-    rows, shard = -(-count // devices), Shard(AXIS, count)
+    rows, shard = rows_on_each(count, devices), Shard(AXIS, count)
     progress = space.started(bandit, space.stand_in(rows, inputs, dtype), 1, capacity)
 
     def one_round(features: Any, state: Any, key: Any) -> Any:

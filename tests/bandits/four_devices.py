@@ -34,7 +34,9 @@ BANDITS = {
     "swept": BBKB(KERNEL, lazy=False, max_batch=12, **ROOM),
 }
 ARMS, HORIZON = 61, 24  # on 4 devices three rows are no arms
-COLLECTIVE = r"(\S+) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
+# what stands before the name of a collective is its result: s32[4,16], or several of them, as the
+# compiler joins messages
+COLLECTIVE = r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
 
 begin = jax.jit(lambda bandit, problem, key: start(bandit, problem, key, HORIZON))
 go = jax.jit(
@@ -110,6 +112,20 @@ def draws(devices):
     return found
 
 
+def messages(program):
+    """(result, name) of each collective of a compiled program."""
+    return sorted(re.findall(COLLECTIVE, program.as_text()))
+
+
+def bytes_of(found):
+    """What a device receives in these messages."""
+    return sum(
+        (int(bits) // 8 if bits else 1) * int(np.prod([int(n) for n in shape.split(",") if n]))
+        for result, _ in found
+        for bits, shape in re.findall(r"(?:[fsu]|pred)(\d*)\[([\d,]*)\]", result)
+    )
+
+
 def one_round(arms, devices):
     """Bytes on a device and messages of a compiled round of BBKB over so many arms."""
     mesh = mesh_of(devices)
@@ -133,7 +149,7 @@ def one_round(arms, devices):
     memory = program.memory_analysis()
     return dict(
         bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes,
-        messages=sorted(re.findall(COLLECTIVE, program.as_text())),
+        messages=messages(program),
     )
 
 
@@ -149,13 +165,7 @@ def as_planned(arms, devices):
     used = program.memory_analysis()
     held = spread.on_a_device(Arms(x), devices)
     counted = spread.messages(bandit, Arms(x), devices, 32)
-    lines = [line for line in program.as_text().splitlines() if re.search(COLLECTIVE, line)]
-    # what stands before the name of the collective is its result: s32[4,16], or several of them
-    results = " ".join(re.split(r" [a-z]+-[a-z]+\(", line)[0] for line in lines)
-    sent = sum(
-        (int(bits) // 8 if bits else 1) * int(np.prod([int(n) for n in shape.split(",") if n]))
-        for bits, shape in re.findall(r"(?:[fsu]|pred)(\d*)\[([\d,]*)\]", results)
-    )
+    found = messages(program)
     return dict(
         bytes=used.argument_size_in_bytes
         + used.temp_size_in_bytes
@@ -163,7 +173,7 @@ def as_planned(arms, devices):
         - used.alias_size_in_bytes,
         planned=space.of_program(bandit, held, HORIZON, 32, quickly=True).of(1, 1),
         line=spread.room(bandit, 8, HORIZON, capacity=32, dtype=x.dtype).bytes(arms, devices),
-        sent=[len(lines), sent],
+        sent=[len(found), bytes_of(found)],
         counted=[
             counted.once + counted.repeated,
             counted.once_bytes + counted.repeated_bytes,
@@ -205,7 +215,7 @@ def apart(count, devices):
         bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
     ).compile()
     grown = run_seeds(bandit, plain, keys, HORIZON, mesh=mesh).capacity
-    return dict(messages=re.findall(COLLECTIVE, program.as_text()), first=8, capacity=grown)
+    return dict(messages=messages(program), first=8, capacity=grown)
 
 
 def moved(before, now):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from jsketch import distributed
@@ -70,6 +71,10 @@ def test_two_processes_make_the_picks_of_one(alone, devices):
     assert any("this process has the arms 16 to 30" in line for line in two[1])
     # and rows of another dtype
     assert all(any("processes disagree" in line for line in lines) for lines in two)
+    # one that NumPy cannot read ends none of the others' waiting
+    assert sum("[1] are not their own, or are no finite" in line for line in two[0]) == 2
+    assert any("their dtype is object" in line for line in two[1])
+    assert all(any("their dtype is int64" in line for line in lines) for lines in two)
 
 
 @pytest.mark.slow
@@ -84,8 +89,19 @@ def test_a_run_resumes_after_a_lost_process(alone, tmp_path):
     assert 0 < again[0]["evaluated"] == again[1]["evaluated"] < len(alone["picks"])
 
 
+def test_rows_of_no_arms_are_refused():
+    mesh = jax.make_mesh((1,), ("arms",), devices=jax.devices()[:1])
+    for arms, words in ((31.0, "integer of at least 1; 31.0"), (2**33, "at most 2,147,483,647")):
+        with pytest.raises(ValueError, match=words):
+            distributed.own_rows(arms, mesh)
+
+
 def test_a_start_that_is_half_told_is_refused():
     with pytest.raises(ValueError, match="belong together"):
         distributed.start("127.0.0.1:1", processes=2)
     with pytest.raises(ValueError, match="counts from 0 to 1.*; 2 was given"):
         distributed.start("127.0.0.1:1", processes=2, process=2)
+    with pytest.raises(ValueError, match="host:port, such as .*; '127.0.0.1' was given"):
+        distributed.start("127.0.0.1", processes=2, process=1)
+    with pytest.raises(ValueError, match="processes must be an integer of at least 1; '2'"):
+        distributed.start("127.0.0.1:1", processes="2", process=1)

@@ -198,6 +198,25 @@ def test_a_bound_that_does_not_hold_is_flagged(tmp_path):
         streamed.ask(state, KEY)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_no_evaluations_and_none_that_are_left(tmp_path):
+    """A start from empty lists is one from nothing; and a screened file of which every arm is
+    known."""
+    x = arms_of("float32")
+    file, streamed = saved(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
+    before, empty = streamed.init(file, KEY), streamed.init(file, KEY, arms=[], rewards=[])
+    asked = [arms_asked(streamed.choose(state).query).tolist() for state in (before, empty)]
+    assert asked[0] == asked[1] and asked[0][0] == int(before.first_arm)
+    everything = streamed.init(file, KEY, arms=np.arange(ARMS), rewards=np.sin(np.arange(ARMS)))
+    chosen = streamed.choose(everything)
+    mean, variance = (
+        np.asarray(a)[:ARMS] for a in (everything.sketch.mean, everything.sketch.variance)
+    )
+    width = float(streamed.confidence_width(everything))
+    assert int(chosen.query.index[0]) == np.argmax(mean + width * np.sqrt(variance))
+    assert not chosen.missed and chosen.query.size == 8
+
+
 def test_wrong_files_are_refused(tmp_path):
     x = arms_of()
     with pytest.raises(ValueError, match="there is no file"):
@@ -215,6 +234,13 @@ def test_wrong_files_are_refused(tmp_path):
     (tmp_path / "text.npy").write_text("1 2 3")
     with pytest.raises(ValueError, match=r"no \.npy file of numbers"):
         open_arms(tmp_path / "text.npy")
+    (tmp_path / "nothing.npy").touch()
+    with pytest.raises(ValueError, match=r"no \.npy file of numbers.*No data left"):
+        open_arms(tmp_path / "nothing.npy")
+    with pytest.raises(ValueError, match="there is no file"):
+        open_arms(tmp_path)
+    with pytest.raises(ValueError, match="takes the path of a .npy file; 5 was given"):
+        open_arms(5)
     file = saved(tmp_path, x)
     whole = (tmp_path / "arms.npy").read_bytes()
     (tmp_path / "arms.npy").write_bytes(whole[:-50])
@@ -258,5 +284,7 @@ def test_mistakes_are_said_in_plain_words(tmp_path):
     query = Query(jnp.array([40], jnp.int32), jnp.ones(1, bool))
     with pytest.raises(ValueError, match="the query names arm 40"):
         streamed.tell(state, query, jnp.zeros(1), KEY)
+    with pytest.raises(ValueError, match="call ask and tell in a loop of your own"):
+        jax.jit(lambda state: streamed.ask(state, KEY))(state)
     with pytest.raises(ValueError, match="1 distinct arms would be pending"):
         streamed.pend(state, Query(jnp.array([4], jnp.int32), jnp.ones(1, bool)))

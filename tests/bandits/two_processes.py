@@ -62,7 +62,8 @@ if __name__ == "__main__":
     mesh = jax.make_mesh((devices,), ("arms",))
     rows = distributed.own_rows(ARMS, mesh)
     other = x[rows].astype(np.float32 if process else np.float64)
-    for wrong in (x[rows][process:], other):
+    objects = x[rows].astype(object if process else float)
+    for wrong in (x[rows][process:], other, objects, x[rows].astype(int)):
         try:
             distributed.place_own(wrong, ARMS, mesh)
         except ValueError as error:

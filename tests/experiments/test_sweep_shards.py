@@ -118,8 +118,12 @@ def test_shards_that_do_not_fit_are_refused(tmp_path):
         (shard.folder(tmp_path) / "runs" / "sweep.json").write_text(f'{{"horizon": {horizon}}}')
     with pytest.raises(ValueError, match="in 2 and in 3 parts, none of them complete"):
         tidy.load(tmp_path)
-    with pytest.raises(ValueError, match="shard 1/2 .* was made with another configuration"):
-        sweep.run(part(tmp_path, None))
+    for shard in None, "2/2":
+        with pytest.raises(ValueError, match="shard 1/2 .* was made with another configuration"):
+            sweep.run(part(tmp_path, shard))
+    made = [dict(config=dict(horizon=t, shard=str(t)), commits_of_runs=[]) for t in (30, 31)]
+    with pytest.raises(ValueError, match="of several sweeps: horizon was 30, is now 31"):
+        shards.provenance(made)
 
 
 class Job:
@@ -127,7 +131,7 @@ class Job:
 
     def __init__(self, line, folder, dies):
         self.line, self.dies, self.asked, self.cancelled = line, dies, 0, False
-        self.paths = SimpleNamespace(stderr=folder / "errors.txt")
+        self.paths = SimpleNamespace(stderr=folder / "errors.txt", stdout=folder / "said.txt")
         self.paths.stderr.write_text("many lines\nerror: no disk is left\n")
 
     def done(self):
@@ -163,6 +167,39 @@ def test_a_cluster_runs_what_is_not_done(tmp_path, monkeypatch):
     monkeypatch.setattr(execution, "save", None)
     assert len(sweep.run(whole)) == 4
     assert len(tidy.load(tmp_path).summary) == 8
+    # other shards of what is done are not submitted, those of another sweep are refused before
+    monkeypatch.setattr(cluster, "run", None)
+    sweep.run(dataclasses.replace(whole, shards=2))
+    with pytest.raises(ValueError, match="horizon was 30, is now 31"):
+        sweep.run(dataclasses.replace(whole, horizon=31))
+    with pytest.raises(ValueError, match="shard 1/3 .* seeds was 2, is now 3"):
+        sweep.run(dataclasses.replace(whole, seeds=3))
+    (tmp_path / "said.txt").write_text("a line\n INFO - Job has timed out. Ran 2 minutes\n")
+    assert "its time was over" in cluster._errors(jobs[-1])
+
+
+def test_jobs_have_their_time_and_gpus_of_their_own(tmp_path, monkeypatch):
+    """submitit ends jobs after 2 or 5 minutes, and shows all jobs on a machine the same GPUs."""
+    asked = []
+
+    def executor(folder, cluster):
+        return SimpleNamespace(update_parameters=lambda **given: asked.append(given))
+
+    monkeypatch.setitem(sys.modules, "submitit", SimpleNamespace(AutoExecutor=executor))
+    local = dataclasses.replace(part(tmp_path, None), cluster="local")
+    for submit in ((), ("timeout_min=3",)):
+        cluster.executor(dataclasses.replace(local, submit=submit))
+    assert [given["timeout_min"] for given in asked] == [cluster.MINUTES, 3]
+    with pytest.raises(ValueError, match="as in --submit timeout_min=240"):
+        cluster.executor(dataclasses.replace(local, cluster="slurm"))
+    two = dataclasses.replace(local, submit=("gpus_per_node=2",))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert cluster.own_gpus(local, 1) == []
+    assert cluster.own_gpus(two, 1) == ["env", "CUDA_VISIBLE_DEVICES=2,3"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,7")
+    assert cluster.own_gpus(two, 0) == ["env", "CUDA_VISIBLE_DEVICES=4,5"]
+    with pytest.raises(ValueError, match="takes 4 GPUs, and CUDA_VISIBLE_DEVICES names 3"):
+        cluster.own_gpus(two, 1)
 
 
 def test_a_cluster_is_left_with_its_jobs_cancelled(tmp_path, monkeypatch):

@@ -274,6 +274,20 @@ def test_a_plan_over_devices_is_that_of_one_with_its_arms():
     assert room.largest_arms(10) == room.fewest_devices(5, 10) == 0
     assert room.largest_arms(float("inf")) == 2**31 - 1
     assert found.largest_arms >= 400 and found.fewest == 1
+    # many runs in one program have as many states: what fits them is what is not refused
+    many = dict(devices=1, seeds=20, strategy="vmap", dictionary_size=60, memory=1e7)
+    most = planned(ALL["bbkb"], **many).mesh.largest_arms
+    assert most < planned(ALL["bbkb"], **many | dict(seeds=1)).mesh.largest_arms / 10
+    assert planned(ALL["bbkb"], arms=most, **many).bytes <= 1e7
+    with pytest.raises(ValueError, match="20 runs of BBKB"):
+        planned(ALL["bbkb"], arms=most + most // 10, **many)
+    for wrong in (room.largest_arms, lambda memory: room.fewest_devices(5, memory)):
+        with pytest.raises(ValueError, match="memory must be a finite number above 0; nan"):
+            wrong(float("nan"))
+    with pytest.raises(ValueError, match="devices must be an integer of at least 1; 0"):
+        room.largest_arms(1e9, devices=0)
+    with pytest.raises(ValueError, match="bandit must be an algorithm with its numbers"):
+        spread.room(BBKB, 2, 10)
     assert "100 arms on each of 4 devices; a round has" in str(four).split("\n")[2]
 
 

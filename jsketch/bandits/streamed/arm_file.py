@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import jax
 import jax.numpy as jnp
@@ -86,7 +87,8 @@ class ArmFile:
         return np.asarray(_finite(self.path, numbers, table[numbers], self.dtype), self.dtype)
 
     def check(self) -> None:
-        """Raises ValueError unless the file is still as it was opened."""
+        """Raises ValueError unless the file still holds as many arms, in the dtype in which it was
+        opened. Other numbers in their place are not noticed."""
         now = open_arms(self.path, chunk=self.chunk)
         if now != self:
             raise ValueError(
@@ -122,12 +124,14 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
     Fortran order, a file that is shorter than its header says, and a chunk below 1.
     """
     checks.capacity(chunk=chunk)
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"open_arms takes the path of a .npy file; {path!r} was given.")
     name = str(Path(path).absolute())
-    if not os.path.exists(name):
+    if not os.path.isfile(name):
         raise ValueError(f"there is no file {name}.")
     try:
         table = np.load(name, mmap_mode="r")
-    except ValueError as error:
+    except (ValueError, EOFError, BadZipFile) as error:
         raise ValueError(
             f"{name} is no .npy file of numbers, or is shorter than its header says: {error}."
         ) from error

@@ -123,6 +123,9 @@ def _rescored(
     above the bound by which it was kept."""
     dtype = state.sketch.mean.dtype
     points = kept.points.astype(dtype)
+    if not len(points):
+        # every arm is an own one, which is in that dtype
+        return _Sweep(kept._replace(points=points), bounds, False)
     mean, variance = own.read(state, bandit, points)
     score = mean + width * np.sqrt(variance)
     missed = bool((score > kept.score).any())

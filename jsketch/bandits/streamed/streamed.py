@@ -14,7 +14,8 @@ arms while the best is not below the largest bound; then that chunk is read agai
 as they are by now (THEORY 5.9). The picks are those of the arms in memory, up to arms that tie
 (`jsketch.types`).
 
-This runs on the host and compiles what it needs: no method can be traced.
+This runs on the host and compiles what it needs: no method can be traced, and `run` and `drive`,
+which compile an algorithm's methods, cannot take it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from jsketch.bandits.streamed.own import StreamedState
 from jsketch.bandits.streamed.table import FREE
 from jsketch.checks import queries
 from jsketch.precision import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
 SAFETY = 8.0
@@ -116,7 +117,8 @@ class Streamed:
         )
 
     def ask(self, state: StreamedState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        """The next batch, in the numbers of the file. Warns where `choose` says `missed`."""
+        """The next batch, in the numbers of the file. Warns where `choose` says `missed`, raises as
+        it does."""
         chosen = self.choose(state, limit)
         if chosen.missed:
             warn(
@@ -129,6 +131,7 @@ class Streamed:
     def choose(self, state: StreamedState, limit: ArrayLike | None = None) -> choice.Chosen:
         """The next batch, and what it took. Raises ValueError as `ArmFile.read`, FloatingPointError
         where the posterior is not finite."""
+        _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         safety = self.safety if self.screen else 0.0
         return choice.choose(bandit, state, limit, self.keep, self.offer, self.screen, safety)
@@ -153,6 +156,7 @@ class Streamed:
     ) -> tuple[StreamedState, Info]:
         """As of the algorithm; the capacity grows by itself, and no chunk is read. What `info` says
         of the posterior it says of the own arms."""
+        _check_not_traced(state, query, y, key)
         dtype = state.sketch.mean.dtype
         bandit = in_dtype(self.bandit, dtype)
         query = queries.on_arms(_as_arms(state.domain), query)
@@ -221,7 +225,7 @@ class Streamed:
         if dictionary is not None and not isinstance(dictionary, str):
             dictionary = np.searchsorted(numbers, np.asarray(dictionary, np.int32))
         known = warm_start.checked(bandit, domain, key, pulls, sums, dictionary)
-        return jax.tree.map(lambda a: jnp.pad(a, (0, slots - len(numbers))), known)
+        return jax.tree.map(lambda a: jnp.pad(a, (0, slots - len(points))), known)
 
     def _check(self, domain: Any) -> None:
         if not isinstance(self.bandit, BBKB | FixedBKB):
@@ -260,6 +264,14 @@ class Streamed:
             )
         shape: Any = jax.ShapeDtypeStruct((2, domain.inputs), self._dtype(domain))
         jax.eval_shape(self.bandit.init, Arms(shape), jax.random.key(0))
+
+
+def _check_not_traced(*given: Any) -> None:
+    if is_traced(given):
+        raise ValueError(
+            "Streamed reads its file while it chooses, so that its methods cannot be compiled: call"
+            " ask and tell in a loop of your own, not under jit, and not by run or drive."
+        )
 
 
 def _as_arms(domain: ArmFile) -> Any:
