@@ -100,8 +100,10 @@ def suggest(
     """
     kernel = batches.kernel_of(data, model)
     known, size = processes.by_first(lambda: batches.evaluated(kernel, data, model, key))
-    none: Any = jnp.zeros(0, bool)
-    arrays = choice.Arrays(data.library.features, *known, taken=none, open=none)
+    none = jnp.zeros(0, bool)
+    whole: Any = (data.library.features, *map(jnp.asarray, known), none, none)
+    arrays = choice.Arrays(*whole)
+    width: Any
     acquisition, width = batches.asked(data, UCB() if acquisition is None else acquisition)
     success = None
     if failures:
@@ -128,7 +130,7 @@ def suggest(
     )
     short = np.lexsort((ranks, -score))[:most]
 
-    open = part.own & ~np.isin(part.rows, np.setdiff1d(np.append(excluded, failed), done))
+    open: Any = part.own & ~np.isin(part.rows, np.setdiff1d(np.append(excluded, failed), done))
     gap, best, rival = _certificate(
         processes, part, choice.bounds(certain[0], certain[1], open, width)
     )
