@@ -63,12 +63,13 @@ class Part(NamedTuple):
 
 def part(count: int, number: int, processes: int) -> Part:
     """The rows of one of several processes. Raises ValueError for fewer blocks than processes."""
-    blocks, size = chunked(count, posterior.BLOCK)
+    blocks = -(-count // posterior.BLOCK)
     if processes > blocks:
         raise ValueError(
             f"{count} candidates are {blocks} blocks of at most {posterior.BLOCK}, too few for"
-            f" {processes} processes: take at most {blocks}."
+            f" {processes} processes: take at most {max(blocks, 1)}."
         )
+    size = chunked(count, posterior.BLOCK)[1]
     begins = np.minimum(np.arange(blocks) * size, count - size)
     here = np.arange(blocks * number // processes, blocks * (number + 1) // processes)
     rows = begins[here][:, None] + np.arange(size)
