@@ -62,18 +62,17 @@ def start(count: int, command: list[str]) -> None:
 
 
 def _failed(running: list[subprocess.Popen[bytes]]) -> int | None:
-    """The process that failed first, once all have ended or the others have had their time."""
-    end, failed = float("inf"), None
+    """The process that failed, once all have ended or the others have had their time."""
+    end, killed = float("inf"), None
     while time.monotonic() < end and any(process.poll() is None for process in running):
         time.sleep(0.05)
-        # one that was killed has failed before those that miss it
-        bad = sorted((process.poll() or 0, k) for k, process in enumerate(running))
-        bad = [(status, k) for status, k in bad if status]
-        if bad and failed is None:
-            failed, end = bad[0][1], time.monotonic() + GRACE
-    if failed is None:
-        failed = next((k for k, process in enumerate(running) if process.returncode), None)
-    return failed
+        statuses = [process.poll() or 0 for process in running]
+        if any(statuses) and end == float("inf"):
+            end = time.monotonic() + GRACE
+            # one that was killed has failed before those that miss it
+            killed = statuses.index(min(statuses)) if min(statuses) < 0 else None
+    wrong = [number for number, process in enumerate(running) if process.poll()]
+    return wrong[0] if killed is None and wrong else killed
 
 
 def _why(number: int, status: int, folder: Path) -> str:
@@ -101,9 +100,7 @@ def joined(count: int) -> Iterator[Processes]:
         try:
             yield Processes(number, count, gathered)
         except (ValueError, OSError, MemoryError):
-            # all have agreed on it, and process 0 says it
-            if number:
-                raise SystemExit(1) from None
+            # all have agreed on it
             raise
         except Exception:
             # the others would wait for ever at the end of this one

@@ -34,12 +34,7 @@ class Split(NamedTuple):
 
 def read(options: argparse.Namespace, processes: Processes) -> Split:
     """`inputs.read`; raises ValueError on all processes."""
-    table, part = processes.agreed(lambda: _own_rows(options, processes))
-    shown = processes.agreed(lambda: table.iloc[_witnesses(options, table)])
-    everything = pd.concat([table, *processes.gather(shown)])
-    everything = everything[~everything.index.duplicated()].sort_index()
-    labels = table.index[part.rows - part.rows[0]]
-    found, own = processes.agreed(lambda: _parsed(options, everything, labels))
+    part, found, own, labels = _own(options, processes)
     _check_ids(options, processes, found.ids[part.own], labels[part.own])
     named = processes.agreed(lambda: _named(options))
     here = part.own & (np.isin(found.ids, named) | (part.rows == 0))
@@ -90,6 +85,30 @@ def suggest(
     return given, batch._replace(rows=np.searchsorted(after, batch.rows))
 
 
+def _own(
+    options: argparse.Namespace, processes: Processes
+) -> tuple[parts.Part, tables.Candidates, Library, Any]:
+    """(the part, its ids without features, its features, its rows in a spreadsheet)."""
+    table, part = processes.agreed(lambda: _own_rows(options, processes))
+    shown = processes.agreed(lambda: table.iloc[_witnesses(options, table)])
+    others = pd.concat(processes.gather(shown))
+    others = others[~others.index.isin(table.index) & ~others.index.duplicated()]
+    before, after = others.index < table.index[0], others.index > table.index[-1]
+    at = int(before.sum()) + part.rows - part.rows[0]
+    table = pd.concat([others[before], table, others[after]])
+
+    def parsed() -> tuple[tables.Candidates, np.ndarray]:
+        kinds = inputs.kinds(options)
+        found = tables.read_candidates(options.candidates, options.id_column, kinds, table=table)
+        whole = library(found.features, found.columns, scaling=not options.no_scaling)
+        # the features as they were read are needed no more
+        found = found._replace(ids=found.ids[at], features=found.features[:0].copy())
+        return found, np.asarray(whole.features)[at]
+
+    found, features = processes.agreed(parsed)
+    return part, found, Library(jnp.asarray(features), tuple(found.columns)), table.index[at]
+
+
 def _own_rows(options: argparse.Namespace, processes: Processes) -> tuple[pd.DataFrame, parts.Part]:
     found: list[parts.Part] = []
 
@@ -123,22 +142,8 @@ def _witnesses(options: argparse.Namespace, table: pd.DataFrame) -> list[int]:
     return sorted(set(places))
 
 
-def _parsed(
-    options: argparse.Namespace, table: pd.DataFrame, labels: pd.Index
-) -> tuple[tables.Candidates, Library]:
-    """(a process' own rows of a table, what is known of them) without those of others."""
-    found = tables.read_candidates(
-        options.candidates, options.id_column, inputs.kinds(options), table=table
-    )
-    known = library(found.features, found.columns, scaling=not options.no_scaling)
-    at = table.index.get_indexer(labels)
-    # the features as they were read are needed no more
-    found = found._replace(ids=found.ids[at], features=found.features[:0])
-    return found, known._replace(features=known.features[at])
-
-
 def _check_ids(
-    options: argparse.Namespace, processes: Processes, ids: np.ndarray, labels: pd.Index
+    options: argparse.Namespace, processes: Processes, ids: np.ndarray, labels: Any
 ) -> None:
     """Raises ValueError for an id that two processes have."""
     marks = pd.util.hash_array(ids.astype(object), categorize=False)
