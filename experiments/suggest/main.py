@@ -23,7 +23,7 @@ from jsketch.suggest.parts import Processes
 
 
 def run(options: argparse.Namespace, together: Processes | None = None) -> Suggestion:
-    """Reads, fits, asks and writes, alone or with other processes, of which the first one writes.
+    """Reads, fits, asks and writes, alone or with other processes: the first one writes.
     Raises ValueError for what the tables have wrong."""
     began, key = time.perf_counter(), jax.random.key(options.seed)
     if together is None:

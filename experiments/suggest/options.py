@@ -130,7 +130,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         for name in ("same", "cost", "report"):
             if getattr(options, name) is not None:
                 parser.error(
-                    f"--{name} looks at all candidates at once, and with --processes no process has"
+                    f"--{name} reads all candidates at once, and with --processes no process has"
                     " them: leave one of the two out"
                 )
     return options

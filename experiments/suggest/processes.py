@@ -85,7 +85,7 @@ def _why(number: int, status: int, folder: Path) -> str:
 
 @contextlib.contextmanager
 def joined(count: int) -> Iterator[Processes]:
-    """The processes, of which this is one; only process 0 prints."""
+    """This process and the others, once they have found each other; only process 0 prints."""
     where, number = None, int(os.environ.get(RANK, 0))
     if JOIN in os.environ:
         where, text = os.environ[JOIN].split()

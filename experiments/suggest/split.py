@@ -1,4 +1,4 @@
-"""A library of which each process reads rows of its own (`scripts/suggest --processes`).
+"""A library whose rows are read by several processes (`scripts/suggest --processes`).
 
 What a column is (numbers, words, which letters a site has) depends on all of its rows: processes
 show each other rows that have every word, every letter and the extremes of the numbers, and read

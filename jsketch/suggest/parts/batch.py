@@ -1,80 +1,24 @@
-"""The batch of a library that lies in parts, one in each of several processes, as `suggest` of the
-whole makes it.
-
-A process has whole blocks of rows, those that `posterior.predict` takes together: a mean then is
-the same number to the last bit, and ties end alike. What was evaluated is small, and whole
-everywhere. Messages are the largest scores of each part with their features: k (d + 5) numbers a
-process for a shortlist of k candidates, whatever the size of the library.
-"""
+"""`suggest`: every part's scores, one shortlist of them, and the batch from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jsketch.linalg import chunked
 from jsketch.suggest import batch as batches
 from jsketch.suggest import choice, feasibility, posterior
 from jsketch.suggest.acquisitions import UCB, Chance, Outlook, Terms, rated
 from jsketch.suggest.batch import Suggestion
 from jsketch.suggest.data import Data
 from jsketch.suggest.model import Model
+from jsketch.suggest.parts.processes import Processes
+from jsketch.suggest.parts.rows import Part
 from jsketch.types import PRNGKey
-
-
-class Processes(NamedTuple):
-    """Who computes together; all of them call what one calls, in the same order."""
-
-    number: int  # of this one, from 0 on
-    total: int
-    gather: Callable[[Any], list[Any]]  # what each of them has, in their order
-
-    def agreed(self, make: Callable[[], Any]) -> Any:
-        """make() on this process. Raises ValueError on all where it raises on one."""
-        made, wrong = None, None
-        try:
-            made = make()
-        except (ValueError, OSError, MemoryError) as error:
-            wrong = str(error) or type(error).__name__
-        said = [words for words in self.gather(wrong) if words is not None]
-        if said:
-            raise ValueError(said[0])
-        return made
-
-    def by_first(self, make: Callable[[], Any]) -> Any:
-        """make() of process 0, on all."""
-        return self.gather(self.agreed(lambda: None if self.number else make()))[0]
-
-
-class Part(NamedTuple):
-    """R rows of a library of `total` candidates, in whole blocks."""
-
-    total: int
-    rows: np.ndarray  # [R] int, their numbers in the library
-    # [R] bool; a row that is in two blocks is the last one's
-    own: np.ndarray
-
-
-def part(count: int, number: int, processes: int) -> Part:
-    """The rows of one of several processes. Raises ValueError for fewer blocks than processes."""
-    blocks = -(-count // posterior.BLOCK)
-    if processes > blocks:
-        raise ValueError(
-            f"{count} candidates are {blocks} blocks of at most {posterior.BLOCK}, too few for"
-            f" {processes} processes: take at most {max(blocks, 1)}."
-        )
-    size = chunked(count, posterior.BLOCK)[1]
-    begins = np.minimum(np.arange(blocks) * size, count - size)
-    here = np.arange(blocks * number // processes, blocks * (number + 1) // processes)
-    rows = begins[here][:, None] + np.arange(size)
-    own = (rows < begins[-1]) | (here[:, None] == blocks - 1)
-    return Part(count, rows.ravel(), own.ravel())
 
 
 def suggest(
