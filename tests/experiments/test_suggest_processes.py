@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.suggest import cells, options, processes, split, tables
+from experiments.suggest import cells, main, options, processes, split, tables
 from jsketch.suggest import acquisitions, fit, library, parts, posterior, suggest
 from jsketch.suggest.data import checked
 
@@ -153,11 +153,11 @@ def test_parts_are_scaled_and_named_as_a_whole(tmp_path):
 @pytest.mark.parametrize(
     ("row", "column", "value", "words"),
     [
-        (A - 1, "id", "c3", "row 5, column 'id': the id 'c3' is that of a row of another process"),
+        (1500, "id", "c7", "row 9, column 'id': the id 'c7' is that of a row of another process"),
         (A - 1, "mass", "heavy", f"row {A + 1}, column 'mass': the value is 'heavy', not a finite"),
         (A - 2, "size", "", f"row {A}, column 'size': the value is missing"),
         (slice(None), "mass", 2, "column 'mass': every value is 2"),
-        (2, "solvent", 5, "row 3, column 'solvent': the value is 'water', not a finite number"),
+        (2, "solvent", 5, "row 2, column 'solvent': the value is 'water', not a finite number"),
     ],
 )
 def test_what_is_wrong_in_one_part_is_said_in_all(tmp_path, row, column, value, words):
@@ -197,20 +197,24 @@ def test_a_process_that_ends_ends_the_others(monkeypatch, code, words):
         processes.start(2, [sys.executable, "-c", code.format(first=first)])
 
 
-def test_two_processes_write_what_one_writes(tmp_path):
-    """As a user types it; the second half of the table is read by the second process alone."""
+def test_two_processes_write_what_one_writes(tmp_path, capsys):
+    """As a user types it; the second process alone reads half of the table."""
     frame, done = table()
     frame.to_parquet(tmp_path / "l.parquet")
     done.to_csv(tmp_path / "d.csv", index=False)
-    said = []
-    for count in (1, 2):
-        command = [sys.executable, "-m", "experiments.suggest.main", "--batch", "6", "--explain"]
-        command += ["--candidates", tmp_path / "l.parquet", "--observations", tmp_path / "d.csv"]
-        command += ["--processes", str(count), "--out", tmp_path / f"{count}.csv"]
-        ended = subprocess.run(
-            command, cwd=ROOT, env=os.environ | dict(PYTHONPATH=str(ROOT)), capture_output=True
-        )
-        assert ended.returncode == 0, ended.stderr
-        said.append(ended.stdout.decode().splitlines())
+    given = ["--batch", "6", "--candidates", tmp_path / "l.parquet", "--explain"]
+    given = [*map(str, given), "--observations", str(tmp_path / "d.csv"), "--out"]
+    main.run(options.parse([*given, str(tmp_path / "1.csv")]))
+    said = capsys.readouterr().out.splitlines()
+    command = [sys.executable, "-m", "experiments.suggest.main", *given, str(tmp_path / "2.csv")]
+    ended = subprocess.run(
+        [*command, "--processes", "2"],
+        cwd=ROOT,
+        env=os.environ | dict(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "1.csv").read_text() == (tmp_path / "2.csv").read_text()
-    assert "process 0 of 2" in said[1][0] and said[0][:-1] == said[1][1:-1]
+    first, *lines = ended.stdout.splitlines()
+    assert "process 0 of 2" in first and lines[:-1] == said[:-1] and len(said) > 8
