@@ -14,9 +14,10 @@ import pandas as pd
 
 from experiments import cli
 from experiments.results import files
-from experiments.suggest import cells, page, processes, split, words
+from experiments.suggest import cells, page, words
 from experiments.suggest.inputs import Inputs, check_out, read
 from experiments.suggest.options import WRITTEN, acquisition_of, parse
+from experiments.suggest.several import processes, split
 from experiments.suggest.tables import Candidates
 from jsketch.suggest import Model, Suggestion, fit, suggest
 from jsketch.suggest.parts import Processes

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.suggest import cells, main, options, processes, split, tables
+from experiments.suggest import cells, main, options, tables
+from experiments.suggest.several import processes, split
 from jsketch.suggest import acquisitions, fit, library, parts, posterior, suggest
 from jsketch.suggest.data import checked
 
