@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,22 @@ LARGEST = 1e300  # beyond it a prediction may be no number any more
 FIRST_ROW = 2  # of the values: the header is row 1
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
+AT_ONCE = 2**16  # rows of a Parquet file that are read together, where not all are wanted
 
 
-def read(path: Path, needed: list[str]) -> pd.DataFrame:
+def read(
+    path: Path, needed: list[str], piece: Callable[[int], slice] | None = None
+) -> pd.DataFrame:
     """All cells by their rows in a spreadsheet (the index), as text; columns of numbers of a
     Parquet file are numbers. Empty rows are left out.
+
+    piece: which rows are wanted, of so many; a Parquet file then is read no further than that.
 
     Raises ValueError for an empty file, a missing, repeated or unnamed column, a row with more
     cells than the header, and a format whose package is missing."""
     check_package(path)
     kind = path.suffix.lower()
-    table = _parquet(path) if kind in PARQUET else _with_header(path, kind)
+    table = _parquet(path, piece) if kind in PARQUET else _with_header(path, kind)
     names = list(table.columns)
     for name in needed:
         if name not in names:
@@ -38,7 +44,7 @@ def read(path: Path, needed: list[str]) -> pd.DataFrame:
             )
     if len(table) == 0:
         raise ValueError(f"{path} has a header and no rows.")
-    return table
+    return table if piece is None or kind in PARQUET else table.iloc[piece(len(table))].copy()
 
 
 def content(path: Path, table: pd.DataFrame) -> bytes:
@@ -97,13 +103,18 @@ def _word(cell: Any) -> str:
     return str(int(cell)) if whole else str(cell)
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _parquet(path: Path, piece: Callable[[int], slice] | None) -> pd.DataFrame:
     import pyarrow
 
+    first = FIRST_ROW
     try:
         # `read_parquet` of a single file: a folder would be a data set of many
         with path.open("rb") as file:
-            table = pd.read_parquet(file, engine="pyarrow")
+            if piece is None:
+                table = pd.read_parquet(file, engine="pyarrow")
+            else:
+                table, begin = _piece_of_parquet(file, piece)
+                first += begin
     except pyarrow.ArrowException as error:
         raise ValueError(f"{path} is not a Parquet file: {str(error).strip()}") from error
     named = table.index.names != [None]
@@ -113,7 +124,29 @@ def _parquet(path: Path) -> pd.DataFrame:
     for name in table.columns:
         if not pd.api.types.is_numeric_dtype(table[name].dtype):
             table[name] = table[name].map(_word).astype(str)
-    return table.set_axis(range(FIRST_ROW, len(table) + FIRST_ROW))
+    return table.set_axis(range(first, len(table) + first))
+
+
+def _piece_of_parquet(file: Any, piece: Callable[[int], slice]) -> tuple[pd.DataFrame, int]:
+    """(some rows, the number of the first); row groups before and after them are not read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    whole = parquet.ParquetFile(file)
+    sizes = [whole.metadata.row_group(i).num_rows for i in range(whole.num_row_groups)]
+    wanted = piece(sum(sizes))
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    groups = np.flatnonzero((begins < wanted.stop) & (ends > wanted.start))
+    at, kept = int(begins[groups[0]]) if groups.size else 0, []
+    for rows in whole.iter_batches(AT_ONCE, groups.tolist()):
+        low, high = max(wanted.start - at, 0), min(wanted.stop - at, len(rows))
+        if low < high:
+            kept.append(rows.slice(low, high - low))
+        at += len(rows)
+        if at >= wanted.stop:
+            break
+    return pyarrow.Table.from_batches(kept, whole.schema_arrow).to_pandas(), wanted.start
 
 
 def _with_header(path: Path, kind: str) -> pd.DataFrame:

@@ -25,21 +25,31 @@ class Inputs(NamedTuple):
     values: np.ndarray  # [n], NaN for a failed evaluation
     pending: np.ndarray  # [p], rows of the candidates, each once
     excluded: np.ndarray  # [e], rows of the candidates, each once
+    total: int  # of all candidates, where those above are some of them
     errors: np.ndarray | None = None  # [n], standard errors of the values
+
+
+def kinds(options: argparse.Namespace) -> tables.Kinds:
+    """The columns that are named as something else than numbers."""
+    return tables.Kinds(
+        options.categories, options.sequence, options.bits, options.protein, options.smiles
+    )
 
 
 def read(options: argparse.Namespace) -> Inputs:
     """Raises ValueError for what is wrong with the tables, and for a batch larger than what is
     left."""
     candidates = tables.read_candidates(
-        options.candidates,
-        options.id_column,
-        tables.Kinds(
-            options.categories, options.sequence, options.bits, options.protein, options.smiles
-        ),
-        options.same,
-        options.cost,
+        options.candidates, options.id_column, kinds(options), options.same, options.cost
     )
+    known = library(candidates.features, candidates.columns, scaling=not options.no_scaling)
+    return of_candidates(options, candidates, known, len(candidates.ids))
+
+
+def of_candidates(
+    options: argparse.Namespace, candidates: tables.Candidates, known: Library, count: int
+) -> Inputs:
+    """The other tables of candidates that were read, some of `count` or all; raises as `read`."""
     done = tables.Evaluations(np.zeros(0, int), np.zeros(0))
     if options.observations is not None:
         done = tables.read_evaluations(
@@ -52,17 +62,16 @@ def read(options: argparse.Namespace) -> Inputs:
         )
     pending = _rows(options.pending, candidates, options)
     excluded = _rows(options.exclude, candidates, options)
-    left = len(candidates.ids) - len(np.union1d(np.union1d(done.arms, pending), excluded))
+    left = count - len(np.union1d(np.union1d(done.arms, pending), excluded))
     if options.batch > left:
         out = f", {len(excluded)} are excluded" if len(excluded) else ""
         raise ValueError(
-            f"--batch {options.batch} is more than what is left: of {len(candidates.ids)}"
+            f"--batch {options.batch} is more than what is left: of {count}"
             f" candidates {len(np.unique(done.arms))} were evaluated and {len(pending)} are"
             f" pending{out}, {left} are left."
         )
     values = -done.values if options.minimize else done.values
-    known = library(candidates.features, candidates.columns, scaling=not options.no_scaling)
-    return Inputs(candidates, known, done.arms, values, pending, excluded, done.errors)
+    return Inputs(candidates, known, done.arms, values, pending, excluded, count, done.errors)
 
 
 def _rows(

@@ -4,6 +4,8 @@ help)."""
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import time
 from typing import Any
 
@@ -13,20 +15,47 @@ import pandas as pd
 from experiments import cli
 from experiments.results import files
 from experiments.suggest import cells, page, words
-from experiments.suggest.inputs import check_out, read
+from experiments.suggest.inputs import Inputs, check_out, read
 from experiments.suggest.options import WRITTEN, acquisition_of, parse
+from experiments.suggest.several import processes, split
 from experiments.suggest.tables import Candidates
-from jsketch.suggest import Suggestion, fit, suggest
+from jsketch.suggest import Model, Suggestion, fit, suggest
+from jsketch.suggest.parts import Processes
 
 
-def run(options: argparse.Namespace) -> Suggestion:
-    """Reads, fits, asks and writes. Raises ValueError for what the tables have wrong."""
-    began = time.perf_counter()
-    check_out(options)
-    inputs = read(options)
-    words.announce(options, inputs)
-    key = jax.random.key(options.seed)
-    model = fit(
+def run(options: argparse.Namespace, together: Processes | None = None) -> Suggestion:
+    """Reads, fits, asks and writes, alone or with other processes: the first one writes.
+    Raises ValueError for what the tables have wrong."""
+    began, key = time.perf_counter(), jax.random.key(options.seed)
+    if together is None:
+        check_out(options)
+        inputs = read(options)
+        words.announce(options, inputs)
+        model = fitted(options, inputs, key)
+        words.say(options, model, inputs)
+        batch = suggested(options, inputs, model, key)
+    else:
+        together.by_first(lambda: check_out(options))
+        part = split.read(options, together)
+        words.announce(options, part.inputs)
+        model = together.by_first(lambda: fitted(options, part.inputs, key))
+        words.say(options, model, part.inputs)
+        inputs, batch = split.suggest(options, together, part, model, acquisition_of(options), key)
+    words.say_batch(options, inputs, batch)
+    if options.explain:
+        words.explain(options, inputs, batch)
+    if together is None or together.number == 0:
+        write(options, inputs.candidates, batch)
+    if options.report is not None:
+        page.write(options, inputs, batch, key)
+        print(f"{options.report} opens in any browser")
+    print(f"{len(batch.rows)} candidates in {options.out}, {time.perf_counter() - began:.1f} s")
+    return batch
+
+
+def fitted(options: argparse.Namespace, inputs: Inputs, key: Any) -> Model:
+    """The model of the values."""
+    return fit(
         inputs.library,
         inputs.arms,
         inputs.values,
@@ -34,8 +63,11 @@ def run(options: argparse.Namespace) -> Suggestion:
         lengthscale=options.lengthscale,
         key=key,
     )
-    words.say(options, model, inputs)
-    batch = suggest(
+
+
+def suggested(options: argparse.Namespace, inputs: Inputs, model: Model, key: Any) -> Suggestion:
+    """The batch from all candidates."""
+    return suggest(
         inputs.library,
         inputs.arms,
         inputs.values,
@@ -52,15 +84,6 @@ def run(options: argparse.Namespace) -> Suggestion:
         model=model,
         key=key,
     )
-    words.say_batch(options, inputs, batch)
-    if options.explain:
-        words.explain(options, inputs, batch)
-    write(options, inputs.candidates, batch)
-    if options.report is not None:
-        page.write(options, inputs, batch, key)
-        print(f"{options.report} opens in any browser")
-    print(f"{len(batch.rows)} candidates in {options.out}, {time.perf_counter() - began:.1f} s")
-    return batch
 
 
 def write(options: argparse.Namespace, candidates: Candidates, batch: Suggestion) -> None:
@@ -78,8 +101,17 @@ def write(options: argparse.Namespace, candidates: Candidates, batch: Suggestion
 @cli.line
 def main() -> None:
     options = parse()
+    count = options.processes
+    if processes.JOIN not in os.environ and not processes.by_srun(count):
+        if count > 1:
+            command = [sys.executable, "-m", "experiments.suggest.main", *sys.argv[1:]]
+            return processes.start(count, command)
+        cli.set_up_jax()
+        run(options)
+        return None
     cli.set_up_jax()
-    run(options)
+    with processes.joined(count) as together:
+        run(options, together)
 
 
 if __name__ == "__main__":

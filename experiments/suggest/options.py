@@ -97,6 +97,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--error-column", help="of the observations: a standard error for every value; 0 is none"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--processes",
+        type=cli.count,
+        default=1,
+        help="so many processes read and score rows of their own: those started here, or by srun",
+    )
     _add_constraints(parser)
     _add_output(parser)
     options = parser.parse_args(arguments)
@@ -123,6 +129,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         if value is not None and not 0 <= value < np.inf:
             said = "--" + name.replace("_", "-")
             parser.error(f"{said} must be a finite number of at least 0; {value} was given")
+    if options.processes > 1:
+        for name in ("same", "cost", "report"):
+            if getattr(options, name) is not None:
+                parser.error(
+                    f"--{name} reads all candidates at once, and with --processes no process has"
+                    " them: leave one of the two out"
+                )
     return options
 
 

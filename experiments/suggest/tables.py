@@ -53,15 +53,18 @@ def read_candidates(
     kinds: Kinds | None = None,
     same: str | None = None,
     cost: str | None = None,
+    table: pd.DataFrame | None = None,
 ) -> Candidates:
-    """The library; the column `same` is a feature too, the column `cost` is none.
+    """The library; the column `same` is a feature too, the column `cost` is none. `table` has the
+    cells where they were read before.
 
     Raises ValueError for missing values, ids that are empty or used twice, constant columns,
     columns that are asked for and not there or hold something else, and fewer than two rows."""
     kinds = Kinds() if kinds is None else kinds
     asked = [name for group in kinds for name in group]
     asked += [] if cost is None else [cost]
-    table = read(path, [id_column, *asked, *([] if same is None else [same])])
+    if table is None:
+        table = read(path, [id_column, *asked, *([] if same is None else [same])])
     twice_asked = [
         name for name in asked if asked.count(name) > 1 or name == id_column or name == cost == same
     ]

@@ -34,7 +34,7 @@ def announce(options: argparse.Namespace, inputs: Inputs) -> None:
     said = f", numbers {scaled}" if "numbers" in kinds else ""
     failed = int(np.isnan(inputs.values).sum())
     print(
-        f"{len(inputs.candidates.ids)} candidates, {', '.join(counts)}{said};"
+        f"{inputs.total} candidates, {', '.join(counts)}{said};"
         f" {len(inputs.values)} evaluations"
         + (" with errors of their own" if inputs.errors is not None else "")
         + (f", {failed} of them failed" if failed else "")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed
@@ -190,25 +191,18 @@ def _chosen(
     key: PRNGKey,
 ) -> Suggestion:
     features = data.library.features
-    kernel = Mixed(jnp.asarray(model.lengthscale, features.dtype), data.library.columns)
-    values, variances = data.standardized(model.centre, model.scale, model.fitted)
+    kernel = kernel_of(data, model)
     taken = _taken(data, known)
     limits, members = _limits(kernel, data, known, ~taken, batch, key)
-    observed, pending = slots(data.arms[data.observed], 1), slots(data.pending)
-    inducing = slots(_inducing(kernel, data, model.ratio, key), most=LARGEST_DICTIONARY)
     # what was excluded or failed is no rival, what has a value is
     open = np.ones(len(features), bool)
     open[known.excluded], open[data.arms[~data.observed]] = False, False
     open[data.arms[data.observed]] = True
-    numbers = (filled(array, len(observed[0])) for array in (values, variances))
-    arrays = (features, *observed, *numbers, *pending, *inducing)
-    if len(values) == 0 and len(data.pending) == 0:
-        acquisition = Spread()
-    width: Any = acquisition.width if isinstance(acquisition, UCB) else WIDTH
-    width = float(width) or WIDTH
+    arrays, size = evaluated(kernel, data, model, key)
+    acquisition, width = asked(data, acquisition)
     found = choice.picked(
         kernel,
-        choice.Arrays(*map(jnp.asarray, (*arrays, taken, open))),
+        choice.Arrays(features, *arrays, *map(jnp.asarray, (taken, open))),
         limits,
         model.ratio,
         width,
@@ -217,9 +211,41 @@ def _chosen(
         batch,
         members,
     )
+    chance = None if limits.success is None else limits.success[found.rows]
+    return in_units(found, chance, model, width, size)
+
+
+def kernel_of(data: Data, model: Model) -> Mixed:
+    """The model's kernel, in the dtype of the features."""
+    dtype = data.library.features.dtype
+    return Mixed(jnp.asarray(model.lengthscale, dtype), data.library.columns)
+
+
+def evaluated(
+    kernel: Mixed, data: Data, model: Model, key: PRNGKey
+) -> tuple[tuple[Array, ...], int]:
+    """(`choice.Arrays` from `arms` to `included`, the evaluations that the posterior is built
+    on)."""
+    known_values = data.standardized(model.centre, model.scale, model.fitted)
+    observed, pending = slots(data.arms[data.observed], 1), slots(data.pending)
+    inducing = slots(_inducing(kernel, data, model.ratio, key), most=LARGEST_DICTIONARY)
+    numbers = (filled(array, len(observed[0])) for array in known_values)
+    arrays = map(jnp.asarray, (*observed, *numbers, *pending, *inducing))
+    return tuple(arrays), int(inducing[1].sum()) or int(data.observed.sum())
+
+
+def asked(data: Data, acquisition: Any) -> tuple[Any, float]:
+    """(the acquisition that chooses, the width of the certificate)."""
+    if not data.observed.any() and len(data.pending) == 0:
+        acquisition = Spread()
+    width: Any = acquisition.width if isinstance(acquisition, UCB) else WIDTH
+    return acquisition, float(width) or WIDTH
+
+
+def in_units(found: choice.Found, chance: Any, model: Model, width: float, size: int) -> Suggestion:
+    """What was found, in units of the values; `chance` [B] of success, or None."""
     rows = np.asarray(found.rows)
     there = rows >= 0
-    # in units of the values
     mean = model.centre + model.scale * np.asarray(found.mean, float)
     std = model.scale * np.sqrt(np.asarray(found.variance, float))
     certificate = Certificate(
@@ -230,9 +256,9 @@ def _chosen(
         mean[there],
         std[there],
         model,
-        int(inducing[1].sum()) or len(values),
+        size,
         certificate if model.fitted else None,
-        None if limits.success is None else np.asarray(limits.success, float)[rows[there]],
+        None if chance is None else np.asarray(chance, float)[there],
     )
 
 

@@ -52,7 +52,9 @@ class Arrays(NamedTuple):
     open: Array  # [A] bool, those that the certificate is of
 
 
-def _belief(kernel: Any, arrays: Arrays, ratio: Array, pending: bool) -> tuple[Posterior, Observed]:
+def belief_of(
+    kernel: Any, arrays: Arrays, ratio: Array, pending: bool
+) -> tuple[Posterior, Observed]:
     """The posterior with or without the pending evaluations, and the slots of both."""
     features, arms, known, values, error, later, waiting, inducing, included, _, _ = arrays
     if not pending:
@@ -73,6 +75,11 @@ def _belief(kernel: Any, arrays: Arrays, ratio: Array, pending: bool) -> tuple[P
     return posterior.condition(kernel, observed, ratio), observed
 
 
+def listed(batch: int, count: int) -> int:
+    """How many of so many candidates are on the shortlist."""
+    return min(max(SHORTLIST, 4 * batch), LONGEST, count)
+
+
 @partial(jax.jit, static_argnames=("batch", "members"))
 def picked(
     kernel: Any,
@@ -89,7 +96,7 @@ def picked(
     group, of the constraint that a batch is of one."""
     features, taken = arrays.features, arrays.taken
     ratio = jnp.asarray(ratio, features.dtype)
-    belief, observed = _belief(kernel, arrays, ratio, True)
+    belief, observed = belief_of(kernel, arrays, ratio, True)
     mean, variance = posterior.predict(belief, features)
     index = jnp.concatenate([arrays.arms, arrays.pending])
     there = observed.known | observed.pending
@@ -125,7 +132,7 @@ def picked(
             rows = jnp.where(picks >= 0, rows, -1)
         return rows, jnp.zeros(()) if limits.groups is None else expected_best(outlook, picks, key)
 
-    most = min(max(SHORTLIST, 4 * batch), LONGEST, features.shape[0])
+    most = listed(batch, features.shape[0])
     if limits.groups is None:
         rows = choose(score, ~taken, most)[0]
     else:
@@ -143,15 +150,19 @@ def picked(
     certain = mean, variance
     if arrays.pending.size:
         # pending evaluations have brought nothing yet that a bound could rest on
-        certain = posterior.predict(_belief(kernel, arrays, ratio, False)[0], features)
+        certain = posterior.predict(belief_of(kernel, arrays, ratio, False)[0], features)
     return Found(rows, mean[rows], variance[rows], *_gap(*certain, arrays.open, width))
+
+
+def bounds(mean: Array, variance: Array, open: Array, width: Array) -> tuple[Array, Array]:
+    """(upper bounds, lower bounds) [A] that a certificate is of; -inf for those it is not of."""
+    reach = width * jnp.sqrt(variance)
+    return jnp.where(open, mean + reach, -jnp.inf), jnp.where(open, mean - reach, -jnp.inf)
 
 
 def _gap(mean: Array, variance: Array, open: Array, width: Array) -> tuple[Array, Array, Array]:
     """(gap, best, rival) of `Found`."""
-    reach = width * jnp.sqrt(variance)
-    upper = jnp.where(open, mean + reach, -jnp.inf)
-    lower = jnp.where(open, mean - reach, -jnp.inf)
+    upper, lower = bounds(mean, variance, open, width)
     gap = jnp.max(upper) - jnp.max(lower)
     return gap, jnp.argmax(lower).astype(jnp.int32), jnp.argmax(upper).astype(jnp.int32)
 

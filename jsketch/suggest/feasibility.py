@@ -28,8 +28,8 @@ from jsketch.types import PRNGKey
 NEWTON = 20  # steps; the likelihood is log-concave, and Newton's method converges quadratically
 
 
-def chances(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
-    """P(success) of all candidates, [A]; None where no evaluation failed.
+def chances(kernel: Any, data: Data, key: PRNGKey, at: Array | None = None) -> Array | None:
+    """P(success) of all candidates, or `at` others [A, d], [A]; None where no evaluation failed.
 
     g ~ GP(m, k), P(success) = Phi(g): with the kernel's amplitude of 1 and m = 0 a chance is
     uniform on [0, 1] before anything is known of it. m gives the share of successes, (s + 1)/(n +
@@ -43,12 +43,14 @@ def chances(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
     label = np.ones(len(mask))
     label[: len(rows)] = np.where(succeeded[rows], 1, -1)
     share = (succeeded.sum() + 1) / (len(succeeded) + 2)
-    return _chances(kernel, data.library.features, *map(jnp.asarray, (index, label, mask, share)))
+    features = data.library.features
+    numbers = map(jnp.asarray, (index, label, mask, share))
+    return _chances(kernel, features, *numbers, features if at is None else at)
 
 
 @jax.jit
 def _chances(
-    kernel: Any, features: Array, index: Array, label: Array, mask: Array, share: Array
+    kernel: Any, features: Array, index: Array, label: Array, mask: Array, share: Array, at: Array
 ) -> Array:
     x = features[index]
     both = mask[:, None] & mask[None, :]
@@ -83,5 +85,5 @@ def _chances(
     latent = posterior.Posterior(
         kernel, x, mask, gradient, inverse * root[None, :], jnp.ones((), x.dtype)
     )
-    mean, variance = posterior.predict(latent, features)
+    mean, variance = posterior.predict(latent, at)
     return jnp.exp(log_normal_cdf((centre + mean) / jnp.sqrt(1 + variance)))

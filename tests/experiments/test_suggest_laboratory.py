@@ -140,6 +140,7 @@ def test_distances_are_the_kernels():
         np.array([1, 5]),
         np.array([0.2, 0.1]),
         *[np.zeros(0, int)] * 2,
+        8,
     )
     found = Suggestion(np.array([0]), np.array([0.3]), np.array([0.1]), model, 2)
     (line,) = words.reasons(parse(["--candidates", "l.csv"]), inputs, found)
