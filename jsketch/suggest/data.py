@@ -72,9 +72,14 @@ def library(
     With scaling every number is brought to [0, 1]; without they are as they are. Raises ValueError
     for what `suggest` says it does.
     """
-    if isinstance(candidates, Library):
-        return candidates
     checks.truth(scaling=scaling)
+    if isinstance(candidates, Library):
+        if columns is not None or not scaling:
+            raise ValueError(
+                "candidates are a Library, which has its columns and its scaling already: give them"
+                " to library(...)."
+            )
+        return candidates
     features = _features(candidates)
     groups = (Columns("numbers", features.shape[1]),) if columns is None else columns
     groups = check_columns(groups, features.shape[1])

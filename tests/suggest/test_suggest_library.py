@@ -270,6 +270,8 @@ NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
         (dict(model=MODEL._replace(scale=1e301)), "centre and scale are at most"),
         (dict(key=0), "key must be one key"),
         (dict(scaling="no"), "scaling must be True or False"),
+        (dict(candidates=library(LIBRARY), scaling=False), "has its columns and its scaling alr"),
+        (dict(candidates=library(LIBRARY), columns=[Columns("numbers", 3)]), "has its columns"),
     ],
 )
 def test_what_is_wrong_with_arrays(change, words):
