@@ -17,7 +17,7 @@ from jsketch.suggest.posterior import Observed, Posterior
 from jsketch.types import PRNGKey
 
 # candidates that a batch is chosen from, or four times the batch, but not more than LONGEST, whose
-# covariance has 2 GB; twice as many as the largest batch
+# covariance has 2 GB (with costs the cheapest included); twice as many as the largest batch
 SHORTLIST = 1024
 LONGEST = 16384
 LARGEST_BATCH = LONGEST // 2
@@ -125,7 +125,8 @@ def picked(
             rows = jnp.where(picks >= 0, rows, -1)
         return rows, jnp.zeros(()) if limits.groups is None else expected_best(outlook, picks, key)
 
-    most = min(max(SHORTLIST, 4 * batch), LONGEST, features.shape[0])
+    longest = LONGEST if limits.price is None else LONGEST - batch
+    most = min(max(SHORTLIST, 4 * batch), longest, features.shape[0])
     if limits.groups is None:
         rows = choose(score, ~taken, most)[0]
     else:
