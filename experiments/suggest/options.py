@@ -118,6 +118,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error(
             f"--id-column {options.id_column} is a column of the table that is written: rename it"
         )
+    named = [options.id_column, options.value_column, options.error_column]
+    if options.observations is not None and len(set(named)) < len(named):
+        parser.error(
+            "--id-column, --value-column and --error-column name three columns; given are"
+            f" {', '.join(str(name) for name in named if name is not None)}"
+        )
     if options.cost is None and (options.budget is not None or options.cost_exponent is not None):
         parser.error("--budget and --cost-exponent are of costs: name their column with --cost")
     if options.cost is not None and (

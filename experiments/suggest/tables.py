@@ -144,7 +144,7 @@ def _features(
                 f"{path}, row {table.index[wrong[0]]}, column '{name}': the value is not a word of"
                 " zeros and ones, such as 0110."
             )
-        return [(name, "bits", pack_bits((bits == "1").astype(int)))]
+        return [(name, "bits", _differing(path, name, pack_bits((bits == "1").astype(int))))]
     plain = pd.to_numeric(words, errors="coerce").notna()
     if name not in kinds.categories and (plain.any() or (words == "").all()):
         return [(name, "numbers", _varying(path, table, name))]
@@ -201,7 +201,17 @@ def _molecules(path: Path, table: pd.DataFrame, name: str) -> np.ndarray:
             f"{path}, row {table.index[wrong[0]]}, column '{name}': '{words[codes[wrong[0]]]}' is"
             f" no molecule that RDKit can read ({wrong.size} such rows)."
         )
-    return packed[codes]
+    return _differing(path, name, packed[codes])
+
+
+def _differing(path: Path, name: str, packed: np.ndarray) -> np.ndarray:
+    """Packed fingerprints, as they are. Raises ValueError where all are the same."""
+    if len(packed) > 1 and (packed == packed[0]).all():
+        raise ValueError(
+            f"{path}, column '{name}': every fingerprint is the same, which says nothing: remove"
+            " the column."
+        )
+    return packed
 
 
 def _varying(path: Path, table: pd.DataFrame, name: str) -> np.ndarray:

@@ -11,8 +11,10 @@ import jax
 import numpy as np
 
 from jsketch import checks
+from jsketch.adapters import options as allowed
 from jsketch.kernels.mixed import Columns
 from jsketch.suggest import library, suggest
+from jsketch.suggest.data import LARGEST
 
 try:
     from optuna.distributions import BaseDistribution, IntDistribution
@@ -34,9 +36,10 @@ class OptunaSampler(BaseSampler):
     options      others of `suggest`: acquisition, exclude, failures, ...
 
     No row comes twice, with threads (n_jobs) either; several processes may get the same row.
-    Running trials are pending; failed and pruned ones teach nothing, unless `failures=True`. Other
-    parameters are drawn at random. Raises ValueError for a study of several
-    objectives, and where no row is left.
+    Running trials are pending; failed and pruned ones, and infinite values, teach nothing, unless
+    `failures=True`. Other parameters are drawn at random. Raises ValueError for a study of several
+    objectives, for a study whose trials have no such parameter or one of another range, and where
+    no row is left.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class OptunaSampler(BaseSampler):
         seed: int = 0,
         **options: Any,
     ):
+        allowed.check(options)
         self.library = library(candidates, columns)
         self.parameter = parameter
         self.key = checks.one_key(key=jax.random.key(seed))
@@ -85,12 +89,15 @@ class OptunaSampler(BaseSampler):
         known = [each for each in trials if self.parameter in each.params]
         done = [each for each in known if each.state.is_finished()]
         running = [each for each in known if not each.state.is_finished()]
-        silent = {
-            (study.study_name, each.number)
-            for each in trials
-            if not each.state.is_finished() and self.parameter not in each.params
-        }
-        others = [row for number, row in self.given.items() if number in silent]
+        if not known and any(each.state == TrialState.COMPLETE for each in trials):
+            raise ValueError(f"no trial of the study has the parameter: {self._advice()}")
+        others = []
+        for each in trials:
+            if not each.state.is_finished() and self.parameter not in each.params:
+                # what was enqueued has its row already
+                fixed = each.system_attrs.get("fixed_params", {}).get(self.parameter)
+                given = self.given.get((study.study_name, each.number))
+                others += [row for row in (given if fixed is None else fixed,) if row is not None]
         found = suggest(
             self.library,
             [each.params[self.parameter] for each in done],
@@ -111,10 +118,16 @@ class OptunaSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
+        if param_name == self.parameter:
+            raise ValueError(f"{param_distribution} does not hold every row: {self._advice()}")
         return self.others.sample_independent(study, trial, param_name, param_distribution)
+
+    def _advice(self) -> str:
+        last = len(self.library.features) - 1
+        return f'suggest_int("{self.parameter}", 0, {last}) is what the objective should ask for.'
 
 
 def _value(trial: FrozenTrial) -> float:
-    """NaN of a trial that failed or was pruned."""
+    """NaN of a trial that failed or was pruned, or whose value is infinite."""
     value = trial.value if trial.state == TrialState.COMPLETE else None
-    return np.nan if value is None else float(value)
+    return np.nan if value is None or abs(value) > LARGEST else float(value)

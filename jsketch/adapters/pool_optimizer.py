@@ -11,8 +11,10 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from jsketch import checks
+from jsketch.adapters import options as allowed
 from jsketch.kernels.mixed import Columns
-from jsketch.suggest import library, suggest
+from jsketch.suggest import Library, library, suggest
+from jsketch.suggest.data import LARGEST
 
 
 class PoolOptimizer:
@@ -25,6 +27,7 @@ class PoolOptimizer:
     candidates   [A, d] numbers: a point is a row of them, as a list
     columns      what they are, as in `suggest`; None: numbers
     random_state int, of the random choices
+    scaling      as in `suggest`
     options      others of `suggest`: acquisition, exclude, same, ...
 
     Asking again gives the same points until there is a new value; then points that were asked for
@@ -38,9 +41,16 @@ class PoolOptimizer:
         columns: Sequence[Columns] | None = None,
         *,
         random_state: int = 0,
+        scaling: bool = True,
         **options: Any,
     ):
-        self.library = library(candidates, columns)
+        if isinstance(candidates, Library):
+            raise ValueError(
+                "candidates must be a matrix, whose rows are the points; a Library was given, which"
+                " holds them scaled."
+            )
+        allowed.check(options)
+        self.library = library(candidates, columns, scaling=scaling)
         self.points = np.asarray(candidates, float).tolist()
         self.key = checks.one_key(key=jax.random.key(random_state))
         self.options = options
@@ -76,18 +86,29 @@ class PoolOptimizer:
 
     def tell(self, x: Any, y: Any) -> OptimizeResult:
         """The value y of a point x, or values of points; the result so far."""
-        many = np.ndim(y) > 0
-        points, values = (list(x), list(y)) if many else ([x], [y])
-        if len(points) != len(values):
-            raise ValueError(f"there are {len(points)} points and {len(values)} values.")
-        numbers = np.asarray(checks.real("y", values), float)
-        if np.isinf(numbers).any():
-            raise ValueError("y must be finite, NaN where the evaluation failed; it is infinite.")
-        waiting = [*self._pending, *(row for rows in self._asked.values() for row in rows)]
-        rows = [self._row(point, waiting) for point in points]
+        numbers = np.asarray(checks.real("y", y), float)
+        if numbers.ndim > 1:
+            raise ValueError(
+                f"y must be a number, or a list of them; its shape is {numbers.shape}."
+            )
+        points, numbers = (list(x), numbers) if numbers.ndim else ([x], numbers[None])
+        if len(points) != len(numbers):
+            raise ValueError(f"there are {len(points)} points and {len(numbers)} values.")
+        if (np.abs(numbers) > LARGEST).any():
+            raise ValueError(
+                f"y must be finite, at most {LARGEST:g} in size, and NaN where the evaluation"
+                " failed; it is infinite, or larger."
+            )
+        asked = [*self._pending, *(row for rows in self._asked.values() for row in rows)]
+        waiting = list(dict.fromkeys(asked))
+        rows = []
+        for point in points:
+            rows.append(self._row(point, waiting))
+            # another point like it is that of another row
+            waiting = [row for row in waiting if row != rows[-1]]
         self.rows += rows
         self.yi += numbers.tolist()
-        self._pending = [row for row in dict.fromkeys(waiting) if row not in rows]
+        self._pending = waiting
         self._asked = {}
         return self.get_result()
 
@@ -104,7 +125,8 @@ class PoolOptimizer:
 
     def _row(self, point: Any, waiting: list[int]) -> int:
         """Of identical candidates the one that was asked for."""
-        rows = self._rows_of.get(tuple(np.asarray(point, float).tolist()), [])
+        numbers = np.asarray(checks.real("x", point), float)
+        rows = self._rows_of.get(tuple(np.ravel(numbers).tolist()), [])
         if not rows:
-            raise ValueError(f"{list(point)} is no row of the candidates.")
+            raise ValueError(f"{numbers.tolist()} is no row of the candidates.")
         return next((row for row in rows if row in waiting), rows[0])

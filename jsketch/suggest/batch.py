@@ -107,7 +107,8 @@ def suggest(
                  candidates first, good ones at the end)
     failures     True: failed evaluations lower the chance of candidates like them (`feasibility`),
                  and a failure is worth the worst value so far
-    batch        B, how many to suggest, at most 8,192
+    batch        B, how many to suggest, at most 8,192. Beyond some hundred the picks take the time,
+                 which grows with the cube of B: 2,048 are a minute on two cores
     acquisition  of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
     lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
     scaling      True: every number is brought to [0, 1] first. False: they are as they are

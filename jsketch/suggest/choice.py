@@ -17,7 +17,7 @@ from jsketch.suggest.posterior import Observed, Posterior
 from jsketch.types import PRNGKey
 
 # candidates that a batch is chosen from, or four times the batch, but not more than LONGEST, whose
-# covariance has 2 GB; twice as many as the largest batch
+# covariance has 2 GB (with costs the cheapest included); twice as many as the largest batch
 SHORTLIST = 1024
 LONGEST = 16384
 LARGEST_BATCH = LONGEST // 2
@@ -75,9 +75,10 @@ def belief_of(
     return posterior.condition(kernel, observed, ratio), observed
 
 
-def listed(batch: int, count: int) -> int:
-    """How many of so many candidates are on the shortlist."""
-    return min(max(SHORTLIST, 4 * batch), LONGEST, count)
+def listed(batch: int, count: int, priced: bool = False) -> int:
+    """How many of so many candidates are on the shortlist; with costs the cheapest, `batch` of
+    them, come on top."""
+    return min(max(SHORTLIST, 4 * batch), LONGEST - batch if priced else LONGEST, count)
 
 
 @partial(jax.jit, static_argnames=("batch", "members"))
@@ -132,7 +133,7 @@ def picked(
             rows = jnp.where(picks >= 0, rows, -1)
         return rows, jnp.zeros(()) if limits.groups is None else expected_best(outlook, picks, key)
 
-    most = listed(batch, features.shape[0])
+    most = listed(batch, features.shape[0], limits.price is not None)
     if limits.groups is None:
         rows = choose(score, ~taken, most)[0]
     else:

@@ -16,6 +16,7 @@ from jsketch.types import Arms
 LARGEST = 1e300  # beyond it a prediction may be no number any more
 WIDEST = 1e6  # scales; a value with a larger error says as little
 FEW = 2  # values that say something of a spread
+ENOUGH = 8  # candidates, or half of them, whose values are a measure of all others' spread
 MOMENTS = 1000  # steps at the most towards weights and spread that agree
 SMALLEST_SIZE = 64
 
@@ -71,9 +72,14 @@ def library(
     With scaling every number is brought to [0, 1]; without they are as they are. Raises ValueError
     for what `suggest` says it does.
     """
-    if isinstance(candidates, Library):
-        return candidates
     checks.truth(scaling=scaling)
+    if isinstance(candidates, Library):
+        if columns is not None or not scaling:
+            raise ValueError(
+                "candidates are a Library, which has its columns and its scaling already: give them"
+                " to library(...)."
+            )
+        return candidates
     features = _features(candidates)
     groups = (Columns("numbers", features.shape[1]),) if columns is None else columns
     groups = check_columns(groups, features.shape[1])
@@ -162,21 +168,29 @@ def _errors(errors: Any, values: np.ndarray) -> np.ndarray:
     return np.where(there, numbers, 0)
 
 
-def moments(values: np.ndarray, errors: np.ndarray) -> Moments:
-    """Weighted mean and standard deviation of values [m] with standard errors [m].
+def moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -> Moments:
+    """Weighted mean and standard deviation of values [m] with standard errors [m], of rows [m].
 
     A value weighs 1 / (spread^2 + error^2): those without errors, or with equal ones, weigh the
     same. Weights and spread follow from each other until they agree, or until they would rest on
-    fewer than FEW values ((sum w)^2 / sum w^2; Kish, 1965): a few exact values among many with
-    errors are no measure of a spread.
+    fewer than ENOUGH candidates, or half of them ((sum w)^2 / sum w^2 of each one's largest weight;
+    Kish, 1965): a few exact values among many with errors are no measure of a spread, and repeats
+    of one candidate are none at all.
     """
     found = _moments(values, np.ones(len(values)))
+    place = np.unique(arms, return_inverse=True)[1]
+    # of one candidate alone there is only the spread of its repeats
+    place = place if place.any() else np.arange(len(values))
+    candidates = int(place.max(initial=0)) + 1
+    enough = max(FEW, min(ENOUGH, candidates / 2))
     for _ in range(MOMENTS if errors.any() else 0):
         if found.spread == 0:
             break
         with np.errstate(over="ignore"):
             weight = 1 / (1 + np.square(errors / found.spread))
-        if weight.sum() ** 2 < FEW * np.square(weight).sum():
+        most = np.zeros(candidates)
+        np.maximum.at(most, place, weight)
+        if most.sum() ** 2 < enough * np.square(most).sum():
             break
         last, found = found, _moments(values, weight)
         if abs(found.spread - last.spread) <= 1e-9 * last.spread:

@@ -79,7 +79,7 @@ def leave_one_out(
         data.values[at],
         model.centre + model.scale * mean,
         model.scale * np.sqrt(variance),
-        moments(data.values[at], data.errors[at]).weight,
+        moments(data.values[at], data.errors[at], data.arms[at]).weight,
     )
 
 

@@ -94,7 +94,7 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
     key = jax.random.key(0) if key is None else key
     rows = sampled(len(values), EXACT if len(values) <= EXACT else FITTED, key)
     errors = data.errors[data.observed][rows]
-    centre, spread, _ = moments(values[rows], errors)
+    centre, spread, _ = moments(values[rows], errors, arms[rows])
     spread = spread or float(power_of_two(values))
     y, variances = standardized(values[rows], errors, centre, spread)
     index, mask = slots(arms[rows])

@@ -61,6 +61,34 @@ def test_asking_again_and_pending_points():
         optimizer.tell(points[:2], [1.0])
 
 
+def test_values_of_identical_candidates_count_for_each():
+    """Both were asked for, and both have a value."""
+    optimizer = PoolOptimizer(POOL[4:8])
+    points = optimizer.ask(4)
+    optimizer.tell(points, [f(x) for x in points])
+    assert sorted(optimizer.rows) == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="0 are pending, 0 are left"):
+        optimizer.ask()
+
+
+def test_what_is_no_point_value_or_option():
+    optimizer = PoolOptimizer(POOL, scaling=False)
+    for x, y, words in (
+        ("ab", 1.0, "x must be real numbers"),
+        (0.5, 1.0, "0.5 is no row of the candidates"),
+        (POOL[:2], [[1.0], [2.0]], r"y must be a number, or a list of them; its shape is \(2, 1\)"),
+        (POOL[0], 1e301, r"at most 1e\+300"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            optimizer.tell(x, y)
+    assert optimizer.yi == [] and optimizer.library.features[0].tolist() == POOL[0].tolist()
+    for option in ("batch", "errors", "acquisitions"):
+        with pytest.raises(ValueError, match=f"{option} is no option here.*exclude, same, costs"):
+            PoolOptimizer(POOL, **{option: 3})
+    with pytest.raises(ValueError, match="a Library was given"):
+        PoolOptimizer(suggest.library(POOL))
+
+
 def test_it_reads_like_scikit_optimizes():
     """The same loop drives both, and the results have the same fields."""
     skopt = pytest.importorskip("skopt", reason="pip install scikit-optimize")
@@ -127,3 +155,30 @@ def test_an_optuna_study_takes_rows():
         two.optimize(objective, n_trials=1)
     with pytest.raises(ValueError, match="different distribution"):
         upside_down.ask().suggest_float("row", 0, 1)
+
+
+def test_optuna_studies_that_are_asked_otherwise():
+    """Infinite values teach nothing; what was enqueued is pending; and a parameter of another
+    name or range is a mistake, not a search at random."""
+    optuna = pytest.importorskip("optuna", reason="pip install optuna")
+    from jsketch.adapters import OptunaSampler
+
+    def study(objective, trials):
+        found = optuna.create_study(sampler=OptunaSampler(POOL))
+        found.optimize(objective, n_trials=trials)
+        return found
+
+    last = len(POOL) - 1
+    rows = study(lambda trial: np.inf / (1 + trial.suggest_int("row", 0, last)), 4)
+    assert len({trial.params["row"] for trial in rows.trials}) == 4
+    waiting = optuna.create_study(sampler=OptunaSampler(POOL, exclude=range(4, last + 1)))
+    for row in (0, 1, 2):
+        waiting.enqueue_trial({"row": row})
+    asked = [waiting.ask() for _ in range(4)]
+    assert [trial.suggest_int("row", 0, last) for trial in asked] == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match=r'does not hold every row: suggest_int\("row", 0, 39\)'):
+        study(lambda trial: trial.suggest_int("row", 0, 1), 5)
+    with pytest.raises(ValueError, match="no trial of the study has the parameter"):
+        study(lambda trial: trial.suggest_int("number", 0, last), 2)
+    with pytest.raises(ValueError, match="pending is no option here"):
+        OptunaSampler(POOL, pending=[3])

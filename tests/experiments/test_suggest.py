@@ -201,6 +201,11 @@ def test_columns_of_every_kind(tmp_path, capsys):
             tables.Kinds(sequences=["protein"]),
             "row 5, column 'protein': the word has 5 letters, the first one has 3",
         ),
+        (
+            lambda t: t.assign(print="0110"),
+            tables.Kinds(bits=["print"]),
+            "column 'print': every fingerprint is the same",
+        ),
         (lambda t: t, tables.Kinds(sequences=["dna"]), "has no column 'dna'"),
         (
             change("protein", 3, "XCD"),

@@ -168,6 +168,7 @@ def test_what_is_wrong_with_a_request(tmp_path, more, words):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
+        (("--observations", "x.csv", "--error-column", "value"), "value, value"),
         (("--budget", "3"), "name their column with --cost"),
         (("--id-column", "mean"), "--id-column mean is a column of the table that is written"),
         (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition and --width out"),

@@ -49,6 +49,7 @@ def test_molecules_are_fingerprints(tmp_path, monkeypatch):
         ),
         (["CCO", ""], "row 3, column 'molecule': the value is missing"),
         (["CCO", "CCO"], "column 'molecule': every value is CCO"),
+        (["CCO", "OCC"], "column 'molecule': every fingerprint is the same"),
         (["CCO", "12"], "'12' is no molecule"),
     ],
 )

@@ -191,19 +191,32 @@ def test_a_value_with_a_large_error_changes_nothing(far):
 def test_weighted_moments():
     """Weights and spread agree; equal errors are none, and a few exact values are no spread."""
     values, errors = TRUTH[:40], 0.2 * np.arange(40)
-    centre, spread, weight = data.moments(values, errors)
+    centre, spread, weight = data.moments(values, errors, np.arange(40))
     expected = 1 / (spread**2 + errors**2)
     np.testing.assert_allclose(weight / weight.sum(), expected / expected.sum(), rtol=1e-6)
     assert centre == pytest.approx(np.average(values, weights=expected))
     variance = np.average(np.square(values - centre), weights=expected)
     assert spread == pytest.approx(variance**0.5)
     for unit in (1e-290, 1e290):
-        scaled = data.moments(unit * values, unit * errors)
+        scaled = data.moments(unit * values, unit * errors, np.arange(40))
         assert scaled[:2] == pytest.approx((unit * centre, unit * spread), rel=1e-9)
     for same in (np.zeros(40), np.full(40, 3.0)):
-        assert data.moments(values, same)[:2] == pytest.approx((values.mean(), values.std()))
-    few = data.moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]))
+        assert data.moments(values, same, np.arange(40))[:2] == pytest.approx(
+            (values.mean(), values.std())
+        )
+    few = data.moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), np.arange(3))
     assert few[:2] == pytest.approx((1.0, (2 / 3) ** 0.5))
+    # errors that are much too large, and three values without
+    few = data.moments(values, np.where(np.arange(40) < 3, 0, 20), np.arange(40))
+    assert few[:2] == pytest.approx((values.mean(), values.std()))
+    # repeats of a control, and screening with errors as large as the values are apart
+    arms = np.maximum(np.arange(40) - 29, 0)
+    control = np.where(arms > 0, values, values[0] + 1e-3 * np.arange(40))
+    apart = np.where(arms > 0, values[30:].std(), 0)
+    assert data.moments(control, apart, arms).spread > 0.2 * values[30:].std()
+    # of one candidate alone a value far off counts for nothing
+    repeats = data.moments(np.append(values, 1e9), np.append(np.zeros(40), 1e9), np.zeros(41))
+    assert repeats[:2] == pytest.approx((values.mean(), values.std()), rel=2e-2)
 
 
 def test_errors_of_too_few_values_do_not_count():
@@ -257,6 +270,8 @@ NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
         (dict(model=MODEL._replace(scale=1e301)), "centre and scale are at most"),
         (dict(key=0), "key must be one key"),
         (dict(scaling="no"), "scaling must be True or False"),
+        (dict(candidates=library(LIBRARY), scaling=False), "has its columns and its scaling alr"),
+        (dict(candidates=library(LIBRARY), columns=[Columns("numbers", 3)]), "has its columns"),
     ],
 )
 def test_what_is_wrong_with_arrays(change, words):
