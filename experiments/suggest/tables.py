@@ -155,8 +155,7 @@ def _features(
     if len(words) > 2 and levels == len(words):
         raise ValueError(
             f"{path}, column '{name}': every value is another word, so that nothing can be learned"
-            " from it. Remove it, or say what it is (--sequence, --protein, --smiles,"
-            " --bits)."
+            " of it. Remove it, or say what it is (--sequence, --protein, --smiles, --bits)."
         )
     return [(name, "category", _one_hot(words.to_numpy(str)))]
 
