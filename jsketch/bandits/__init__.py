@@ -1,7 +1,8 @@
 """Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
 batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets,
 `contextual/` where every round has candidates of its own, `streamed/` arms in a file,
-`few_batches/` few and long batches, `unknown/` what lacks a lengthscale or a norm.
+`few_batches/` few and long batches, `clients/` several that share a function, `unknown/` what
+lacks a lengthscale or a norm.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
@@ -9,6 +10,8 @@ A width is a callable that an algorithm is given, with numbers of its own or wit
 from jsketch.bandits import distributed, evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
+from jsketch.bandits.clients.alone import Alone
+from jsketch.bandits.clients.shared_embedding import SharedEmbedding
 from jsketch.bandits.contextual.cbbkb import CBBKB
 from jsketch.bandits.contextual.ek_ucb import EKUCB
 from jsketch.bandits.contextual.k_ucb import KUCB
@@ -44,6 +47,7 @@ __all__ = [
     "KUCB",
     "SOFUL",
     "TS",
+    "Alone",
     "BatchedExploration",
     "DiscountedBKB",
     "EpsGreedy",
@@ -56,6 +60,7 @@ __all__ = [
     "PointBBKB",
     "RegularizedEvolution",
     "Sharded",
+    "SharedEmbedding",
     "SketchedTS",
     "Streamed",
     "Uniform",
