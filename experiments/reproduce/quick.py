@@ -8,6 +8,7 @@ from experiments.commands import Command
 
 # options that replace those of the README, by module; by folder where one needs others
 SMALL = {
+    "experiments.beyond.clients": "--horizon 20 --seeds 1 --only alone exchange_0.1 exchange_0",
     "experiments.beyond.contextual": "--horizon 20 --seeds 1 --problems squares",
     "experiments.beyond.drift": "--examples 100 --seeds 1 --only jumps turning",
     "experiments.beyond.drifting_arms": "--horizon 40 --seeds 1",

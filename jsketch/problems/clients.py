@@ -1,5 +1,5 @@
-"""The loop over rounds for clients that share a function (`bandits.clients`): in every round each of
-them has a context of its own."""
+"""The loop over rounds for clients that share a function (`bandits.clients`): in every round each
+of them has a context of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jsketch import checks, struct
+from jsketch import struct
 from jsketch.problems.contextual import ContextualArms, checked
 from jsketch.types import PRNGKey
 

@@ -1,5 +1,5 @@
-"""Several clients that play the same function, each on candidates of its own, and exchange what they
-learn: simulated in one program, with everything that is sent counted.
+"""Several clients that play the same function, each on candidates of its own, and exchange what
+they learn: simulated in one program, with everything that is sent counted.
 
 A bandit for N clients has `init(dimension, key)`, `ask(state, candidates [N,C,d], key)` -> the
 numbers [N] of the candidates to play, `tell(state, x [N,d], y [N], key)` -> (state, info), and

@@ -46,9 +46,7 @@ class Alone:
         keys = jax.random.split(key, self.clients)
         return jax.vmap(self.bandit.ask)(state.each, jnp.asarray(candidates), keys)
 
-    def tell(
-        self, state: AloneState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[AloneState, Info]:
+    def tell(self, state: AloneState, x: Array, y: Array, key: PRNGKey) -> tuple[AloneState, Info]:
         """Client i learns the reward y[i] of its point x[i], of x [N,d] and y [N]. The dictionary's
         size and the width of what comes back are the largest of all clients."""
         keys = jax.random.split(key, self.clients)

@@ -167,7 +167,7 @@ class SharedEmbedding:
         return jax.vmap(lambda evidence: self.width(evidence, assumed))(state.evidence)
 
     def _read(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:
-        """(residual [...], u [...,M]) at points x [...,d], on the embedding of the last exchange."""
+        """(residual [...], u [...,M]) at points x [...,d], on the last exchange's embedding."""
         flat = x.reshape(-1, x.shape[-1])
         z = matmul(self.kernel.gram(flat, state.sketch.nystrom.points), state.sketch.nystrom.root)
         u = matmul(z, state.sketch.whiten)
