@@ -17,6 +17,7 @@ from experiments.beyond import (
     drift,
     drifting_arms,
     few_batches,
+    unknown,
     width_coverage,
 )
 from experiments.bkb_2019 import linear, variance_starvation
@@ -55,6 +56,7 @@ DRAW: dict[str, Callable[[Path], None]] = {
     "beyond.drift": drift.draw,
     "beyond.drifting_arms": drifting_arms.draw,
     "beyond.few_batches": few_batches.draw,
+    "beyond.unknown": unknown.draw,
     "beyond.width_coverage": width_coverage.draw,
     "bkb_2019.linear": linear.draw,
     "bkb_2019.variance_starvation": variance_starvation.draw,

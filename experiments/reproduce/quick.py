@@ -13,6 +13,7 @@ SMALL = {
     "experiments.beyond.drift": "--examples 100 --seeds 1 --only jumps turning",
     "experiments.beyond.drifting_arms": "--horizon 40 --seeds 1",
     "experiments.beyond.few_batches": "--horizon 64 --seeds 1",
+    "experiments.beyond.unknown": "--horizon 40 --seeds 1 --problems draw",
     "experiments.beyond.width_coverage": "--horizon 20 --seeds 2",
     "experiments.bkb_2019.linear": "--horizon 100 --seeds 2",
     "experiments.bkb_2019.variance_starvation": "--seeds 1",

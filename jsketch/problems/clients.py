@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jsketch import struct
-from jsketch.problems.contextual import ContextualArms, checked
+from jsketch import checks, struct
+from jsketch.problems.contextual import ContextualArms
 from jsketch.types import PRNGKey
 
 
@@ -75,7 +75,10 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> S
     Raises ValueError on static mistakes and when the bandit has no room, as it is not grown here.
     Raises FloatingPointError when a posterior is no longer finite.
     """
-    checked(problem, bandit, horizon, keys)
+    checks.capacity(horizon=horizon)
+    # static mistakes are said outside of jit
+    dimension = problem.inputs + problem.actions.shape[1]
+    bandit.init(dimension, keys[0], problem.actions.dtype)
     shared = _seeds(problem, bandit, horizon, keys)
     if np.asarray(shared.overflow).any():
         raise ValueError(

@@ -144,18 +144,6 @@ def rounds(problem: ContextualArms, bandit: Any, horizon: int, key: PRNGKey) -> 
     return lax.scan(one, start, jnp.arange(horizon, dtype=jnp.int32))[1]
 
 
-def checked(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> None:
-    """Raises ValueError on the static mistakes of a run: outside of jit, in plain words."""
-    checks.capacity(horizon=horizon)
-    if not callable(problem.reward) or jax.tree_util.all_leaves([problem.reward]):
-        raise ValueError(
-            "reward must be a callable pytree, such as contextual.Squares() or a struct.dataclass"
-            f" of yours with __call__(context, action); {problem.reward!r} was given."
-        )
-    dimension = problem.inputs + problem.actions.shape[1]
-    bandit.init(dimension, keys[0], problem.actions.dtype)
-
-
 @partial(jax.jit, static_argnames="horizon")
 def _seeds(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> Played:
     return jax.vmap(lambda key: rounds(problem, bandit, horizon, key))(keys)
@@ -170,7 +158,15 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> P
     Raises ValueError on static mistakes and when the bandit has no room, as it is not grown here.
     Raises FloatingPointError when a posterior is no longer finite.
     """
-    checked(problem, bandit, horizon, keys)
+    checks.capacity(horizon=horizon)
+    if not callable(problem.reward) or jax.tree_util.all_leaves([problem.reward]):
+        raise ValueError(
+            "reward must be a callable pytree, such as contextual.Squares() or a struct.dataclass"
+            f" of yours with __call__(context, action); {problem.reward!r} was given."
+        )
+    # static mistakes are said outside of jit
+    dimension = problem.inputs + problem.actions.shape[1]
+    bandit.init(dimension, keys[0], problem.actions.dtype)
     played = _seeds(problem, bandit, horizon, keys)
     if np.asarray(played.overflow).any():
         raise ValueError(

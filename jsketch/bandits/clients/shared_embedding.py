@@ -205,6 +205,10 @@ class SharedEmbedding:
         n, history = self.clients, state.sketch.domain.features
         x = points_of_clients(self, jnp.asarray(x)[:, None], history.shape[1])[:, 0]
         y = jnp.asarray(y, x.dtype)
+        if y.shape != (n,):
+            raise ValueError(
+                f"{n} clients have {n} rewards; {y.shape} is the shape of what was given."
+            )
         width = self.confidence_width(state).max()
         finite, no_slot = jnp.isfinite(y), state.used + n > history.shape[0]
         played = self._played(state, x, y)
@@ -278,12 +282,12 @@ class SharedEmbedding:
             return replace(state, sketch=replace(sketch, domain=Arms(features), **padded))
         larger = room.grow(sketch, 2 * sketch.capacity, self.max_dictionary)
         extra = larger.capacity - sketch.capacity
-        free = jnp.diag((jnp.arange(larger.capacity) >= sketch.capacity).astype(state.spent.dtype))
+        free = (jnp.arange(larger.capacity) >= sketch.capacity).astype(state.spent.dtype)
         square = ((0, 0), (0, extra), (0, extra))
         return replace(
             state,
             sketch=larger,
-            precision=jnp.pad(state.precision, square) + free,
+            precision=jnp.pad(state.precision, square) + jnp.diag(free)[None],
             moment=jnp.pad(state.moment, ((0, 0), (0, extra))),
         )
 
@@ -313,7 +317,7 @@ def _exchange(
     feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
     sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit)
     m = sketch.dictionary.size.astype(state.sent.dtype)
-    inputs, seen = old.domain.features.shape[1], jnp.isfinite(y).sum()
+    inputs, seen = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
     points, sums = inputs * m, m * (m + 1)
     after = replace(
         bandit._all_the_same(state, sketch),
