@@ -218,10 +218,7 @@ CLIENTS = Experiment(
     ),
 )
 
-_WHERE = (
-    " On Abalone, in eight dimensions, the bound of the right candidate is one of many: the longer"
-    " ones are not contradicted within T."
-)
+_WHERE = " On Abalone longer candidates are ruled out late, or never."
 UNKNOWN = Experiment(
     "beyond/unknown",
     "Unknown lengthscale and norm (LB-GP-UCB, Ziomek, Adachi, Osborne, NeurIPS 2024)",
