@@ -7,10 +7,10 @@ a Gaussian process of lengthscale 0.6), 20 actions, noise 0.3, lambda = noise^2,
 posterior standard deviations, T = 600 rounds. "squares": that of `beyond.contextual` with its
 settings (lengthscale 0.1, lambda = 1), qbar = 3, T = 200. `exchange_D` are clients on a common
 embedding (after Li et al., NeurIPS 2022), which exchange when one of them has gathered a variance
-of D, `exchange_0` in every round; `alone` is EK-UCB (beta = 2) for each client by itself. Kept
-against t: regret, summed over the clients, over that of uniform actions; the numbers that were sent
-in both directions, as sums over the embedding and where points and rewards are sent as they are
-(`sent_as_data`); exchanges; inducing points.
+of D, `exchange_0` in every round (two seeds); `alone` is EK-UCB (beta = 2) for each client by
+itself. Kept against t: regret, summed over the clients, over that of uniform actions; the numbers
+that were sent in both directions, as sums over the embedding and where points and rewards are sent
+as they are (`sent_as_data`); exchanges; inducing points.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from jsketch.sketch.kors import Sampling
 CLIENTS = 32
 THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
 METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
+SEEDS = {"exchange_0": 2}  # the first ones, where an exchange every round takes most of the time
 COSINES, SCALE, NOISE = 200, 0.6, 0.3  # of "waves"
 # kernel's lengthscale, lambda, posterior deviations, qbar, rounds, most inducing points
 SETTINGS = {
@@ -92,7 +93,8 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
 def runs(name: str, method: str, options: argparse.Namespace) -> list[Mapping[str, Any]]:
     """The arrays of a method's runs on a problem, one a seed."""
     horizon = min(options.horizon, SETTINGS[name][4])
-    keys = jax.random.split(jax.random.key(1), options.seeds)
+    seeds = seeds_of(method, options)
+    keys = jax.random.split(jax.random.key(1), options.seeds)[:seeds]
     played = clients.play(problem_of(name), bandit_of(name, method, horizon), horizon, keys)
     t = saving.grid(horizon)
     regret, uniform = (
@@ -121,8 +123,12 @@ def runs(name: str, method: str, options: argparse.Namespace) -> list[Mapping[st
             points=points[seed, -1],
             horizon=horizon,
         )
-        for seed in range(options.seeds)
+        for seed in range(seeds)
     ]
+
+
+def seeds_of(method: str, options: argparse.Namespace) -> int:
+    return min(options.seeds, SEEDS.get(method, options.seeds))
 
 
 def draw(folder: Path) -> None:
@@ -198,12 +204,17 @@ def main() -> None:
             for name in options.problems
             for method in options.only
             for run in saving.resumed(
-                options.out, one, name, method, options.seeds, partial(runs, name, method, options)
+                options.out,
+                one,
+                name,
+                method,
+                seeds_of(method, options),
+                partial(runs, name, method, options),
             )
         ]
 
     config = one | dict(problems=options.problems, methods=options.only)
-    title = f"{CLIENTS} clients, {options.seeds} seeds, means"
+    title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
     saving.keep(options, "beyond.clients", config, title, make, draw)
 
 
