@@ -92,6 +92,7 @@ METHOD_STYLES = {
     "exchange_0.3": ("D = 0.3", "#009E73", (0, (2, 1))),
     "exchange_1": ("D = 1", "#E69F00", (0, (5, 1.5))),
     "batched_exploration": ("batched exploration", "#0072B2", "solid"),
+    "random_exploration": ("random exploration", "#56B4E9", (0, (4, 1, 1, 1))),
     "batched_exploration_quarter": ("batched exploration of T / 4", "#0072B2", (0, (1, 1.5))),
     "fixed_bkb_96": ("FixedBKB, batches of 96", "#009E73", (0, (2, 1.5))),
     "fixed_bkb_few": ("FixedBKB, batches of T / 4", "#E69F00", (0, (4, 1, 1, 1))),

@@ -19,6 +19,7 @@ from jsketch.bandits.core import counts, initial, widths
 from jsketch.bandits.core import counts as history  # its name before; README and user code know it
 from jsketch.bandits.evolution import RegularizedEvolution
 from jsketch.bandits.few_batches.batched_exploration import BatchedExploration
+from jsketch.bandits.few_batches.random_exploration import RandomExploration
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
@@ -58,6 +59,7 @@ __all__ = [
     "MiniGP",
     "NormDoubling",
     "PointBBKB",
+    "RandomExploration",
     "RegularizedEvolution",
     "Sharded",
     "SharedEmbedding",
