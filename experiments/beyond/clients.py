@@ -86,7 +86,13 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
         return Alone(EKUCB(**common, sampling=Sampling(mu=lam, beta=2.0)), CLIENTS)
     threshold = float(method.removeprefix("exchange_"))
     return SharedEmbedding(
-        **common, qbar=qbar, threshold=threshold, clients=CLIENTS, max_wait=horizon
+        **common,
+        qbar=qbar,
+        threshold=threshold,
+        clients=CLIENTS,
+        max_wait=horizon,
+        # a draw that misses a region asks for all of its points the next time
+        max_dictionary=capacity,
     )
 
 

@@ -168,9 +168,9 @@ def runs(name: str, method: str, options: argparse.Namespace) -> list[Mapping[st
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, s.problem.mean_reward))
     rounds = np.asarray(first.trace.round) + 1
     t = saving.grid(s.horizon)
-    found = []
+    found: list[Mapping[str, Any]] = []
     for seed in range(options.seeds):
-        arrays = dict(
+        arrays: dict[str, Any] = dict(
             t=t,
             regret_ratio=ratio[seed, t - 1],
             rounds=rounds[seed, t - 1],
