@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from jax import Array
+from matplotlib.ticker import NullFormatter
 
 from experiments import cli
 from experiments.beyond import contextual, saving
@@ -156,7 +157,9 @@ def draw(folder: Path) -> None:
             if "alone" in ratio:
                 level = ratio["alone"][1][:, -1].mean()
                 above.axhline(level, color="#000000", linestyle=(0, (1, 1.5)), label="each alone")
-            above.set(title=str(problem), xscale="log", yscale="log", xlabel="numbers sent")
+            above.set(title=str(problem), xscale="log", xlabel="numbers sent until T")
+            above.xaxis.set_minor_formatter(NullFormatter())
+            above.set_ylim(bottom=0)
             for name, (t, values) in sent.items():
                 if name != "alone":
                     label, colour, dashes = METHOD_STYLES[name]
@@ -181,9 +184,11 @@ def _ends(axes: Any, ratio: Any, sent: Any, label: str, colour: str, marker: str
     y = [ratio[name][1][:, -1].mean() for name in names]
     axes.plot(x, y, color=colour, marker=marker, markersize=4, label=label)
     if label.startswith("sums"):
-        for name, left, height in zip(names, x, y, strict=True):
-            words = f" D = {name.removeprefix('exchange_')}"
-            axes.annotate(words, (left, height), fontsize=7, va="bottom")
+        for place, (name, *end) in enumerate(zip(names, x, y, strict=True)):
+            words, offset = name.removeprefix("exchange_"), (0, 5 if place % 2 else -11)
+            axes.annotate(
+                f"D = {words}", end, offset, textcoords="offset points", fontsize=7, ha="center"
+            )
 
 
 @cli.line

@@ -41,6 +41,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.bandits.clients.known import ClientEvidence, EmbeddingState, points_of_clients
 from jsketch.bandits.contextual import choice
 from jsketch.bandits.core import counts, room, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
@@ -50,35 +51,6 @@ from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype
 from jsketch.sketch import nystrom
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
-
-
-@struct.dataclass
-class ClientEvidence:
-    """What the width of a client may read of its own observations, all [N]."""
-
-    count: Array  # observations
-    information: Array  # sum_s log(1 + variance(x_s)), each with that of the last exchange before s
-    information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
-    logdet: Array  # logdet(V_i / lam)
-    residual_sum: Array  # sum_s k(x_s,x_s) - |z_s|^2
-    prior_variance: Array  # the largest k(x,x) of the points played, by whomever
-
-
-@struct.dataclass
-class EmbeddingState:
-    """The last exchange, and what each client has learned since."""
-
-    sketch: SketchState  # its domain is the history [N H, d], round after round
-    used: Array  # [] int32, slots of the history in use
-    last: Array  # [] int32, those of them at the last exchange
-    rewards: Array  # [N B], since the last exchange, NaN where there is none
-    precision: Array  # [N, M, M], of u as in THEORY 9.3
-    moment: Array  # [N, M]
-    spent: Array  # [N], sum of variances since the last exchange
-    evidence: ClientEvidence
-    sent: Array  # [], numbers sent so far
-    sent_as_data: Array  # [], those that the same exchanges take as points and rewards
-    exchanges: Array  # [] int32
 
 
 @struct.dataclass
@@ -290,19 +262,6 @@ class SharedEmbedding:
             precision=jnp.pad(state.precision, square) + jnp.diag(free)[None],
             moment=jnp.pad(state.moment, ((0, 0), (0, extra))),
         )
-
-
-def points_of_clients(bandit: Any, x: Any, inputs: int) -> Array:
-    """The points [N,C,inputs] of N clients. Raises ValueError for an empty or non-finite array,
-    another number of clients or of inputs."""
-    x = jnp.asarray(x)
-    if x.ndim != 3 or x.shape[0] != bandit.clients:
-        raise ValueError(
-            f"the points of {bandit.clients} clients are an array with a row for each of them, and"
-            f" {inputs} inputs; one of shape {x.shape} was given."
-        )
-    choice.candidates_of(bandit.kernel, x.reshape(-1, x.shape[2]), inputs)
-    return x
 
 
 def _exchange(
