@@ -152,14 +152,15 @@ def draw(folder: Path) -> None:
                 {name: (t, values) for name, (t, values) in tidy.lines(part, metric).items()}
                 for metric in ("regret_ratio", "sent", "sent_as_data")
             )
-            _ends(above, ratio, sent, "sums over the embedding", "#D55E00", "o")
-            _ends(above, ratio, as_data, "points and rewards", "#0072B2", "s")
+            _ends(above, ratio, sent, "sums over the embedding", "o")
+            _ends(above, ratio, as_data, "points and rewards", "s")
             if "alone" in ratio:
                 level = ratio["alone"][1][:, -1].mean()
                 above.axhline(level, color="#000000", linestyle=(0, (1, 1.5)), label="each alone")
             above.set(title=str(problem), xscale="log", xlabel="numbers sent until T")
             above.xaxis.set_minor_formatter(NullFormatter())
             above.set_ylim(bottom=0)
+            above.margins(x=0.1)
             for name, (t, values) in sent.items():
                 if name != "alone":
                     label, colour, dashes = METHOD_STYLES[name]
@@ -177,18 +178,19 @@ def draw(folder: Path) -> None:
         drawing.save(figure, folder / "regret_sent.png")
 
 
-def _ends(axes: Any, ratio: Any, sent: Any, label: str, colour: str, marker: str) -> None:
-    """A point for each threshold: mean regret at T against the mean of what was sent until then."""
-    names = [name for name in ratio if name != "alone"]
-    x = [sent[name][1][:, -1].mean() for name in names]
-    y = [ratio[name][1][:, -1].mean() for name in names]
-    axes.plot(x, y, color=colour, marker=marker, markersize=4, label=label)
-    if label.startswith("sums"):
-        for place, (name, *end) in enumerate(zip(names, x, y, strict=True)):
-            words, offset = name.removeprefix("exchange_"), (0, 5 if place % 2 else -11)
-            axes.annotate(
-                f"D = {words}", end, offset, textcoords="offset points", fontsize=7, ha="center"
-            )
+def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
+    """A point for each threshold, in its colour: mean regret at T against the mean of what was sent
+    until then."""
+    ends = {
+        name: (sent[name][1][:, -1].mean(), ratio[name][1][:, -1].mean())
+        for name in ratio
+        if name != "alone"
+    }
+    axes.plot(
+        *zip(*ends.values(), strict=True), color="0.6", marker=marker, markersize=5, label=label
+    )
+    for name, (x, y) in ends.items():
+        axes.plot(x, y, color=METHOD_STYLES[name][1], marker=marker, markersize=5)
 
 
 @cli.line
