@@ -11,7 +11,15 @@ from pathlib import Path
 
 from experiments import cli
 from experiments.bbkb_2020 import bandwidths, nas_bench_101, regret, settings_tried, widths
-from experiments.beyond import contextual, drift, drifting_arms, few_batches, width_coverage
+from experiments.beyond import (
+    clients,
+    contextual,
+    drift,
+    drifting_arms,
+    few_batches,
+    unknown,
+    width_coverage,
+)
 from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic, tuning
 from experiments.pkawv_2019 import adversarial, large_scale, rates
@@ -43,10 +51,12 @@ DRAW: dict[str, Callable[[Path], None]] = {
     "bbkb_2020.nas_bench_101": nas_bench_101.draw,
     "bbkb_2020.widths": widths.draw,
     "bbkb_2020.settings_tried": settings_tried.draw,
+    "beyond.clients": clients.draw,
     "beyond.contextual": contextual.draw,
     "beyond.drift": drift.draw,
     "beyond.drifting_arms": drifting_arms.draw,
     "beyond.few_batches": few_batches.draw,
+    "beyond.unknown": unknown.draw,
     "beyond.width_coverage": width_coverage.draw,
     "bkb_2019.linear": linear.draw,
     "bkb_2019.variance_starvation": variance_starvation.draw,

@@ -7,6 +7,7 @@ jsketch/THEORY.md, and its item says where.
 from __future__ import annotations
 
 from experiments.beyond import checks
+from experiments.beyond.claimed import clients, unknown
 from experiments.claims import Claim, Experiment, Figure, Paper
 
 FORGETTING = ("gamma_0.9", "gamma_0.97", "gamma_0.99", "gamma_0.997", "gamma_0.999")
@@ -265,5 +266,5 @@ CHANGING = Experiment(
 PAPER = Paper(
     "Beyond the four papers",
     "what the field proved since, on the same parts",
-    (CONTEXTS, DRIFT, FEW, WIDTHS, CHANGING),
+    (CONTEXTS, DRIFT, FEW, WIDTHS, CHANGING, unknown.UNKNOWN, clients.CLIENTS),
 )

@@ -30,12 +30,13 @@ from experiments.beyond.saving import Row
 from experiments.results import environment, tidy
 from experiments.runs import bandit_runs
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, BatchedExploration, FixedBKB
+from jsketch.bandits import BBKB, BatchedExploration, FixedBKB, RandomExploration
 from jsketch.bandits.few_batches import batched_exploration
 
 PROBLEMS = ("gp_draw_0", "gp_draw_1", "known_norm", "abalone")
 METHODS = (
     "batched_exploration",
+    "random_exploration",
     "bbkb_global",
     "bbkb_global_local",
     "fixed_bkb_96",
@@ -77,6 +78,8 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
     """A method for `horizon` evaluations."""
     if method.startswith("batched_exploration"):
         return BatchedExploration(**common, horizon=horizon)
+    if method == "random_exploration":
+        return RandomExploration(**common, horizon=horizon)
     if method.startswith("bbkb"):
         rule = method.removeprefix("bbkb_")
         return BBKB(**common, qbar=QBAR, ratio=RATIO, rule=rule, max_batch=horizon)

@@ -99,6 +99,7 @@ def keep(
     title: str,
     make: Callable[[], list[tidy.Run]],
     draw: Callable[[Path], None],
+    data: str = "generated",
 ) -> None:
     """Runs an experiment in its folder: tables, summary and figures."""
     with outputs.opened(options, experiment, config, options.seeds) as opened:
@@ -106,7 +107,7 @@ def keep(
         summary = dict(
             config=dict(config),
             seeds=options.seeds,
-            data="generated",
+            data=data,
             **environment.describe(),
             problems=of_problems(runs),
         )

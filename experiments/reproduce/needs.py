@@ -45,6 +45,7 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.bbkb_2020.settings_tried": ("", ("cadata",)),
     "experiments.bbkb_2020.widths": ("--problems", ("abalone", "cadata", "nasbench101")),
     "experiments.beyond.few_batches": ("--problems", ("abalone",)),
+    "experiments.beyond.unknown": ("--problems", ("abalone",)),
     "experiments.go_ucb_2023.tuning": ("--data", tuple(classifiers.SOURCES)),
     "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
     "experiments.pkawv_2019.settings": ("--data", streams.NAMES),

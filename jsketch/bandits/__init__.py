@@ -1,7 +1,8 @@
 """Bandits: who chooses. One file per algorithm or paper; `core/` holds their parts, `batches/` how
 batches are filled, `points/` what has no list of arms, `nonstationary/` what forgets,
 `contextual/` where every round has candidates of its own, `streamed/` arms in a file,
-`few_batches/` few and long batches, `unknown/` what lacks a lengthscale or a norm.
+`few_batches/` few and long batches, `clients/` several that share a function, `unknown/` what
+lacks a lengthscale or a norm.
 
 A width is a callable that an algorithm is given, with numbers of its own or without (`widths`).
 """
@@ -9,6 +10,8 @@ A width is a callable that an algorithm is given, with numbers of its own or wit
 from jsketch.bandits import distributed, evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
+from jsketch.bandits.clients.alone import Alone
+from jsketch.bandits.clients.shared_embedding import SharedEmbedding
 from jsketch.bandits.contextual.cbbkb import CBBKB
 from jsketch.bandits.contextual.ek_ucb import EKUCB
 from jsketch.bandits.contextual.k_ucb import KUCB
@@ -16,6 +19,7 @@ from jsketch.bandits.core import counts, initial, widths
 from jsketch.bandits.core import counts as history  # its name before; README and user code know it
 from jsketch.bandits.evolution import RegularizedEvolution
 from jsketch.bandits.few_batches.batched_exploration import BatchedExploration
+from jsketch.bandits.few_batches.random_exploration import RandomExploration
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
@@ -44,6 +48,7 @@ __all__ = [
     "KUCB",
     "SOFUL",
     "TS",
+    "Alone",
     "BatchedExploration",
     "DiscountedBKB",
     "EpsGreedy",
@@ -54,8 +59,10 @@ __all__ = [
     "MiniGP",
     "NormDoubling",
     "PointBBKB",
+    "RandomExploration",
     "RegularizedEvolution",
     "Sharded",
+    "SharedEmbedding",
     "SketchedTS",
     "Streamed",
     "Uniform",

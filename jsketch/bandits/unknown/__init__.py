@@ -13,5 +13,5 @@
 `lengthscale_balancing` and `norm_doubling` are the two, `regret_balance` is the arithmetic of the
 paper's algorithm, `candidates` its lengthscales and norm bounds, `evidence` what data say of a norm
 and of a kernel. A base (`GPUCB`, `BKB`, `BBKB`) keeps its batches, its width and its capacity,
-which `run` and `drive` grow. `experiments/runs/unknown_lengthscale.py` measures them.
+which `run` and `drive` grow. `experiments/beyond/unknown.py` measures them.
 """

@@ -1,0 +1,1 @@
+"""Claims of single experiments beyond the papers, each with what decides it."""
