@@ -128,7 +128,7 @@ DRIFT = Experiment(
 
 FEW = Experiment(
     "beyond/few_batches",
-    "Few batches: batched pure exploration (Li, Scarlett, AISTATS 2022)",
+    "Few batches: batched and random exploration (Li, Scarlett, 2022; Salgia et al., 2024)",
     "Functions on 500 points (lengthscale 0.2, noise 0.1): a draw of a Gaussian process, with the"
     " assumption F = 1, and one of known norm 2. FixedBKB has batches of 96, and as many as the"
     " exploration has.",
@@ -151,6 +151,13 @@ FEW = Experiment(
             "With probability 1 - delta the best arm is never ruled out.",
             f"It is left in at least {1 - checks.DELTA:.0%} of the runs where F is known.",
             checks.best_is_left,
+        ),
+        Claim(
+            "THEORY 6.7, RandomExploration",
+            "Uniform picks among the arms left do as well as those of largest variance.",
+            f"At most {checks.NEAR:g} times the mean regret of batched exploration, on every"
+            " problem.",
+            unknown.at_most(checks.NEAR, ["random_exploration"], "batched_exploration"),
         ),
         Claim(
             "Li, Scarlett: regret of order sqrt(T gamma_T), up to logarithms",

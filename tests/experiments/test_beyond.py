@@ -87,7 +87,7 @@ def test_drift(tmp_path, excess, forgets, expected):
     "batches, left, regret, expected", [(5, 1, 200.0, "confirmed"), (6, 0, 400.0, "differs")]
 )
 def test_few_batches(tmp_path, batches, left, regret, expected):
-    common = dict(best_is_left=left, most_batches=few_batches.most_batches(400), horizon=400)
+    common = dict(best_is_left=1, most_batches=few_batches.most_batches(400), horizon=400)
     runs = [
         run(problem, method, seed, batches=batches, final_regret_ratio=0.5)
         for problem in ("gp_draw_0", "known_norm")
@@ -101,7 +101,14 @@ def test_few_batches(tmp_path, batches, left, regret, expected):
             for p in ("gp_draw_0", "known_norm")
             for seed in range(2)
         ]
-    assert outcomes(tmp_path, "few_batches", runs) == [expected] * 3
+    # the best arm is lost by uniform picks alone
+    numbers = dict(final_regret_ratio=0.5 if left else 0.6, best_is_left=left, batches=batches)
+    runs += [
+        run(p, "random_exploration", seed, **numbers)
+        for p in ("gp_draw_0", "known_norm")
+        for seed in range(2)
+    ]
+    assert outcomes(tmp_path, "few_batches", runs) == [expected] * 4
 
 
 @pytest.mark.parametrize("covered, better, expected", [(1, 0.3, "confirmed"), (0, 0.6, "differs")])
