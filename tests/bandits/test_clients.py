@@ -119,6 +119,10 @@ def test_failures_teach_nothing(run):
     assert not (np.asarray(info.nonfinite) | np.asarray(info.overflow)).any()
     _, flagged = TELL(BANDIT, BANDIT.init(2, KEY), jnp.asarray(X[0]), jnp.full(N, jnp.inf), KEY)
     assert bool(flagged.nonfinite) and int(flagged.observed) == 0
+    # a point that no check sees under jit: said at once, and not at the next exchange
+    early = jax.tree.map(lambda leaf: leaf[0], state)
+    bad, flagged = TELL(BANDIT, early, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
+    assert bool(flagged.nonfinite) and int(bad.exchanges) == int(early.exchanges)
 
 
 ACTIONS = jnp.linspace(0, 1, 5)[:, None]
