@@ -195,6 +195,17 @@ def best_is_left(source: Source) -> Found:
     )
 
 
+def random_is_enough(source: Source) -> Found:
+    """Uniform arms among those left have at most NEAR times the regret, in as many batches."""
+    names, words, holds = ["random_exploration", "batched_exploration"], [], True
+    for problem in _problems(source):
+        regret = [_mean(source, problem, name, REGRET) for name in names]
+        batches = [_mean(source, problem, name, "batches") for name in names]
+        words.append(f"{_of(problem)}: {listed(names, regret, 3)}")
+        holds &= regret[0] <= NEAR * regret[1] and batches[0] <= batches[1]
+    return Found(f"R_T / R_T^unif, {'; '.join(words)}.", holds)
+
+
 def sublinear(source: Source) -> Found:
     """Exponent of the exploration's regret between runs of T / 4 and of T."""
     words, bad = [], []

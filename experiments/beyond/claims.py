@@ -161,6 +161,12 @@ FEW = Experiment(
             cause="T is too short for arms to be ruled out before the last batch, as the width of a"
             " single batch is too wide.",
         ),
+        Claim(
+            "Salgia, Vakili, Zhao, ICML 2024: regret of the same order with random arms",
+            "Within a batch, uniform arms do as well as those of the largest variance.",
+            f"At most {checks.NEAR:g} times the regret on every problem, in as many batches.",
+            checks.random_is_enough,
+        ),
     ),
 )
 
