@@ -122,6 +122,18 @@ def _widths(folder: str, problems: str) -> Experiment:
     )
 
 
+def _settings(folder: str, methods: str) -> Experiment:
+    return Experiment(
+        f"bbkb_2020/{folder}",
+        f"What could explain {methods} on Cadata: settings that the paper leaves open, one at a"
+        " time",
+        "Cadata as in Figure 1, but for one setting each.",
+        (),
+        (),
+        (Table("settings.csv", "R_t / R_t^unif with one setting changed, over published"),),
+    )
+
+
 _CELLS = (
     "NAS-Bench-101's 12,416 cells with their recorded mean accuracies and Gaussian noise around"
     " them; NAS-Bench-Macro's 6,561 architectures (nas_macro, nas_macro_warm) stand in where no"
@@ -264,14 +276,9 @@ PAPER = Paper(
         ),
         _whole("nas_whole", "the theorems' widths"),
         _whole("nas_whole_code", "the width of the authors' code"),
-        Experiment(
-            "bbkb_2020/cadata_settings",
-            "What could explain Cadata: settings that the paper leaves open, one at a time",
-            "Cadata as in Figure 1, but for one setting each.",
-            (),
-            (),
-            (Table("settings.csv", "R_t / R_t^unif with one setting changed, over published"),),
-        ),
+        _settings("cadata_settings", "GP-UCB"),
+        _settings("cadata_settings_bbkb", "BBKB"),
+        _settings("cadata_settings_batches", "GP-BUCB and Thompson sampling"),
         _widths("widths", "Abalone, and five draws from a Gaussian process"),
         _widths("widths_large", "Cadata until t = 500, NAS-Bench-101 until t = 2,000"),
     ),
