@@ -42,7 +42,7 @@ BASE: Config = dict(
 WHOLE = "its width not divided by 10"  # of Thompson sampling alone
 # in words: what is not as in BASE; "formula" is of the width, "times" a factor on the method's own,
 # "scale" that of Thompson sampling
-TRIED: dict[str, Config] = {
+OF_GP_UCB: dict[str, Config] = {
     "as in regret": {},
     "the code's width": dict(width="code"),
     "width of BBKB's Theorem 2 with C = 1": dict(formula="bbkb_paper", factor=1.0),
@@ -58,6 +58,9 @@ TRIED: dict[str, Config] = {
     "lambda = 1": dict(regularization=1.0),
     "delta = 0.1": dict(delta=0.1),
     "noise 0.1": dict(noise_std=0.1, regularization=1e-2),
+}
+# folders of runs have the numbers of this order
+TRIED = OF_GP_UCB | {
     "1.5 times its width": dict(times=1.5),
     "three times its width": dict(times=3.0),
     "kernel exp(-d^2 / l^2), the code's width": dict(lengthscale=12.5 / 2**0.5, width="code"),
@@ -119,7 +122,7 @@ def main() -> None:
     parser.add_argument("--horizon", type=cli.count, default=2_000)
     parser.add_argument("--seeds", type=cli.count, default=2)
     parser.add_argument("--algorithms", nargs="+", choices=METHODS, default=["gp_ucb"])
-    parser.add_argument("--settings", nargs="+", choices=list(TRIED), default=list(TRIED))
+    parser.add_argument("--settings", nargs="+", choices=list(TRIED), default=list(OF_GP_UCB))
     cli.add_out_folder(parser)
     parser.add_argument("--data-dir", help="folder of the data sets")
     options = parser.parse_args()
