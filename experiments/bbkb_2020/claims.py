@@ -283,6 +283,7 @@ PAPER = Paper(
         _whole("nas_whole_code", "the width of the authors' code"),
         _settings("cadata_settings", "GP-UCB"),
         _settings("cadata_settings_bbkb", "BBKB"),
+        _settings("cadata_settings_noise", "GP-UCB and BKB, with more noise,"),
         _settings("cadata_settings_batches", "GP-BUCB and Thompson sampling"),
         _widths("widths", "Abalone, and five draws from a Gaussian process"),
         _widths("widths_large", "Cadata until t = 500, NAS-Bench-101 until t = 2,000"),

@@ -63,9 +63,16 @@ OF_GP_UCB: dict[str, Config] = {
 TRIED = OF_GP_UCB | {
     "1.5 times its width": dict(times=1.5),
     "three times its width": dict(times=3.0),
-    "kernel exp(-d^2 / l^2), the code's width": dict(lengthscale=12.5 / 2**0.5, width="code"),
     "noise 0.1, the code's width": dict(noise_std=0.1, regularization=1e-2, width="code"),
-    "q_bar = 0.5": dict(qbar=0.5),
+    "noise 0.1, 1.2 times the code's width": dict(
+        noise_std=0.1, regularization=1e-2, width="code", times=1.2
+    ),
+    "noise 0.1, 1.4 times the code's width": dict(
+        noise_std=0.1, regularization=1e-2, width="code", times=1.4
+    ),
+    "noise 0.1, twice the code's width": dict(
+        noise_std=0.1, regularization=1e-2, width="code", times=2.0
+    ),
     WHOLE: dict(scale=1.0),
 }
 TABLE = "settings.csv"
