@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.claims import Claim, Experiment, Figure, Paper
+from experiments.claims import Claim, Experiment, Figure, Paper, Table
 from experiments.pkawv_2019 import checks, rate_checks
 
 
@@ -247,6 +247,7 @@ DEGREE = Experiment(
             rate_checks.degree_grows,
         ),
     ),
+    (Table("regret.csv", "Regret by stream and n: M growing, fixed, and the exact forecaster"),),
 )
 
 PAPER = Paper(

@@ -13,6 +13,7 @@ is below the regret against the best one.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,8 +22,10 @@ import numpy as np
 from jax import Array
 
 from experiments import cli
+from experiments.figures.styles import label
 from experiments.pkawv_2019 import rates
-from experiments.results import environment, outputs, summaries
+from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.runs import against_published
 from jsketch import kernels, loops, online
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 
@@ -31,6 +34,7 @@ STREAMS = ((1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0))
 FIXED = (2, 4)  # the degrees of the paper's figures that are compared
 NORM, CENTERS, NOISE_STD, REGULARIZATION = 3.0, 20, 0.1, 1.0
 DIGITS = 4
+TABLE = "regret.csv"
 
 
 @partial(jax.jit, static_argnames=("inputs", "count"))
@@ -124,6 +128,21 @@ def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[s
     )
 
 
+def tabulate(folder: Path) -> None:
+    """regret.csv from summary.json: a row for each stream and n."""
+    summary = store.read_json(folder / tidy.PROVENANCE)
+    counts, rows, methods = summary["config"]["counts"], [], []
+    for name, found in summary["measured"].items():
+        methods = list(found["regret"])
+        for i, n in enumerate(counts):
+            regrets = [f"{found['regret'][method][i]['mean']:.1f}" for method in methods]
+            size = (found["degrees"][i], found["features"][i])
+            rows.append((name, n, *size, *regrets, f"{found['bound'][i]:.0f}"))
+    labels = ["M growing" if method == "growing" else label(method) for method in methods]
+    head = ("stream", "n", "M growing to", "features", *labels, "bound of Theorem 4")
+    against_published.write(folder / TABLE, head, rows)
+
+
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
@@ -160,6 +179,7 @@ def main() -> None:
             [],
             "",
         )
+        tabulate(options.out)
 
 
 if __name__ == "__main__":
