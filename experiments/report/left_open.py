@@ -142,7 +142,7 @@ PKAWV = (
     Setting(
         "limit of time",
         "5 minutes; 10 in the code",
-        "15 to 40 s, on another machine",
+        "15 to 100 s, on other machines",
         "only exact ridge regression, and on ijcnn1 Nystrom, were stopped",
     ),
     Setting(
