@@ -72,9 +72,15 @@ def _least_where_each_stops(source: Source, stops: dict[str, int]) -> Found:
 
 
 def _wider(source: Source) -> str:
-    """GP-UCB with the width of eq. 7, and with one that has the poster's regret."""
+    """GP-UCB with the width of eq. 7, and with one that has the poster's regret; GP-BUCB with
+    another noise."""
     named = {"as in regret": "width of eq. 7", "the same, with C = 3": "Theorem 2's with C = 3"}
-    return evidence.settings_tried(source, named)
+    noise = {"noise 0.1": "noise of 0.1, which is what a variance of 0.01 would be"}
+    found = (
+        evidence.settings_tried(source, "settings", "gp_ucb", 1_000, named),
+        evidence.settings_tried(source, "settings_batches", "gp_bucb", 2_000, noise),
+    )
+    return " ".join(text for text in found if text)
 
 
 def least_regret(source: Source) -> Found:
@@ -126,8 +132,14 @@ def hardly_converges(source: Source) -> Found:
         f"R_t / R_t^unif of {label(name)}: {halfway:.4f} at {t[-1] // 2:,}, {ratio[-1]:.4f} at"
         f" {t[-1]:,}, where BBKB has {best:.4f}.",
         holds,
-        "" if holds else evidence.of_stopped(source, stops),
+        "" if holds else f"{evidence.of_stopped(source, stops)} {_whole_width(source)}".strip(),
     )
+
+
+def _whole_width(source: Source) -> str:
+    """Batched Thompson sampling with the width that the paper's text speaks of."""
+    named = {"its width not divided by 10": "its width not divided by 10"}
+    return evidence.settings_tried(source, "settings_batches", "sketched_ts", 2_000, named)
 
 
 def _growth(source: Source, rule: str) -> float:

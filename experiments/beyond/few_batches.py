@@ -112,7 +112,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
         arrays["final_regret"] = np.asarray(trace.regret, float).sum()
         arrays["horizon"] = np.asarray(horizon)
         arrays["run_seconds"] = np.asarray(result.run_seconds)
-        if "exploration" in method:
+        if method.startswith("batched_exploration"):
             arrays["best_is_left"] = np.asarray(result.state.active)[seed, best].astype(float)
             arrays["most_batches"] = np.asarray(most_batches(horizon))
         found.append(arrays)

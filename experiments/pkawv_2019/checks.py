@@ -22,8 +22,6 @@ from experiments.claims import (
 
 CLOSE = 1.05
 SKETCHES = ("taylor_2", "taylor_3", "nystrom")
-ABOVE = 0.1  # of an exponent, that counts as above it
-LOGARITHM = 0.14  # what a factor log n adds to an exponent at n = 1,024
 # average losses on casp printed by the notebook of the first author (labels scaled as there)
 MILLION, TEN_MINUTES = 1_000_000, 600.0
 # its seconds there
@@ -159,14 +157,20 @@ def _regrets(source: Source, names: tuple[str, ...]) -> str:
     return written({name: shown(source, "methods", name, "regret", digits=1) for name in names})
 
 
+def _points(source: Source, names: tuple[str, ...]) -> str:
+    """How many points or features the methods have in the end; the exact one has all examples."""
+    sizes = [mean(source, "methods", name, "dictionary_size") for name in names]
+    return f"Points or features: {listed(names, sizes, 0)}."
+
+
 def ordered(*names: str) -> Callable[[Source], Found]:
     """The regrets grow in the order of the names."""
 
     def check(source: Source) -> Found:
         regrets = [mean(source, "methods", name, "regret") for name in names]
-        return Found(
-            f"Regret after all rounds: {_regrets(source, names)}.", regrets == sorted(regrets)
-        )
+        holds = regrets == sorted(regrets)
+        note = "" if holds else _points(source, names)
+        return Found(f"Regret after all rounds: {_regrets(source, names)}.", holds, note)
 
     return check
 
@@ -185,96 +189,3 @@ def extreme(name: str, pick: Callable[[list[float]], float]) -> Callable[[Source
         )
 
     return check
-
-
-def reaches_optimum(source: Source) -> Found:
-    holds, text = True, []
-    for key, rows in entry(source, "measured").items():
-        gamma = float(key)
-        optimal, size = gamma / (1 + gamma), 2 * gamma / (1 + gamma)
-        large = [a for a in rows if float(a) >= size]
-        if not large:
-            continue
-        row = ("measured", key, large[0])
-        found, error = number(source, *row, "exponent"), number(source, *row, "standard_error")
-        holds &= abs(found - optimal) <= 1.96 * error
-        text.append(
-            f"gamma {key}: {found:.3f} ± {1.96 * error:.3f} at a = {large[0]}, optimal"
-            f" {optimal:.3f}"
-        )
-    if not text:
-        raise Missing("no measured size is as large as 2 gamma / (1 + gamma)")
-    return Found(f"{'; '.join(text)}.", bool(holds))
-
-
-def on_the_line(source: Source) -> Found:
-    gaps = {}
-    for gamma, rows in entry(source, "measured").items():
-        pairs = [
-            [number(source, "measured", gamma, a, of) for of in ("exponent", "bound")] for a in rows
-        ]
-        gaps[f"gamma {gamma}"] = max(abs(found - bound) for found, bound in pairs)
-    text = listed(list(gaps), list(gaps.values()))
-    return Found(
-        f"Largest distance of a measured exponent from the bound: {text}.",
-        max(gaps.values()) <= 0.1,
-    )
-
-
-def levels_off(source: Source) -> Found:
-    holds, text = True, []
-    for key, curves in entry(source, "theory", "exponents").items():
-        gamma, least = float(key), min(curves["pros_n_kons"])
-        printed = 4 * gamma / (1 + gamma) ** 2
-        holds &= abs(min(printed, 1) - least) <= 0.01
-        text.append(f"gamma {key}: {least:.3f}, printed {printed:.3f}")
-    return Found(f"By the bounds (8): {'; '.join(text)}.", holds, _measured_pros_n_kons(source))
-
-
-def _measured_pros_n_kons(source: Source) -> str:
-    """Exponents measured where the bounds (8) are least; empty where they were not."""
-    try:
-        rows = entry(beside(source, "pros_n_kons_rates"), "measured")
-    except Missing:
-        return ""
-    least = {gamma: min(found, key=lambda row: row["bound"]) for gamma, found in rows.items()}
-    text = "; ".join(
-        f"gamma {gamma}: {row['exponent']:.3f} ± {1.96 * row['standard_error']:.3f} at a ="
-        f" {row['a']:.2f}"
-        for gamma, row in least.items()
-    )
-    return f"Measured where (8) is least: {text}."
-
-
-def corollary_7(source: Source) -> Found:
-    """Exponents of PKAWV with KORS against those of the bounds (8), and of its points against a."""
-    rows = entry(beside(source, "nystrom_rates"), "measured")
-    above, larger, text = -np.inf, -np.inf, []
-    for gamma, found in rows.items():
-        above = max(above, *(row["exponent"] - row["bound"] for row in found))
-        larger = max(larger, *(row["size_exponent"] - row["a"] for row in found))
-        pairs = ", ".join(
-            f"{row['exponent']:.2f} ({row['bound']:.2f}) with n^{row['size_exponent']:.2f} points"
-            f" ({row['a']:.2f})"
-            for row in found
-        )
-        text.append(f"gamma {gamma}: {pairs}")
-    return Found(
-        f"Measured exponents (by (8), a): {'; '.join(text)}.",
-        bool(above <= ABOVE and larger <= LOGARITHM),
-    )
-
-
-def beats_sketched_kons(source: Source) -> Found:
-    # imports JAX and matplotlib, which nothing else here needs
-    from experiments.pkawv_2019 import rates
-
-    # the bounds need no run
-    del source
-    above = rates.curve("pkawv", 0.5) - rates.curve("sketched_kons", 0.5)
-    at = int(np.argmax(above))
-    return Found(
-        f"By the bounds (8) at gamma = 1/2: up to {above[at]:+.3f} above Sketched-KONS's, at a ="
-        f" {rates.SIZES[at]:.2f}.",
-        bool(above[at] <= 1e-9),
-    )

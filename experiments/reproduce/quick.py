@@ -35,6 +35,7 @@ SMALL = {
     "experiments.go_ucb_2023.turbo_original": "--seeds 1",
     "experiments.go_ucb_2023.variants": "--functions f1 --seeds 2",
     "experiments.pkawv_2019.adversarial": "--rounds 8 --seeds 2 --tried 16",
+    "experiments.pkawv_2019.growing_degree": "--counts 16 32 --seeds 2",
     "experiments.pkawv_2019.large_scale": "--limit 1000 --time-limit 5",
     "experiments.pkawv_2019.kors_rates": "--counts 64 128 --seeds 2",
     "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",

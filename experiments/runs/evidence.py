@@ -106,17 +106,17 @@ def simple_regrets_with_code_width(source: Source) -> str:
     return f"With the width of the authors' code: {listed(list(found), values, 5)}."
 
 
-def settings_tried(source: Source, settings: dict[str, str]) -> str:
-    """What some settings of settings.csv lead to; settings: {that of the table: in our words}."""
-    path = source.folder.parent / f"{source.folder.name}_settings" / "settings.csv"
+def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict[str, str]) -> str:
+    """What some settings of a method lead to at t, from settings.csv of the neighbour that ends in
+    `tried`; settings: {that of the table: in our words}."""
+    path = source.folder.parent / f"{source.folder.name}_{tried}" / "settings.csv"
     if not path.exists():
         return ""
-    rows = {row["setting"]: row for row in csv.DictReader(io.StringIO(path.read_text()))}
-    at = "t = 1,000 (over published)"
-    said = [
-        f"{ours}: {rows[name][at]}" for name, ours in settings.items() if rows.get(name, {}).get(at)
-    ]
-    words = "R_t / R_t^unif of GP-UCB at t = 1,000, in brackets over the poster's"
+    table = csv.DictReader(io.StringIO(path.read_text()))
+    rows = {row["setting"]: row for row in table if row["algorithm"] == label(name)}
+    at = f"t = {t:,} (over published)"
+    said = [f"{ours}: {rows[of][at]}" for of, ours in settings.items() if rows.get(of, {}).get(at)]
+    words = f"R_t / R_t^unif of {label(name)} at t = {t:,}, in brackets over the poster's"
     return f"{words}: {'; '.join(said)}." if said else ""
 
 

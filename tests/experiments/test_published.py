@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.bbkb_2020 import methods
+from experiments.bbkb_2020 import methods, settings_tried
 from experiments.data import published
 from experiments.results import tidy
 from experiments.runs import against_published
@@ -92,3 +92,22 @@ def test_epsilon_greedy_without_a_model_finds_the_best_arm():
     )
     query = ModelFreeEpsGreedy(factor=1e-9).ask(known, jax.random.key(1))
     assert int(query.index[0]) == 3
+
+
+def test_settings_tried_are_those_of_the_method_but_for_one():
+    """Factors of widths, and Thompson sampling's own; the width without one is the method's."""
+    evidence = widths.nothing_observed(jnp.ones(()), jnp.float64)
+    confidence = widths.Confidence(1e-4, 0.01, 1.0, 1e-4, ratio=2.0)
+    for name in settings_tried.METHODS:
+        plain, tripled = (
+            settings_tried.make(name, settings_tried.BASE | dict(horizon=10) | change)
+            for change in ({}, settings_tried.TRIED["three times its width"])
+        )
+        expected = 3 * float(plain.width(evidence, confidence))
+        assert float(tripled.width(evidence, confidence)) == pytest.approx(expected)
+    whole = settings_tried.TRIED[settings_tried.WHOLE]
+    assert settings_tried.make("sketched_ts", settings_tried.BASE | whole).scale == 1.0
+    formula = settings_tried.BASE | settings_tried.TRIED["the same, with C = 3"]
+    theirs = settings_tried.make("gp_ucb", formula | dict(horizon=10)).width
+    one = widths.Confidence(1e-4, 0.01, 1.0, 1e-4)
+    assert float(theirs(evidence, one)) == pytest.approx(3 * widths.bbkb_paper(evidence, one))

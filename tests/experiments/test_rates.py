@@ -1,12 +1,14 @@
 """PKAWV's experiments: exponents of Figure 1 against the closed forms that the paper prints, where
 these are right (THEORY 7.11); measured ones; uniform dictionaries."""
 
+import json
+
 import jax
 import numpy as np
 import oracles
 import pytest
 
-from experiments.pkawv_2019 import kors_rates, rates, settings
+from experiments.pkawv_2019 import growing_degree, kors_rates, rates, settings
 from jsketch import loops
 
 
@@ -76,3 +78,36 @@ def test_a_uniform_dictionary_of_all_inputs_is_kernel_ridge_regression():
         gram[t, :t] @ np.linalg.solve(gram[:t, :t] + 0.3 * np.eye(t), ys[:t]) for t in range(12)
     ]
     np.testing.assert_allclose(forecasts.prediction, exact, atol=1e-9)
+
+
+def test_a_growing_degree_against_the_exact_forecaster_by_hand():
+    """`growing_degree`: regrets of Kernel-AWV, whose prediction is ridge regression's where the
+    current label is 0, and of degree 32, which is as good; and Theorem 4's bound."""
+    found = growing_degree.run(1, 2.0, [5, 9], 1)
+    key = jax.random.fold_in(jax.random.key(0), 0)
+    xs, mean, ys = map(np.asarray, growing_degree.stream(key, 1, 2.0, 9))
+    gram = oracles.gaussian(xs, xs, 1.0)
+    exact = [
+        gram[t, : t + 1] @ np.linalg.solve(gram[: t + 1, : t + 1] + np.eye(t + 1), [*ys[:t], 0.0])
+        for t in range(9)
+    ]
+    regret = np.cumsum((exact - ys) ** 2 - (ys - mean) ** 2)[[4, 8]]
+    np.testing.assert_allclose(found["kernel_awv"][0], regret, atol=1e-9)
+    np.testing.assert_allclose(found["growing"][0], regret, atol=1e-9)
+    assert abs(found["taylor_2"][0] - regret).max() > 1e-2
+    eigenvalues = np.linalg.eigvalsh(gram)
+    most = 9 + 1.5 * abs(ys).max() ** 2 * np.log1p(eigenvalues).sum()
+    np.testing.assert_allclose(found["bound"][0][1], most, rtol=1e-9)
+    assert growing_degree.degrees_of(1.0, [64, 1024]) == [9, 14]
+
+
+def test_the_table_of_growing_degrees(tmp_path):
+    """regret.csv has a row for each stream and n."""
+    regret = dict(kernel_awv=[dict(mean=1.25)] * 2, growing=[dict(mean=1.5), dict(mean=2.0)])
+    found = dict(degrees=[9, 10], features=[10, 11], bound=[20.4, 30.6], regret=regret)
+    summary = dict(config=dict(counts=[64, 128]), measured={"d = 1": found})
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    growing_degree.tabulate(tmp_path)
+    rows = (tmp_path / growing_degree.TABLE).read_text().splitlines()
+    assert rows[0].split(",")[4:] == ["Kernel-AWV", "M growing", "bound of Theorem 4"]
+    assert rows[1:] == ["d = 1,64,9,10,1.2,1.5,20", "d = 1,128,10,11,1.2,2.0,31"]

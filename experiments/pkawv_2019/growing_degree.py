@@ -1,0 +1,186 @@
+"""A degree M that grows with the stream, which Section 3.1 of PKAWV proposes and does not run:
+regret beside that of fixed degrees, of exact Kernel-AWV, and the bound of Theorem 4.
+
+python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing_degree
+
+Inputs are uniform in a cube whose corners have norm R lengthscales; a function of norm NORM in the
+Gaussian kernel's space and noise make the labels. "growing" starts a block after each of --counts
+examples, with the degree that Theorem 4 asks for at the end of the block, and learns the examples
+before it anew: no horizon is known to it. Regret against the function that made the labels, which
+is below the regret against the best one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from experiments import cli
+from experiments.figures.styles import label
+from experiments.pkawv_2019 import rates
+from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.runs import against_published
+from jsketch import kernels, loops, online
+from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
+
+# (d, R over the lengthscale): Theorem 4 asks for a degree of at least 8 R^2 and of 2 log n
+STREAMS = ((1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0))
+FIXED = (2, 4)  # the degrees of the paper's figures that are compared
+NORM, CENTERS, NOISE_STD, REGULARIZATION = 3.0, 20, 0.1, 1.0
+DIGITS = 4
+TABLE = "regret.csv"
+
+
+@partial(jax.jit, static_argnames=("inputs", "count"))
+def stream(key: Array, inputs: int, radius: float, count: int) -> tuple[Array, Array, Array]:
+    """(examples [n,d], the function's values [n], labels [n]) for n = count, lengthscale 1."""
+    kernel = kernels.Gaussian(1.0)
+    x_key, center_key, sign_key, noise_key = jax.random.split(key, 4)
+    half = radius / inputs**0.5
+    xs = jax.random.uniform(x_key, (count, inputs), minval=-half, maxval=half)
+    centers = jax.random.uniform(center_key, (CENTERS, inputs), minval=-half, maxval=half)
+    weights = jax.random.normal(sign_key, (CENTERS,))
+    norm = jnp.sqrt(weights @ kernel.gram(centers, centers) @ weights)
+    mean = kernel.gram(xs, centers) @ weights * (NORM / norm)
+    return xs, mean, mean + NOISE_STD * jax.random.normal(noise_key, (count,))
+
+
+@partial(jax.jit, static_argnames=("degree", "begin"))
+def taylor_losses(xs: Array, ys: Array, degree: int, begin: int, key: Array) -> Array:
+    """Squared losses [S,n - begin] of degree M on xs [S,n,d], ys [S,n] from `begin` on, where what
+    is before it was learned."""
+    forecaster = online.PKAWV(Taylor(xs.shape[2], degree), REGULARIZATION)
+
+    def one(x: Array, y: Array) -> Array:
+        state = forecaster.init(x[0], key)
+        if begin:
+            state = forecaster.learn(state, x[:begin], y[:begin])
+        return loops.stream(forecaster, state, x[begin:], y[begin:], key).forecasts.loss
+
+    return jax.vmap(one)(xs, ys)
+
+
+@jax.jit
+def exact_losses(xs: Array, ys: Array, key: Array) -> Array:
+    """Squared losses [S,n] of Kernel-AWV."""
+    forecaster = online.KernelAWV(kernels.Gaussian(1.0), REGULARIZATION, capacity=ys.shape[1])
+
+    def one(x: Array, y: Array) -> Array:
+        return loops.stream(forecaster, forecaster.init(x[0], key), x, y, key).forecasts.loss
+
+    return jax.vmap(one)(xs, ys)
+
+
+def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
+    """What Theorem 4 allows after n examples of one stream, [N]: lam |f|^2 + 1.5 B^2 logdet(I + K /
+    lam), B the largest label."""
+    gram = np.asarray(kernels.Gaussian(1.0).gram(xs, xs)) / REGULARIZATION
+    logdets = [np.linalg.slogdet(np.eye(n) + gram[:n, :n])[1] for n in counts]
+    return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)
+
+
+def run(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, np.ndarray]:
+    """Regrets [S,N] of every method on streams that are cut after each n, and the bounds."""
+    key = jax.random.key(0)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
+    xs, mean, ys = jax.vmap(lambda k: stream(k, inputs, radius, counts[-1]))(keys)
+    growing = [
+        taylor_losses(xs[:, :end], ys[:, :end], degree, begin, key)
+        for begin, end, degree in zip(
+            [0, *counts], counts, degrees_of(radius, counts), strict=False
+        )
+    ]
+    losses = dict(
+        kernel_awv=exact_losses(xs, ys, key),
+        growing=jnp.concatenate(growing, axis=1),
+        **{f"taylor_{degree}": taylor_losses(xs, ys, degree, 0, key) for degree in FIXED},
+    )
+    noise, at = jnp.square(ys - mean), np.array(counts) - 1
+    found = {
+        name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, at]) for name, loss in losses.items()
+    }
+    return found | dict(bound=np.array([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)]))
+
+
+def degrees_of(radius: float, counts: list[int]) -> list[int]:
+    """The degree of "growing" in each block."""
+    return [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
+
+
+def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
+    """Regrets at each n, with the degrees of "growing" and their numbers of features."""
+    runs, degrees = run(inputs, radius, counts, seeds), degrees_of(radius, counts)
+    bounds = runs.pop("bound").mean(0)
+    return dict(
+        degrees=degrees,
+        features=[basis_size(inputs, degree) for degree in degrees],
+        bound=[round(float(value), DIGITS) for value in bounds],
+        regret={
+            name: [summaries.describe(np.round(column, DIGITS), ci=True) for column in table.T]
+            for name, table in runs.items()
+        },
+    )
+
+
+def tabulate(folder: Path) -> None:
+    """regret.csv from summary.json: a row for each stream and n."""
+    summary = store.read_json(folder / tidy.PROVENANCE)
+    counts, rows, methods = summary["config"]["counts"], [], []
+    for name, found in summary["measured"].items():
+        methods = list(found["regret"])
+        for i, n in enumerate(counts):
+            regrets = [f"{found['regret'][method][i]['mean']:.1f}" for method in methods]
+            size = (found["degrees"][i], found["features"][i])
+            rows.append((name, n, *size, *regrets, f"{found['bound'][i]:.0f}"))
+    labels = ["M growing" if method == "growing" else label(method) for method in methods]
+    head = ("stream", "n", "M growing to", "features", *labels, "bound of Theorem 4")
+    against_published.write(folder / TABLE, head, rows)
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--seeds", type=cli.count, default=4)
+    parser.add_argument("--counts", type=cli.count, nargs="+", default=[64, 128, 256, 512, 1024])
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    rates.check_counts(parser, options)
+    cli.set_up_jax()
+    options.counts.sort()
+    config = dict(
+        counts=options.counts,
+        seeds=options.seeds,
+        streams=STREAMS,
+        fixed=FIXED,
+        norm=NORM,
+        noise_std=NOISE_STD,
+        regularization=REGULARIZATION,
+    )
+    with outputs.opened(options, "pkawv_2019.growing_degree", config) as opened:
+        measured = {}
+        for inputs, radius in STREAMS:
+            name = f"d = {inputs}, R = {radius:g}"
+            found = measured[name] = measure(inputs, radius, options.counts, options.seeds)
+            last = {method: row[-1]["mean"] for method, row in found["regret"].items()}
+            print(f"{name}: degrees {found['degrees']}, regret at n = {options.counts[-1]}: {last}")
+        opened.finish(
+            dict(
+                config=config,
+                data="made up: a function of the Gaussian kernel's space with noise",
+                measured=measured,
+                **environment.describe(),
+            ),
+            [],
+            "",
+        )
+        tabulate(options.out)
+
+
+if __name__ == "__main__":
+    main()
