@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jsketch import checks, struct
-from jsketch.problems.contextual import ContextualArms
+from jsketch import struct
+from jsketch.problems.contextual import ContextualArms, checked
 from jsketch.types import PRNGKey
 
 
@@ -75,10 +75,12 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> S
     Raises ValueError on static mistakes and when the bandit has no room, as it is not grown here.
     Raises FloatingPointError when a posterior is no longer finite.
     """
-    checks.capacity(horizon=horizon)
-    # static mistakes are said outside of jit
-    dimension = problem.inputs + problem.actions.shape[1]
-    bandit.init(dimension, keys[0], problem.actions.dtype)
+    if not hasattr(bandit, "clients"):
+        raise ValueError(
+            "a bandit of clients is `SharedEmbedding`, `Alone` or one of yours with their methods;"
+            f" {type(bandit).__name__} is for one learner: Alone(bandit, clients=8)."
+        )
+    problem, keys = checked(problem, bandit, horizon, keys)
     shared = _seeds(problem, bandit, horizon, keys)
     if np.asarray(shared.overflow).any():
         raise ValueError(

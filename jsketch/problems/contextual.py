@@ -175,19 +175,7 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> P
     Raises ValueError on static mistakes and when the bandit has no room, as it is not grown here.
     Raises FloatingPointError when a posterior is no longer finite.
     """
-    checks.capacity(horizon=horizon)
-    keys = checks.keys(keys=keys)
-    checks.capacity(inputs=problem.inputs)
-    checks.nonnegative(noise_std=problem.noise_std)
-    problem = replace(problem, actions=jnp.asarray(checks.rows_of_arms(problem.actions)))
-    if not callable(problem.reward) or jax.tree_util.all_leaves([problem.reward]):
-        raise ValueError(
-            "reward must be a callable pytree, such as contextual.Squares() or a struct.dataclass"
-            f" of yours with __call__(context, action); {problem.reward!r} was given."
-        )
-    # static mistakes are said outside of jit
-    dimension = problem.inputs + problem.actions.shape[1]
-    bandit.init(dimension, keys[0], problem.actions.dtype)
+    problem, keys = checked(problem, bandit, horizon, keys)
     played = _seeds(problem, bandit, horizon, keys)
     if np.asarray(played.overflow).any():
         raise ValueError(
@@ -197,3 +185,25 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> P
     if np.asarray(played.nonfinite).any():
         raise FloatingPointError("the posterior is no longer finite: try float64.")
     return played
+
+
+def checked(
+    problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey
+) -> tuple[ContextualArms, PRNGKey]:
+    """(problem, keys [S]) of `play`. Raises ValueError on static mistakes, which are said outside
+    of jit."""
+    checks.capacity(horizon=horizon)
+    keys = checks.keys(keys=keys)
+    if not isinstance(problem, ContextualArms):
+        raise ValueError(f"a problem with contexts is a ContextualArms; {problem!r} was given.")
+    checks.capacity(inputs=problem.inputs)
+    checks.nonnegative(noise_std=problem.noise_std)
+    problem = replace(problem, actions=jnp.asarray(checks.rows_of_arms(problem.actions)))
+    if not callable(problem.reward) or jax.tree_util.all_leaves([problem.reward]):
+        raise ValueError(
+            "reward must be a callable pytree, such as contextual.Squares() or a struct.dataclass"
+            f" of yours with __call__(context, action); {problem.reward!r} was given."
+        )
+    dimension = problem.inputs + problem.actions.shape[1]
+    bandit.init(dimension, keys[0], problem.actions.dtype)
+    return problem, keys

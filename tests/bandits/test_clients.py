@@ -119,6 +119,10 @@ def test_failures_teach_nothing(run):
     assert not (np.asarray(info.nonfinite) | np.asarray(info.overflow)).any()
     _, flagged = TELL(BANDIT, BANDIT.init(2, KEY), jnp.asarray(X[0]), jnp.full(N, jnp.inf), KEY)
     assert bool(flagged.nonfinite) and int(flagged.observed) == 0
+    # a point that no check sees under jit: said at once, and not at the next exchange
+    early = jax.tree.map(lambda leaf: leaf[0], state)
+    bad, flagged = TELL(BANDIT, early, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
+    assert bool(flagged.nonfinite) and int(bad.exchanges) == int(early.exchanges)
 
 
 ACTIONS = jnp.linspace(0, 1, 5)[:, None]
@@ -203,9 +207,9 @@ def test_seeds_at_once_are_each_alone():
 
 
 def test_clients_alone_are_bandits_of_their_own():
-    """Which send nothing, and have no room when one of them has none."""
-    base = KUCB(**COMMON, max_history=4)
-    bandit = Alone(base, N)
+    """Which send nothing, and have no room when one of them has none: growing makes it for all,
+    whatever each has used, and changes no bound."""
+    base, bandit = ALONE.bandit, ALONE
     state, states = bandit.init(2, KEY), [base.init(2, KEY)] * N
     one = jax.jit(lambda state, x, y: base.tell(state, x, y)[0])
     all_of_them = jax.jit(bandit.tell)
@@ -221,19 +225,35 @@ def test_clients_alone_are_bandits_of_their_own():
     for step in (3, 4, 6):
         state, info = all_of_them(state, jnp.asarray(X[step]), jnp.ones(N), KEY)
     assert bool(info.overflow) and int(info.observed) == 0
+    larger = bandit.grow(state)
+    np.testing.assert_array_equal(larger.each.history.used, state.each.history.used)
+    bounds = [jax.jit(jax.vmap(base.scores, (0, None)))(s.each, new) for s in (state, larger)]
+    np.testing.assert_allclose(*bounds, atol=1e-12)
+    _, info = all_of_them(larger, jnp.asarray(X[6]), jnp.ones(N), KEY)
+    assert not bool(info.overflow) and int(info.observed) == N
+
+
+ALONE = Alone(KUCB(**COMMON, max_history=4), N)
 
 
 def test_mistakes_are_explained():
-    state = BANDIT.init(2, KEY)
+    state, alone = BANDIT.init(2, KEY), ALONE.init(2, KEY)
     for act, words in (
         (lambda: BANDIT.replace(clients=0).init(2, KEY), "clients must be an integer"),
         (lambda: BANDIT.replace(threshold=-1.0).init(2, KEY), "threshold must be"),
         (lambda: BANDIT.replace(max_wait=0).init(2, KEY), "max_wait must be an integer"),
         (lambda: BANDIT.ask(state, jnp.zeros((2, 4, 2)), KEY), "points of 3 clients"),
-        (lambda: BANDIT.ask(state, jnp.zeros((3, 4, 1)), KEY), r"a matrix \[A, 2\]"),
+        (lambda: BANDIT.ask(state, jnp.zeros((3, 4, 1)), KEY), r"of shape \[3, C, 2\]"),
         (lambda: BANDIT.tell(state, jnp.full((3, 2), jnp.nan), jnp.ones(3), KEY), "finite"),
         (lambda: BANDIT.tell(state, X[0], jnp.ones(2), KEY), "3 rewards"),
         (lambda: BANDIT.replace(width=widths.bkb_code).confidence_width(state), "variance_sum"),
+        (lambda: BANDIT.tell(state, 1.0, jnp.ones(3), KEY), r"of shape \[3, 2\]"),
+        (lambda: BANDIT.tell(state, X[0], 1j * np.ones(3), KEY), "real numbers"),
+        (lambda: ALONE.ask(alone, jnp.zeros((2, 4, 2)), KEY), r"of shape \[3, C, 2\]"),
+        (lambda: ALONE.tell(alone, jnp.full((3, 2), jnp.nan), jnp.ones(3), KEY), "finite"),
+        (lambda: ALONE.tell(alone, X[0], jnp.ones(2), KEY), "3 rewards"),
+        (lambda: clients.play(PROBLEM, BANDIT, 3, KEY), "one a run"),
+        (lambda: clients.play(PROBLEM, KUCB(**COMMON), 3, jax.random.split(KEY, 2)), "one learner"),
         (lambda: Alone(KUCB(**COMMON), 0).init(2, KEY), "clients must be an integer"),
         (lambda: clients.play(PROBLEM, BANDIT, 0, jax.random.split(KEY, 2)), "horizon must be"),
     ):
@@ -245,5 +265,7 @@ def test_the_dtype_is_that_of_the_state():
     state = BANDIT.init(2, KEY, jnp.float32)
     x = jnp.asarray(X[0])
     after = jax.eval_shape(lambda s: BANDIT.tell(s, x, np.ones(N), KEY), state)
-    for leaf in jax.tree.leaves(after):
+    points = [[0, 1], [1, 0], [1, 1]]
+    whole = jax.eval_shape(lambda s: BANDIT.tell(s, points, [0, 1, 2], KEY), state)
+    for leaf in jax.tree.leaves((after, whole)):
         assert not jnp.issubdtype(leaf.dtype, jnp.floating) or leaf.dtype == jnp.float32

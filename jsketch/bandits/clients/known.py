@@ -1,4 +1,4 @@
-"""What clients that share an embedding know, and the points that they are given."""
+"""What clients that share an embedding know, and the points and rewards that clients are given."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from jsketch import struct
-from jsketch.bandits.contextual import choice
+from jsketch import checks, struct
 from jsketch.bandits.core.sketched import SketchState
+from jsketch.types import Arms
 
 
 @struct.dataclass
@@ -41,14 +41,37 @@ class EmbeddingState:
     exchanges: Array  # [] int32
 
 
-def points_of_clients(bandit: Any, x: Any, inputs: int) -> Array:
-    """The points [N,C,inputs] of N clients. Raises ValueError for an empty or non-finite array,
-    another number of clients or of inputs."""
-    x = jnp.asarray(x)
-    if x.ndim != 3 or x.shape[0] != bandit.clients:
+def points_of_clients(
+    clients: int, x: Any, axes: int, kernel: Any = None, history: Arms | None = None
+) -> Array:
+    """The candidates [N,C,d] (3 axes) of N clients, or the points [N,d] (2) that they played; with
+    a history in its dtype. Raises ValueError for an empty or non-finite array, another number of
+    clients or, with a history, of inputs."""
+    x = checks.real("the points of clients", x)
+    inputs = x.shape[-1] if x.ndim else 1
+    if history is not None:
+        inputs = history.features.shape[1]
+    if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != inputs:
+        form = f"[{clients}, C, {inputs}]" if axes == 3 else f"[{clients}, {inputs}]"
         raise ValueError(
-            f"the points of {bandit.clients} clients are an array with a row for each of them, and"
-            f" {inputs} inputs; one of shape {x.shape} was given."
+            f"the points of {clients} clients are of shape {form}, a row for each of them; one of"
+            f" shape {x.shape} was given."
         )
-    choice.candidates_of(bandit.kernel, x.reshape(-1, x.shape[2]), inputs)
+    rows = x.reshape(-1, x.shape[-1])
+    checks.candidates(rows, x.shape[-1])
+    if history is None:
+        return jnp.asarray(x)
+    x = jnp.asarray(x, history.features.dtype)
+    checks.kernel_on(kernel, x.reshape(rows.shape))
     return x
+
+
+def rewards_of_clients(clients: int, y: Any, dtype: Any = None) -> Array:
+    """The rewards [N] of N clients. Raises ValueError for another number of them, and for what is
+    no real number."""
+    y = checks.real("the rewards of clients", y)
+    if y.shape != (clients,):
+        raise ValueError(
+            f"{clients} clients have {clients} rewards; {y.shape} is the shape of what was given."
+        )
+    return jnp.asarray(y, dtype)

@@ -20,9 +20,11 @@ the variance of the last exchange, exceeds `threshold` (D; the paper's analysis 
 3. every client receives their totals, m (m + 1) numbers.
 
 An exchange so takes d m + N (d m + 2 m (m + 1)) numbers (`state.sent`), however many points there
-are. Where the n points since the last one are sent to all as they are, with their rewards, it takes
-N (d + 1) n (`state.sent_as_data`), and every client can compute the same embedding by itself. While
-the dictionary is empty every round ends with an exchange.
+are. Not counted: the call to exchange, the few scalars that a width of N clients reads, and what a
+draw beyond `max_dictionary` takes to scale; nor is it used that z z^T is symmetric. Where the n
+points since the last one are sent to all as they are, with their rewards, it takes N (d + 1) n
+(`state.sent_as_data`), and every client can compute the same embedding by itself. While the
+dictionary is empty every round ends with an exchange.
 
 What the definition rests on: the paper's abstract, and the scripts with which Pavlovic, Salgia and
 Zhao compare their own algorithm to it; the paper was not at hand in full. The scripts count what
@@ -41,7 +43,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.clients.known import ClientEvidence, EmbeddingState, points_of_clients
+from jsketch.bandits.clients.known import (
+    ClientEvidence,
+    EmbeddingState,
+    points_of_clients,
+    rewards_of_clients,
+)
 from jsketch.bandits.contextual import choice
 from jsketch.bandits.core import counts, room, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
@@ -66,7 +73,7 @@ class SharedEmbedding:
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability
     qbar: ArrayLike = 2.0  # oversampling
-    # D >= 0; 0 exchanges in every round, infinity when `max_wait` is over
+    # D >= 0; 0 exchanges in every round, a number that no sum reaches when `max_wait` is over
     threshold: ArrayLike = 0.1
     width: widths.Width = widths.bbkb_code
     clients: int = struct.field(pytree_node=False, default=8)  # N
@@ -162,7 +169,7 @@ class SharedEmbedding:
         """The numbers [N] int32 of the candidates to play, of candidates [N,C,d]: uniform ones
         while nothing is known. Raises ValueError for an empty or non-finite array, another number
         of clients or of inputs."""
-        x = points_of_clients(self, candidates, state.sketch.domain.features.shape[1])
+        x = points_of_clients(self.clients, candidates, 3, self.kernel, state.sketch.domain)
         known = state.sketch.dictionary.size > 0
         keys = jax.random.split(key, self.clients)
         return jax.vmap(choice.best, (0, None, 0))(self.scores(state, x), known, keys)
@@ -174,15 +181,11 @@ class SharedEmbedding:
         exchange if one of them has learned enough. A reward that is not finite teaches nothing.
         Where history or dictionary have no room nothing is applied (`info.overflow`). Raises
         ValueError as `ask`."""
-        n, history = self.clients, state.sketch.domain.features
-        x = points_of_clients(self, jnp.asarray(x)[:, None], history.shape[1])[:, 0]
-        y = jnp.asarray(y, x.dtype)
-        if y.shape != (n,):
-            raise ValueError(
-                f"{n} clients have {n} rewards; {y.shape} is the shape of what was given."
-            )
+        n = self.clients
+        x = points_of_clients(n, x, 2, self.kernel, state.sketch.domain)
+        y = rewards_of_clients(n, y, x.dtype)
         width = self.confidence_width(state).max()
-        finite, no_slot = jnp.isfinite(y), state.used + n > history.shape[0]
+        finite, no_slot = jnp.isfinite(y), state.used + n > state.sketch.domain.count
         played = self._played(state, x, y)
         waited = played.used - played.last >= n * self.max_wait
         enough = (played.spent > self.threshold).any()
@@ -191,6 +194,7 @@ class SharedEmbedding:
         nothing = _nothing_drawn(width)
         new, info = only_those(due, _exchange, (played, nothing), (self, key))
         applied = ~(no_slot | info.overflow)
+        known = jnp.append(played.moment.sum(1) + played.spent, width)
         new = jax.tree.map(lambda new, old: jnp.where(applied, new, old), new, state)
         return new, replace(
             info,
@@ -198,7 +202,7 @@ class SharedEmbedding:
             observed=jnp.where(applied, finite.sum(), 0).astype(jnp.int32),
             dictionary_size=new.sketch.dictionary.size,
             overflow=info.overflow | no_slot,
-            nonfinite=info.nonfinite | jnp.isinf(y).any() | ~jnp.isfinite(width),
+            nonfinite=info.nonfinite | jnp.isinf(y).any() | ~jnp.isfinite(known).all(),
         )
 
     def _played(self, state: EmbeddingState, x: Array, y: Array) -> EmbeddingState:
