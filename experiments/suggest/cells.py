@@ -146,7 +146,14 @@ def _piece_of_parquet(file: Any, piece: Callable[[int], slice]) -> tuple[pd.Data
         at += len(rows)
         if at >= wanted.stop:
             break
-    return pyarrow.Table.from_batches(kept, whole.schema_arrow).to_pandas(), wanted.start
+    table = pyarrow.Table.from_batches(kept, whole.schema_arrow).to_pandas()
+    for index in (whole.schema_arrow.pandas_metadata or {}).get("index_columns", ()):
+        # a range is no column of the file, and pandas drops one of another length
+        if isinstance(index, dict) and index["name"] is not None:
+            first, step = index["start"] + wanted.start * index["step"], index["step"]
+            stop = first + len(table) * step
+            table.index = pd.RangeIndex(first, stop, step, name=index["name"])
+    return table, wanted.start
 
 
 def _with_header(path: Path, kind: str) -> pd.DataFrame:

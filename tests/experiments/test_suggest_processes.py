@@ -121,6 +121,24 @@ def test_a_piece_of_a_parquet_file(tmp_path, rows):
     pd.testing.assert_frame_equal(piece, whole[600:1300])
 
 
+def test_ids_that_are_a_range_beside_the_columns(tmp_path):
+    frame = table(1800)[0].drop(columns="id")
+    frame.index = pd.RangeIndex(5, 5 + 3 * 1800, 3, name="id")
+    frame.to_parquet(tmp_path / "l.parquet")
+    whole = cells.read(tmp_path / "l.parquet", ["id"])
+    piece = cells.read(tmp_path / "l.parquet", ["id"], lambda count: slice(600, 1300))
+    pd.testing.assert_frame_equal(piece, whole[600:1300])
+
+
+def test_a_word_that_two_rows_of_one_part_have(tmp_path):
+    """Each part is read as the whole: a category, though a part has another word in every row."""
+    frame = table(2049)[0][["id", "size"]].assign(name=[f"w{i}" for i in range(2049)])
+    frame.loc[3, "name"] = "w2"
+    frame.to_csv(tmp_path / "l.csv", index=False)
+    for one in read(tmp_path / "l.csv"):
+        assert one.library.columns[1] == ("category", 2048)
+
+
 def read(path, *more):
     given = options.parse(["--candidates", str(path), "--batch", "4", *map(str, more)])
     return together(2, lambda processes: split.read(given, processes))

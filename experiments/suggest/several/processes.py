@@ -18,6 +18,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from experiments import cli
 from experiments.results import files
 from jsketch import distributed
 from jsketch.suggest.parts import Processes
@@ -99,12 +100,15 @@ def joined(count: int) -> Iterator[Processes]:
         distributed.start(where, **told)
         try:
             yield Processes(number, count, gathered)
-        except (ValueError, OSError, MemoryError):
-            # all have agreed on it
+        except ValueError:
+            # all have agreed on it (`Processes.agreed`)
             raise
-        except Exception:
-            # the others would wait for ever at the end of this one
-            traceback.print_exc()
+        except Exception as error:
+            # the others would wait for minutes at the end of this one
+            if isinstance(error, (OSError, MemoryError)):
+                print(f"error: {cli.sentence(error)}", file=sys.stderr)
+            else:
+                traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)
 

@@ -140,6 +140,8 @@ def _witnesses(options: argparse.Namespace, table: pd.DataFrame) -> list[int]:
             if name in kinds.categories or np.isnan(values).all():
                 words = cells.text(cell).to_numpy(str)
                 places += np.unique(words, return_index=True)[1].tolist()
+                # a second row of one word: not every row has another
+                places += np.flatnonzero(pd.Series(words).duplicated())[:1].tolist()
             else:
                 places += [int(np.nanargmin(values)), int(np.nanargmax(values))]
     return sorted(set(places))

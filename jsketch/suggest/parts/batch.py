@@ -76,9 +76,7 @@ def suggest(
     short = np.lexsort((ranks, -score))[:most]
 
     open: Any = part.own & ~np.isin(part.rows, np.setdiff1d(np.append(excluded, failed), done))
-    gap, best, rival = _certificate(
-        processes, part, choice.bounds(certain[0], certain[1], open, width)
-    )
+    gap, best, rival = _certificate(processes, part, _bounds(*certain, open, width))
 
     def picked() -> tuple[Any, Any]:
         mean, variance, x, there, *chance = (array[short] for array in listed)
@@ -127,6 +125,10 @@ def _certificate(
         tops.append((bound[at], -int(part.rows[at])))
     (upper, rival), (lower, best) = (max(top) for top in zip(*processes.gather(tops), strict=True))
     return upper - lower, -best, -rival
+
+
+# compiled as in `choice.picked`, where a product and a sum are rounded once
+_bounds = jax.jit(choice.bounds)
 
 
 @jax.jit
