@@ -18,7 +18,7 @@ from experiments import cli
 from experiments.figures import plots
 from experiments.figures.styles import label
 from experiments.results import store, summaries, tidy
-from experiments.suggest import plan_line
+from experiments.runs import plan_line
 from jsketch import loops
 from jsketch.types import PRNGKey
 

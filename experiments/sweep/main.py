@@ -24,7 +24,7 @@ from tqdm import tqdm
 from experiments import cli
 from experiments.results import environment, files, lock, outputs, shards, store, summaries, tidy
 from experiments.results.shards import Shard
-from experiments.suggest import plan_line
+from experiments.runs import plan_line
 from experiments.sweep import cluster, configurations, execution, heat_maps, options, settings
 from experiments.sweep.configurations import Row
 from experiments.sweep.execution import Job, Task

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jsketch
-from experiments.suggest import plan_line
+from experiments.runs import plan_line
 from jsketch import Arms, Info, Query, kernels, loops, problems, struct
 from jsketch.bandits import (
     BBKB,

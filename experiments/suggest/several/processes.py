@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -47,6 +48,8 @@ def start(count: int, command: list[str]) -> None:
         where = f"127.0.0.1:{found.getsockname()[1]}"
     running: list[subprocess.Popen[bytes]] = []
     with files.scratch() as folder:
+        # a job that is cancelled leaves nothing behind
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
             for number in range(count):
                 with (folder / str(number)).open("wb") as log:
@@ -57,6 +60,7 @@ def start(count: int, command: list[str]) -> None:
             for process in running:
                 process.kill()
                 process.wait()
+            signal.signal(signal.SIGTERM, before)
         if failed is not None:
             raise ValueError(_why(failed, running[failed].returncode, folder))
         sys.stderr.write((folder / "0").read_text(errors="replace"))
