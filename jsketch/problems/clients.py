@@ -8,11 +8,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.problems.contextual import ContextualArms, checked
+from jsketch.problems.contextual import ContextualArms, check_flags, checked
 from jsketch.types import PRNGKey
 
 
@@ -82,11 +81,5 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> S
         )
     problem, keys = checked(problem, bandit, horizon, keys)
     shared = _seeds(problem, bandit, horizon, keys)
-    if np.asarray(shared.overflow).any():
-        raise ValueError(
-            "the bandit had no room: give it a larger capacity, and a max_history of at least"
-            f" {horizon}."
-        )
-    if np.asarray(shared.nonfinite).any():
-        raise FloatingPointError("the posterior is no longer finite: try float64.")
+    check_flags(shared, horizon)
     return shared

@@ -177,6 +177,12 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> P
     """
     problem, keys = checked(problem, bandit, horizon, keys)
     played = _seeds(problem, bandit, horizon, keys)
+    check_flags(played, horizon)
+    return played
+
+
+def check_flags(played: Any, horizon: int) -> None:
+    """Raises as `play` does, of the flags of all its runs."""
     if np.asarray(played.overflow).any():
         raise ValueError(
             "the bandit had no room: give it a larger capacity, and a max_history of at least"
@@ -184,7 +190,6 @@ def play(problem: ContextualArms, bandit: Any, horizon: int, keys: PRNGKey) -> P
         )
     if np.asarray(played.nonfinite).any():
         raise FloatingPointError("the posterior is no longer finite: try float64.")
-    return played
 
 
 def checked(
