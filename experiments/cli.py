@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from experiments.results import files
 
@@ -24,6 +25,7 @@ from experiments.results import files
 GRACE = 3.0
 INTERRUPTED = 128 + signal.SIGINT  # what a shell expects
 TRACEBACK = "JSKETCH_TRACEBACK"
+LOG_INTERVAL = 30.0  # seconds between two lines of progress where nobody watches
 _said = threading.Event()
 
 
@@ -68,6 +70,26 @@ def add_out_file(parser: argparse.ArgumentParser) -> None:
     """--out and --overwrite of a benchmark (`results.files.check_new`)."""
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     parser.add_argument("--overwrite", action="store_true", help="replace that file")
+
+
+def progress(total: int, done: int = 0, unit: str = "run", name: str | None = None) -> Any:
+    """A progress bar (tqdm) on the standard error; into a file or a pipe, where every update would
+    be kept as text, it writes a line in LOG_INTERVAL seconds.
+
+    total: units of the whole work; done: those of an earlier session.
+    """
+    from tqdm import tqdm
+
+    watched = sys.stderr.isatty()
+    return tqdm(
+        total=total,
+        initial=done,
+        unit=unit,
+        # large numbers are read easier as 12k; 3 of 5 runs stay as they are
+        unit_scale=total >= 1_000,
+        desc=name,
+        mininterval=0.1 if watched else LOG_INTERVAL,
+    )
 
 
 def set_up_jax(cached: bool = True) -> None:

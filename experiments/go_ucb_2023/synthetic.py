@@ -18,7 +18,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
 from experiments import cli
 from experiments.figures import plots
@@ -122,7 +121,7 @@ def run_algorithm(
     label = f"{function}-{name}"
     store.claim(folder, label, config)
     missing = store.missing(folder, label, seeds)
-    with tqdm(total=seeds, initial=seeds - len(missing), desc=label, unit="seed") as bar:
+    with cli.progress(seeds, seeds - len(missing), "seed", label) as bar:
         for begin in range(0, len(missing), at_once):
             chunk = missing[begin : begin + at_once]
             run_chunk(function, name, chunk, config, folder)

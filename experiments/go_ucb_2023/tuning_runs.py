@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import sklearn
-from tqdm import tqdm
 
 from experiments import cli
 from experiments.data import classifiers
@@ -130,8 +129,6 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
                     child.terminate()
                 raise
 
-    with tqdm(
-        total=len(tasks), initial=len(tasks) - len(missing), desc="tuning", unit="run"
-    ) as bar:
+    with cli.progress(len(tasks), len(tasks) - len(missing), name="tuning") as bar:
         for _ in finished():
             bar.update()

@@ -165,9 +165,8 @@ def run_algorithm(
     for begin in range(0, len(missing), workers):
         chunk = missing[begin : begin + workers]
         label = f"{name}, seeds {chunk[0] + 1}-{chunk[-1] + 1} of {seeds}"
-        with tqdm(
-            total=len(chunk) * config["horizon"], desc=label, unit="eval", unit_scale=True
-        ) as bar:
+        evaluations = len(chunk) * config["horizon"]
+        with cli.progress(evaluations, unit="eval", name=label) as bar:
             run_chunk(bandit, problem, chunk, config, folder, bar, states)
     return [store.read_run(folder, name, s) for s in range(seeds)]
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
 from experiments import cli
 from experiments.results import environment, files, store
@@ -87,7 +86,7 @@ def main() -> None:
     forecaster = online.PKAWV(Taylor(INPUTS, DEGREE, lengthscale=4.0), regularization=1.0)
     loss, early, first_seconds = 0.0, 0.0, 0.0
     began = time.perf_counter()
-    with tqdm(total=options.examples, unit="example", unit_scale=True) as bar:
+    with cli.progress(options.examples, unit="example") as bar:
 
         def progress(seen: int) -> None:
             bar.update(seen - bar.n)

@@ -22,7 +22,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
 from experiments import cli
 from experiments.data import datasets
@@ -90,10 +89,12 @@ def play(
     """(simple regrets [rounds] of every seed by method, seconds of a suggested round)."""
     largest = float(abalone.target.max())
     size, regrets, begin = (options.rounds, options.batch), {}, time.perf_counter()
-    regrets["suggested"] = [
-        simple_regret(played(abalone.features, abalone.target, *size, seed), largest)
-        for seed in tqdm(range(options.seeds))
-    ]
+    regrets["suggested"] = []
+    with cli.progress(options.seeds, unit="seed") as bar:
+        for seed in range(options.seeds):
+            rewards = played(abalone.features, abalone.target, *size, seed)
+            regrets["suggested"].append(simple_regret(rewards, largest))
+            bar.update()
     seconds = (time.perf_counter() - begin) / options.seeds / options.rounds
     regrets["random"] = [
         simple_regret(drawn(abalone.target, *size, seed), largest)

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
+from experiments import cli
 from experiments.results import environment, shards, tidy
 from experiments.results.shards import Shard
 from experiments.sweep import options
@@ -126,7 +125,7 @@ def run(sweep: Sweep, runs: int, jobs_of: Any = None) -> None:
         flush=True,
     )
     try:
-        with tqdm(total=runs, initial=done(sweep), unit="run", desc="all shards") as bar:
+        with cli.progress(runs, done(sweep), name="all shards") as bar:
             while waiting or running:
                 while waiting and len(running) < width:
                     shard = waiting.pop(0)

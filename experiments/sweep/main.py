@@ -19,7 +19,6 @@ from typing import Any
 import jax
 import pandas as pd
 import tyro
-from tqdm import tqdm
 
 from experiments import cli
 from experiments.results import environment, files, lock, outputs, shards, store, summaries, tidy
@@ -136,13 +135,8 @@ def execute(
         raise ValueError(f"{error} {option} says how many runs there are at a time.") from error
     began, before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
-    with tqdm(
-        total=total * sweep.horizon,
-        initial=total * sweep.horizon - evaluations,
-        unit="eval",
-        unit_scale=True,
-        desc=f"{total} runs",
-    ) as bar:
+    whole = total * sweep.horizon
+    with cli.progress(whole, whole - evaluations, "eval", f"{total} runs") as bar:
         job = Job(bandits, problem, sweep.horizon, sweep.out, environment.code(), bar)
         if missing and vmapped:
             execution.run_vmapped(job, missing, sweep.chunk)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,15 @@ def test_suggest_on_a_full_disk_says_so_before_it_computes(tmp_path, monkeypatch
     with pytest.raises(SystemExit, match="error: No space left on device: x"):
         suggest.main()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("watched", "at_most"), [(True, 1_000), (False, 3)])
+def test_progress_fills_no_log(watched, at_most, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: watched, raising=False)
+    with cli.progress(40, done=10, unit="seed", name="bkb") as bar:
+        for _ in range(30):
+            time.sleep(0.012)
+            bar.update()
+    lines = [text for text in capsys.readouterr().err.split("\r") if text.strip()]
+    assert lines[0].startswith("bkb:  25%") and "40/40" in lines[-1] and "seed" in lines[-1]
+    assert len(lines) <= at_most and (len(lines) > 3) == watched

@@ -21,7 +21,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic, variants
@@ -78,8 +77,10 @@ def run_all(folder: Path, names: list[str], functions: list[str], seeds: int, wo
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context) as pool:
         done = as_completed([pool.submit(run_one, task) for task in tasks])
-        for finished in tqdm(done, total=len(tasks), unit="run"):
-            finished.result()
+        with cli.progress(len(tasks)) as bar:
+            for finished in done:
+                finished.result()
+                bar.update()
 
 
 @cli.line
