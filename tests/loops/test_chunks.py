@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from test_live import CASES, KEY, TAYLOR, examples
 
-from jsketch import loops
+from jsketch import loops, online, struct
 
 
 def test_chunks_of_memory_mapped_files(tmp_path):
@@ -84,3 +84,27 @@ def test_the_average_loss_is_that_of_the_labelled(name):
     for told in (forecasts, live):
         np.testing.assert_array_equal(told.labelled, np.isfinite(ys))
         np.testing.assert_allclose(told.average_loss, wanted, rtol=1e-12)
+
+
+@struct.dataclass
+class Counted:
+    """Features that note each time that Python runs them."""
+
+    calls: list = struct.field(pytree_node=False, compare=False)
+
+    def features(self, x):
+        self.calls.append(x.shape)
+        return jnp.concatenate([x, x * x], axis=1)
+
+
+def test_no_chunk_runs_the_features_outside_of_compiled_programs():
+    """One by one their operations take longer than a chunk of thousands is learned in."""
+    xs, ys = examples(40)
+    forecaster = online.PKAWV(Counted([]))
+    calls = []
+    for count in (20, 20, 40):
+        pieces = loops.chunks(xs[:count], ys[:count], 4)
+        list(loops.prequential_chunks(forecaster, pieces, KEY))
+        calls.append(len(forecaster.features.calls))
+    # what `init` says of static mistakes it says once a stream
+    assert calls[0] > 2 and calls[2] - calls[1] == calls[1] - calls[0] <= 2
