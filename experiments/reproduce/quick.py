@@ -28,6 +28,7 @@ SMALL = {
     "experiments.go_ucb_2023.packages.compare": (
         "--functions f1 --seeds 1 --algorithms skopt_ei botorch_ei"
     ),
+    "experiments.go_ucb_2023.phases": "--functions f2 --n 2 --steps 4 --seeds 2",
     "experiments.go_ucb_2023.synthetic": "--functions f1 --seeds 2",
     "experiments.go_ucb_2023.tuning": (
         "--repetitions 1 --models random_forest --data breast_cancer"

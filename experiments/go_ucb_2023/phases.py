@@ -1,0 +1,116 @@
+"""GO-UCB with other lengths of its two phases: n uniform points, then T optimistic steps.
+
+    python -m experiments.go_ucb_2023.phases --out results/go_ucb_2023/phases
+
+The paper's theorem has n = sqrt(T), and Figure 2 n = 8 and T = 64 on f2 and f3. Here n is 4 to 32
+at T = 64, and T is 16 and 144 at n = sqrt(T). GP-PI, the next best method of Figure 2, stands
+beside it on the same points. Says the regret a step over the uniform policy's, of the whole run
+(phase I counts) and of phase II, and the simple regret.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments import cli
+from experiments.figures.styles import label
+from experiments.go_ucb_2023 import synthetic
+from experiments.results import environment, outputs, store, summaries
+from experiments.runs.bandit_runs import keys_of
+from jsketch.loops import run_box
+
+FUNCTIONS = ("f2", "f3")
+METHODS = ("go_ucb", "gp_pi")
+PHASES = ((4, 64), (8, 64), (16, 64), (32, 64), (4, 16), (12, 144))  # n, T
+
+
+def configure(function: str, method: str, n: int, steps: int) -> dict[str, Any]:
+    """Everything that the runs of a method depend on."""
+    return dict(
+        function=function,
+        algorithm=method,
+        inputs=20,
+        n=n,
+        T=steps,
+        noise_std=synthetic.NOISE_STD,
+        root_seed=0,
+        optimizer=repr(synthetic.OPTIMIZERS[method](n)),
+    )
+
+
+def regrets(config: dict[str, Any], folder: Path, seeds: int) -> np.ndarray:
+    """[S, n + T] of all seeds, those already saved in the folder included."""
+    n, steps, method = config["n"], config["T"], config["algorithm"]
+    name = f"{config['function']}-{n}-{steps}-{method}"
+    store.claim(folder, name, config)
+    missing = store.missing(folder, name, seeds)
+    if missing:
+        problem = synthetic.FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
+        keys = keys_of(config["root_seed"], missing)
+        optimizer = synthetic.OPTIMIZERS[method](n)
+        run = jax.block_until_ready(run_box(optimizer, problem, problem.box, keys, n + steps))
+        for seed, regret in zip(missing, np.asarray(problem.maximum - run.value), strict=True):
+            store.write_npz(store.run_path(folder, name, seed), dict(regret=regret))
+    return np.stack([store.read_run(folder, name, seed)["regret"] for seed in range(seeds)])
+
+
+def row(regret: np.ndarray, n: int, uniform: float) -> dict[str, Any]:
+    """What summary.json says of regrets [S, n + T]."""
+    return dict(
+        regret_ratio=summaries.describe(regret.mean(1) / uniform, ci=True),
+        phase_two_ratio=summaries.describe(regret[:, n:].mean(1) / uniform, ci=True),
+        simple_regret=summaries.describe(regret.min(1), ci=True),
+    )
+
+
+def print_row(function: str, n: int, steps: int, method: str, found: dict[str, Any]) -> None:
+    cells = (f"{one['mean']:8.3f} +- {one['ci95'] or 0:6.3f}" for one in found.values())
+    print(f"{function} {n:3d} {steps:4d}  {label(method):8s}", *cells, flush=True)
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    choices = list(synthetic.FUNCTIONS)
+    parser.add_argument("--functions", nargs="+", choices=choices, default=list(FUNCTIONS))
+    parser.add_argument(
+        "--algorithms", nargs="+", choices=list(synthetic.OPTIMIZERS), default=list(METHODS)
+    )
+    parser.add_argument("--n", nargs="+", type=cli.count, help="phase I; with --steps")
+    parser.add_argument("--steps", nargs="+", type=cli.count, help="T of each --n")
+    parser.add_argument("--seeds", type=cli.count, default=10)
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    if len(options.n or ()) != len(options.steps or ()):
+        parser.error("--n and --steps are pairs: give as many of one as of the other")
+    phases = list(zip(options.n, options.steps, strict=True)) if options.n else list(PHASES)
+    cli.set_up_jax()
+    configs = {
+        f: {
+            f"n={n}, T={steps}": {m: configure(f, m, n, steps) for m in options.algorithms}
+            for n, steps in phases
+        }
+        for f in options.functions
+    }
+    with outputs.opened(options, "go_ucb_2023.phases", configs, options.seeds) as opened:
+        print("function, n, T, method: regret ratio, of phase II, simple regret")
+        functions: dict[str, Any] = {}
+        for function, settings in configs.items():
+            uniform = synthetic.uniform_regret(function)
+            functions[function] = dict(uniform_regret=uniform, phases={})
+            for name, methods in settings.items():
+                rows = functions[function]["phases"][name] = {}
+                for method, config in methods.items():
+                    regret = regrets(config, options.out, options.seeds)
+                    rows[method] = row(regret, config["n"], uniform)
+                    print_row(function, config["n"], config["T"], method, rows[method])
+        summary = dict(seeds=options.seeds, functions=functions, **environment.describe())
+        opened.finish(summary, [], "")
+
+
+if __name__ == "__main__":
+    main()
