@@ -89,6 +89,8 @@ def progress(total: int, done: int = 0, unit: str = "run", name: str | None = No
         unit_scale=total >= 1_000,
         desc=name,
         mininterval=0.1 if watched else LOG_INTERVAL,
+        # a thread of its own asks for a line that often
+        maxinterval=10.0 if watched else 2 * LOG_INTERVAL,
     )
 
 

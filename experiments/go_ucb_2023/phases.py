@@ -3,7 +3,7 @@
     python -m experiments.go_ucb_2023.phases --out results/go_ucb_2023/phases
 
 The paper's theorem has n = sqrt(T), and Figure 2 n = 8 and T = 64 on f2 and f3. Here n is 4 to 32
-at T = 64, and T is 16 and 144 at n = sqrt(T). GP-PI, the next best method of Figure 2, stands
+at T = 64, and T is 16 and 144 at n = sqrt(T). GP-PI, the other good method of Figure 2, stands
 beside it on the same points. Says the regret a step over the uniform policy's, of the whole run
 (phase I counts) and of phase II, and the simple regret.
 """
@@ -42,18 +42,19 @@ def configure(function: str, method: str, n: int, steps: int) -> dict[str, Any]:
     )
 
 
-def regrets(config: dict[str, Any], folder: Path, seeds: int) -> np.ndarray:
+def regrets(config: dict[str, Any], folder: Path, seeds: int, at_once: int) -> np.ndarray:
     """[S, n + T] of all seeds, those already saved in the folder included."""
     n, steps, method = config["n"], config["T"], config["algorithm"]
     name = f"{config['function']}-{n}-{steps}-{method}"
     store.claim(folder, name, config)
     missing = store.missing(folder, name, seeds)
-    if missing:
-        problem = synthetic.FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
-        keys = keys_of(config["root_seed"], missing)
-        optimizer = synthetic.OPTIMIZERS[method](n)
+    problem = synthetic.FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
+    optimizer = synthetic.OPTIMIZERS[method](n)
+    for begin in range(0, len(missing), at_once):
+        chunk = missing[begin : begin + at_once]
+        keys = keys_of(config["root_seed"], chunk)
         run = jax.block_until_ready(run_box(optimizer, problem, problem.box, keys, n + steps))
-        for seed, regret in zip(missing, np.asarray(problem.maximum - run.value), strict=True):
+        for seed, regret in zip(chunk, np.asarray(problem.maximum - run.value), strict=True):
             store.write_npz(store.run_path(folder, name, seed), dict(regret=regret))
     return np.stack([store.read_run(folder, name, seed)["regret"] for seed in range(seeds)])
 
@@ -68,7 +69,11 @@ def row(regret: np.ndarray, n: int, uniform: float) -> dict[str, Any]:
 
 
 def print_row(function: str, n: int, steps: int, method: str, found: dict[str, Any]) -> None:
-    cells = (f"{one['mean']:8.3f} +- {one['ci95'] or 0:6.3f}" for one in found.values())
+    widths = (one["ci95"] for one in found.values())
+    cells = (
+        f"{one['mean']:8.3f}{'' if width is None else f' +- {width:.3f}':>11s}"
+        for one, width in zip(found.values(), widths, strict=True)
+    )
     print(f"{function} {n:3d} {steps:4d}  {label(method):8s}", *cells, flush=True)
 
 
@@ -83,6 +88,7 @@ def main() -> None:
     parser.add_argument("--n", nargs="+", type=cli.count, help="phase I; with --steps")
     parser.add_argument("--steps", nargs="+", type=cli.count, help="T of each --n")
     parser.add_argument("--seeds", type=cli.count, default=10)
+    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
     cli.add_out_folder(parser)
     options = parser.parse_args()
     if len(options.n or ()) != len(options.steps or ()):
@@ -105,10 +111,12 @@ def main() -> None:
             for name, methods in settings.items():
                 rows = functions[function]["phases"][name] = {}
                 for method, config in methods.items():
-                    regret = regrets(config, options.out, options.seeds)
+                    regret = regrets(config, options.out, options.seeds, options.at_once)
                     rows[method] = row(regret, config["n"], uniform)
                     print_row(function, config["n"], config["T"], method, rows[method])
-        summary = dict(seeds=options.seeds, functions=functions, **environment.describe())
+        summary = dict(
+            config=configs, seeds=options.seeds, functions=functions, **environment.describe()
+        )
         opened.finish(summary, [], "")
 
 

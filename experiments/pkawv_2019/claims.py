@@ -40,7 +40,7 @@ def _signs(item: str) -> tuple[Claim, ...]:
             "0/1 error at most 5% above the exact one's where that stopped.",
             checks.near_exact("error_rate"),
             cause="What degree 2 misses depends on how far apart the scaling puts the inputs, and"
-            " grows with n (on ijcnn1 3% at n = 4,096).",
+            " grows with n (on ijcnn1 2% at n = 4,096: settings).",
         ),
         Claim(
             item,
@@ -52,7 +52,7 @@ def _signs(item: str) -> tuple[Claim, ...]:
         Claim(
             item,
             "They are fast.",
-            f"At most {checks.SAME_TIME - 1:.0%} above the least time of the paper's methods.",
+            "Least time of the paper's methods.",
             checks.degree_two_is_fastest,
         ),
     )
@@ -107,7 +107,7 @@ CASP = _stream(
     Claim(
         "Figure 4",
         "They are fast.",
-        f"At most {checks.SAME_TIME - 1:.0%} above the least time of the paper's methods.",
+        "Least time of the paper's methods.",
         checks.degree_two_is_fastest,
     ),
     Claim(

@@ -111,10 +111,17 @@ def read_again(nothing: Sums, given: tuple[Any, Past, Array, Array]) -> Sums:
     return lax.fori_loop(0, (past.received + size - 1) // size, read, nothing)
 
 
-@jax.jit
 def _square(features: Any, x: Array) -> Array:
-    """|z|^2 [] of one example x [d]: compiled, as one after the other the features of 22 inputs
-    take longer than to learn a chunk of 2,048 examples in them."""
+    """|z|^2 [] of one example x [d]. Compiled: one after the other, the operations of 22 inputs
+    take longer than to learn a chunk of 2,048 examples, and seconds the first time."""
+    if jax.tree_util.all_leaves([features]):
+        # an object that no compiled program takes as an argument
+        return jnp.square(features.features(x[None])).sum()
+    return _compiled_square(features, x)
+
+
+@jax.jit
+def _compiled_square(features: Any, x: Array) -> Array:
     return jnp.square(features.features(x[None])).sum()
 
 
@@ -160,9 +167,8 @@ class PKAWV:
             "a map with a method features(x [n,d]) -> [n,r], such as sketch.taylor.Taylor",
         )
         x = checks.example(x)
-        z = self.features.features(x[None])[0]
-        rounding.check(jnp.square(z).sum(), self.regularization, x.dtype)
-        size = z.shape[0]
+        size = jax.eval_shape(self.features.features, x[None]).shape[1]
+        rounding.check(_square(self.features, x), self.regularization, x.dtype)
         checks.room(size**2, x.dtype, features=size)
         identity = jnp.eye(size, dtype=x.dtype)
         inverse, weights = identity / self.regularization, jnp.zeros(size, x.dtype)
