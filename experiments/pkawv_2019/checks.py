@@ -80,10 +80,12 @@ def _under_the_papers_scaling(source: Source, metric: str) -> str:
     )
 
 
-def degree_two_is_fastest(source: Source) -> Found:
+def degree_two_is_fast(source: Source) -> Found:
+    """No slower beside the others than in the notebook, where FOGD takes half of its time."""
     names = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons", "kernel_ridge")
     seconds = _of(source, names, "seconds")
-    return Found(f"Seconds: {listed(names, seconds, 2)}.", seconds[0] == min(seconds))
+    published = NOTEBOOK_SECONDS["taylor_2"] / min(NOTEBOOK_SECONDS.values())
+    return Found(f"Seconds: {listed(names, seconds, 2)}.", seconds[0] <= published * min(seconds))
 
 
 def nystrom_as_taylor(source: Source) -> Found:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from experiments.claims import Claim, Experiment, Figure, Paper, Table
 from experiments.pkawv_2019 import checks, rate_checks
 
+# "usually very fast"; the curves have FOGD at half of its time
+_FAST = "At most 1.9 times the least time of the paper's methods, as in the notebook on casp."
+
 
 def _stream(
     name: str, title: str, item: str, note: str, *claims: Claim, classes: bool = True
@@ -52,8 +55,8 @@ def _signs(item: str) -> tuple[Claim, ...]:
         Claim(
             item,
             "They are fast.",
-            "Least time of the paper's methods.",
-            checks.degree_two_is_fastest,
+            _FAST,
+            checks.degree_two_is_fast,
         ),
     )
 
@@ -107,8 +110,8 @@ CASP = _stream(
     Claim(
         "Figure 4",
         "They are fast.",
-        "Least time of the paper's methods.",
-        checks.degree_two_is_fastest,
+        _FAST,
+        checks.degree_two_is_fast,
     ),
     Claim(
         "Figure 4",
