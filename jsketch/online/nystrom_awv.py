@@ -149,17 +149,18 @@ class NystromAWV:
         full = no_memory | received.full
         done = jnp.where(full, 0, jnp.minimum(received.until, limit))
 
-        learn = (slots < done) & jnp.isfinite(y)
-        state, z = self._border(state, received, x[0])
-        inverse, weights, before, leverage = learn_block(state.inverse, state.weights, z, y, learn)
-        state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
+        taken = slots < done
         if self.remember:
-            taken = slots < done
+            # before the past is read: a memory that is written to behind a reader is copied whole
             labels = jnp.where(jnp.isfinite(y), y, jnp.nan)
             state = self._keep(
                 state, jnp.where(taken[:, None], x, 0), jnp.where(taken, labels, 0), done
             )
-        bad = jnp.any(jnp.isinf(y) & (slots < done)) | ~jnp.isfinite(weights).all()
+        learn = taken & jnp.isfinite(y)
+        state, z = self._border(state, received, x[0])
+        inverse, weights, before, leverage = learn_block(state.inverse, state.weights, z, y, learn)
+        state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
+        bad = jnp.any(jnp.isinf(y) & taken) | ~jnp.isfinite(weights).all()
         info = ForecastInfo(state.dictionary.used, full, bad)
         return state, damped(before, leverage, self.penalize_current), done, info
 
@@ -246,9 +247,9 @@ class NystromAWV:
         return only_those(new, ridge.read_again, nothing, (self.kernel, past, points, dual))
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
-        """The state with the block x [B,d], y [B] in its memory, zero from `done` on; these rows
-        will be written over."""
-        start = state.received - done
+        """The state with the block x [B,d], y [B] in its memory behind what was received, zero from
+        `done` on; these rows will be written over."""
+        start = state.received
         rows = [
             jnp.where(done > 0, new, lax.dynamic_slice_in_dim(old, start, len(new)))
             for new, old in ((x, state.inputs), (y, state.labels))

@@ -93,3 +93,14 @@ def equations(program):
             ):
                 if isinstance(inner, core.ClosedJaxpr):
                     yield from equations(inner.jaxpr)
+
+
+def test_no_step_of_one_stream_copies_the_memory():
+    """Examples that are written behind a loop that reads them would be copied before."""
+    xs, ys, keys = (leaf[0] for leaf in streams())
+    program = jax.jit(passed).lower(xs, ys, keys).compile().as_text()
+    steps, _ = program.split("\nENTRY ")
+    memory = FORECASTER.init(xs[0], keys).inputs
+    kept = f"[{memory.shape[0]},{memory.shape[1]}]"
+    assert kept in steps
+    assert not [line for line in steps.splitlines() if " copy(" in line and kept in line]
