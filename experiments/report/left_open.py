@@ -142,7 +142,7 @@ PKAWV = (
     Setting(
         "limit of time",
         "5 minutes; 10 in the code",
-        "5 minutes; 100 s on cod-rna",
+        "5 minutes",
         "only exact ridge regression was stopped",
     ),
     Setting(
