@@ -25,7 +25,7 @@ from experiments.results import files
 GRACE = 3.0
 INTERRUPTED = 128 + signal.SIGINT  # what a shell expects
 TRACEBACK = "JSKETCH_TRACEBACK"
-LOG_INTERVAL = 30.0  # seconds between two lines of progress where nobody watches
+LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
 _said = threading.Event()
 
 

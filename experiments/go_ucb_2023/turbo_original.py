@@ -25,7 +25,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments import cli
-from experiments.go_ucb_2023 import authors_code
+from experiments.go_ucb_2023.packages import authors_code
 from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch.box import Turbo
 from jsketch.loops import run_box

@@ -88,8 +88,8 @@ def play(
 ) -> tuple[dict[str, list[np.ndarray]], float]:
     """(simple regrets [rounds] of every seed by method, seconds of a suggested round)."""
     largest = float(abalone.target.max())
-    size, regrets, begin = (options.rounds, options.batch), {}, time.perf_counter()
-    regrets["suggested"] = []
+    size, begin = (options.rounds, options.batch), time.perf_counter()
+    regrets: dict[str, list[np.ndarray]] = {"suggested": []}
     with cli.progress(options.seeds, unit="seed") as bar:
         for seed in range(options.seeds):
             rewards = played(abalone.features, abalone.target, *size, seed)

@@ -111,20 +111,6 @@ def read_again(nothing: Sums, given: tuple[Any, Past, Array, Array]) -> Sums:
     return lax.fori_loop(0, (past.received + size - 1) // size, read, nothing)
 
 
-def _square(features: Any, x: Array) -> Array:
-    """|z|^2 [] of one example x [d]. Compiled: one after the other, the operations of 22 inputs
-    take longer than to learn a chunk of 2,048 examples, and seconds the first time."""
-    if jax.tree_util.all_leaves([features]):
-        # an object that no compiled program takes as an argument
-        return jnp.square(features.features(x[None])).sum()
-    return _compiled_square(features, x)
-
-
-@jax.jit
-def _compiled_square(features: Any, x: Array) -> Array:
-    return jnp.square(features.features(x[None])).sum()
-
-
 @struct.dataclass
 class RidgeState:
     """Ridge regression on the examples so far, in r features."""
@@ -168,7 +154,7 @@ class PKAWV:
         )
         x = checks.example(x)
         size = jax.eval_shape(self.features.features, x[None]).shape[1]
-        rounding.check(_square(self.features, x), self.regularization, x.dtype)
+        rounding.check_features(self.features, x, self.regularization)
         checks.room(size**2, x.dtype, features=size)
         identity = jnp.eye(size, dtype=x.dtype)
         inverse, weights = identity / self.regularization, jnp.zeros(size, x.dtype)
@@ -179,7 +165,7 @@ class PKAWV:
     def check_rounding(self, x: Array) -> bool:
         """Warns, and says whether it did, when rounding is too much for an example x [d]
         (`rounding`). On the host."""
-        return rounding.check(_square(self.features, x), self.regularization, x.dtype)
+        return rounding.check_features(self.features, x, self.regularization)
 
     def predict(self, state: State, x: Array) -> Array:
         """y^ [] for x [d], before its label is observed."""

@@ -187,7 +187,7 @@ def test_progress_fills_no_log(watched, at_most, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: watched, raising=False)
     with cli.progress(40, done=10, unit="seed", name="bkb") as bar:
         for _ in range(30):
-            time.sleep(0.012)
+            time.sleep(0.02)
             bar.update()
     lines = [text for text in capsys.readouterr().err.split("\r") if text.strip()]
     assert lines[0].startswith("bkb:  25%") and "40/40" in lines[-1] and "seed" in lines[-1]
