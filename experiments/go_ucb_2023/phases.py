@@ -10,53 +10,18 @@ beside it on the same points. Says the regret a step over the uniform policy's, 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from experiments import cli
 from experiments.figures.styles import label
 from experiments.go_ucb_2023 import synthetic
-from experiments.results import environment, outputs, store, summaries
-from experiments.runs.bandit_runs import keys_of
-from jsketch.loops import run_box
+from experiments.results import environment, outputs, summaries
 
 FUNCTIONS = ("f2", "f3")
 METHODS = ("go_ucb", "gp_pi")
 PHASES = ((4, 64), (8, 64), (16, 64), (32, 64), (4, 16), (12, 144))  # n, T
-
-
-def configure(function: str, method: str, n: int, steps: int) -> dict[str, Any]:
-    """Everything that the runs of a method depend on."""
-    return dict(
-        function=function,
-        algorithm=method,
-        inputs=20,
-        n=n,
-        T=steps,
-        noise_std=synthetic.NOISE_STD,
-        root_seed=0,
-        optimizer=repr(synthetic.OPTIMIZERS[method](n)),
-    )
-
-
-def regrets(config: dict[str, Any], folder: Path, seeds: int, at_once: int) -> np.ndarray:
-    """[S, n + T] of all seeds, those already saved in the folder included."""
-    n, steps, method = config["n"], config["T"], config["algorithm"]
-    name = f"{config['function']}-{n}-{steps}-{method}"
-    store.claim(folder, name, config)
-    missing = store.missing(folder, name, seeds)
-    problem = synthetic.FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
-    optimizer = synthetic.OPTIMIZERS[method](n)
-    for begin in range(0, len(missing), at_once):
-        chunk = missing[begin : begin + at_once]
-        keys = keys_of(config["root_seed"], chunk)
-        run = jax.block_until_ready(run_box(optimizer, problem, problem.box, keys, n + steps))
-        for seed, regret in zip(chunk, np.asarray(problem.maximum - run.value), strict=True):
-            store.write_npz(store.run_path(folder, name, seed), dict(regret=regret))
-    return np.stack([store.read_run(folder, name, seed)["regret"] for seed in range(seeds)])
 
 
 def row(regret: np.ndarray, n: int, uniform: float) -> dict[str, Any]:
@@ -97,8 +62,10 @@ def main() -> None:
     cli.set_up_jax()
     configs = {
         f: {
-            f"n={n}, T={steps}": {m: configure(f, m, n, steps) for m in options.algorithms}
-            for n, steps in phases
+            "n={}, T={}".format(*pair): {
+                m: synthetic.configure(f, m, pair) for m in options.algorithms
+            }
+            for pair in phases
         }
         for f in options.functions
     }
@@ -111,7 +78,11 @@ def main() -> None:
             for name, methods in settings.items():
                 rows = functions[function]["phases"][name] = {}
                 for method, config in methods.items():
-                    regret = regrets(config, options.out, options.seeds, options.at_once)
+                    saved = f"{function}-{config['n']}-{config['T']}-{method}"
+                    runs = synthetic.run_algorithm(
+                        config, saved, options.out, options.seeds, options.at_once
+                    )
+                    regret = np.stack([run["regret"] for run in runs])
                     rows[method] = row(regret, config["n"], uniform)
                     print_row(function, config["n"], config["T"], method, rows[method])
         summary = dict(

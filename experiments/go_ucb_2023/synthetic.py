@@ -71,9 +71,10 @@ CHOSEN = [
 ]
 
 
-def configure(function: str, name: str) -> Config:
-    """The configuration of one algorithm on one function: everything that its results depend on."""
-    _, n, t = FUNCTIONS[function]
+def configure(function: str, name: str, phases: tuple[int, int] | None = None) -> Config:
+    """The configuration of one algorithm on one function: everything that its results depend on.
+    phases: other n and T than Figure 2's."""
+    n, t = phases or FUNCTIONS[function][1:]
     return dict(
         function=function,
         algorithm=name,
@@ -87,13 +88,14 @@ def configure(function: str, name: str) -> Config:
     )
 
 
-def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder: Path) -> None:
+def run_chunk(config: Config, label: str, seeds: list[int], folder: Path) -> None:
     """Runs some seeds at once and saves each."""
-    make, n, t = FUNCTIONS[function]
-    problem = make(20, NOISE_STD)
+    problem = FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
+    horizon = config["n"] + config["T"]
+    optimizer = OPTIMIZERS[config["algorithm"]](config["n"])
     keys = keys_of(config["root_seed"], seeds)
     begin = time.perf_counter()
-    run = jax.block_until_ready(run_box(OPTIMIZERS[name](n), problem, problem.box, keys, n + t))
+    run = jax.block_until_ready(run_box(optimizer, problem, problem.box, keys, horizon))
     seconds = time.perf_counter() - begin
     regret = np.asarray(problem.maximum - run.value)
     for row, seed in enumerate(seeds):
@@ -110,21 +112,19 @@ def run_chunk(function: str, name: str, seeds: list[int], config: Config, folder
             regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32)
         )
         arrays |= dict(seconds=np.asarray(seconds / len(seeds)), **extra)
-        store.write_npz(store.run_path(folder, f"{function}-{name}", seed), arrays)
+        store.write_npz(store.run_path(folder, label, seed), arrays)
 
 
 def run_algorithm(
-    function: str, name: str, folder: Path, seeds: int, at_once: int
+    config: Config, label: str, folder: Path, seeds: int, at_once: int
 ) -> list[dict[str, np.ndarray]]:
-    """All seeds of one algorithm on one function, those already saved in the folder included."""
-    config = configure(function, name)
-    label = f"{function}-{name}"
+    """All seeds of a configuration, those already saved in the folder under the label included."""
     store.claim(folder, label, config)
     missing = store.missing(folder, label, seeds)
     with cli.progress(seeds, seeds - len(missing), "seed", label) as bar:
         for begin in range(0, len(missing), at_once):
             chunk = missing[begin : begin + at_once]
-            run_chunk(function, name, chunk, config, folder)
+            run_chunk(config, label, chunk, folder)
             bar.update(len(chunk))
     return [store.read_run(folder, label, s) for s in range(seeds)]
 
@@ -237,8 +237,10 @@ def main() -> None:
     with outputs.opened(options, "go_ucb_2023.synthetic", config, options.seeds) as opened:
         runs = {
             function: {
-                name: run_algorithm(function, name, options.out, options.seeds, options.at_once)
-                for name in options.algorithms
+                name: run_algorithm(
+                    one, f"{function}-{name}", options.out, options.seeds, options.at_once
+                )
+                for name, one in config[function].items()
             }
             for function in options.functions
         }

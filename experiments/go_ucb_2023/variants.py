@@ -89,7 +89,11 @@ def main() -> None:
             rows = {name: row(regret, function, uniform) for name, regret in beside.items()}
             for name in options.algorithms:
                 runs = synthetic.run_algorithm(
-                    function, name, options.out, options.seeds, options.at_once
+                    config[function][name],
+                    f"{function}-{name}",
+                    options.out,
+                    options.seeds,
+                    options.at_once,
                 )
                 regret = np.stack([run["regret"] for run in runs])
                 rows[name] = row(regret, function, uniform)
