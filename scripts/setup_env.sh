@@ -5,6 +5,9 @@
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 VENV="$ROOT/.venv"
 PYTHON="$VENV/bin/python"
+# Python imports nothing from the folder in which a command is started: a pandas.py beside a table of
+# data must not run.
+export PYTHONSAFEPATH=1
 
 # A usable python is 3.11 or newer and can make virtual environments (some systems package venv
 # apart).

@@ -1,62 +1,282 @@
 """The cells of a table: comma-separated values, Parquet or Excel, by the end of the file's name.
 
-Every mistake is a ValueError that names the file, the row and the column as a spreadsheet counts
-them (the header is row 1).
+A cell is read the same way from every format: as text without spaces around it, and as a number
+where its whole column holds numbers. Every mistake is a ValueError that names the file, the row and
+the column as a spreadsheet counts them (the header is row 1).
 """
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import io
-from collections.abc import Callable
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-LARGEST = 1e300  # beyond it a prediction may be no number any more
+LARGEST = 1e300  # larger numbers could overflow in a prediction
 FIRST_ROW = 2  # of the values: the header is row 1
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
-AT_ONCE = 2**16  # rows of a Parquet file that are read together, where not all are wanted
+# Excel shows these in place of a value that it could not compute.
+EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+EXAMPLES = 3  # cells that an error message quotes
+
+_MINUS = "\u2212\u2013"  # a Unicode minus, and the dash that word processors put in its place
+_NARROW = "\u00a0\u202f\u2009"  # spaces between groups of digits
+# a number with any separators, and its unit
+_NUMBER = re.compile(
+    r"(?P<number>[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>(?:[^\W\d_]|[%‰°€$/])\D*)?"
+)
+_PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+_COMMA_DECIMAL = re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d*),\d*(?:[eE][+-]?\d+)?")
+_DATE = re.compile(
+    r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(?::\d{2})?"
+)
 
 
-def read(
-    path: Path, needed: list[str], piece: Callable[[int], slice] | None = None
-) -> pd.DataFrame:
-    """All cells by their rows in a spreadsheet (the index), as text; columns of numbers of a
-    Parquet file are numbers. Empty rows are left out.
+@dataclass(frozen=True)
+class Table:
+    """Cells by column name (the frame's columns) and by row in a spreadsheet (its index).
 
-    piece: which rows are wanted, of so many; a Parquet file then is read no further than that.
+    A column holds text, or numbers where the file is a Parquet file that stores them so.
+    """
+
+    path: Path
+    frame: pd.DataFrame
+    # the columns are separated by semicolons, as programs write them where a comma is decimal
+    semicolons: bool = False
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.frame.columns)
+
+    def place(self, at: int, column: str) -> str:
+        """Where a cell is, for an error message."""
+        return f"{self.path}, row {self.frame.index[at]}, column '{column}'"
+
+    def part(self, rows: np.ndarray) -> Table:
+        """Some of the rows."""
+        return Table(self.path, self.frame[rows], self.semicolons)
+
+    def is_numeric(self, column: str) -> bool:
+        """Whether the file stores the column as numbers."""
+        return bool(pd.api.types.is_numeric_dtype(self.frame[column].dtype))
+
+    def text(self, column: str) -> pd.Series:
+        """The cells as text; a missing number is the empty text."""
+        cells = self.frame[column]
+        return cells.map(_as_text) if self.is_numeric(column) else cells
+
+    def levels(self, column: str) -> pd.Series:
+        """The cells as names of categories: 50 and 50.0 are one."""
+        cells = self.text(column)
+        distinct = {word: _as_level(word) for word in cells.unique()}
+        return cells.map(distinct)
+
+    def numbers(self, column: str, missing: str = "") -> np.ndarray:
+        """The cells as finite floats [n].
+
+        missing: the option that accepts empty cells, named in the error for one.
+        Raises ValueError that names the cells that are missing, not numbers, or too large."""
+        read = self.reading(column)
+        bad = np.flatnonzero(~(np.abs(read.values) <= LARGEST))
+        if bad.size:
+            self._refuse(column, read, bad, missing)
+        return read.values
+
+    def reading(self, column: str) -> Reading:
+        """The cells as numbers, where they are numbers."""
+        if self.is_numeric(column):
+            return Reading(self.frame[column].to_numpy(float, na_value=np.nan), "numbers")
+        return _reading(self.frame[column], self.semicolons)
+
+    def _refuse(self, column: str, read: Reading, bad: np.ndarray, missing: str) -> None:
+        words = self.text(column).iloc[bad]
+        first, where = words.iloc[0], self.place(int(bad[0]), column)
+        others = words[words != first].unique()[: EXAMPLES - 1]
+        quoted = ", ".join(f"'{word}'" if word else "an empty one" for word in others)
+        also = f", also {quoted}" if quoted else ""
+        count = f" ({bad.size} such cells in all{also})" if bad.size > 1 else ""
+        if first == "":
+            cure = f" (of a failed evaluation: {missing})" if missing else ""
+            raise ValueError(f"{where}: the value is missing{cure}{count}.{read.why}")
+        fault = f"larger than {LARGEST:g}" if np.isfinite(read.values[bad[0]]) else ""
+        fault = fault or "not a finite number"
+        raise ValueError(f"{where}: the value is '{first}', {fault}{count}.{read.why}")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A column of text as numbers."""
+
+    values: np.ndarray  # [n], NaN where a cell is not a number
+    # "numbers"; "text"; "unclear" where cells look like numbers and are not read as such
+    kind: str
+    note: str = ""  # how the cells were read, where a reader of the table may expect something else
+    why: str = ""  # why cells that look like numbers are not read, to append to an error
+
+
+def _reading(cells: pd.Series, semicolons: bool) -> Reading:
+    """The column as numbers where all cells agree on a unit and on what points and commas mean."""
+    try:
+        # exactly the floats that a spreadsheet stores
+        values = cells.to_numpy(object).astype(float)
+    except ValueError:
+        pass
+    else:
+        if not (semicolons and _ambiguous(cells[cells.str.contains(".", regex=False)], ".")):
+            return Reading(values, "numbers")
+    codes, distinct = pd.factorize(cells)
+    words = [_without_typography(word) for word in distinct]
+    dates = [_DATE.fullmatch(word) is not None for word in words]
+    matches = [None if d else _NUMBER.fullmatch(w) for w, d in zip(words, dates, strict=True)]
+    filled = sum(word != "" for word in words)
+    alike = np.array([match is not None for match in matches])
+    values, note, why = np.full(len(words), np.nan), "", ""
+    if alike.any():
+        found = _values([match for match in matches if match is not None], semicolons)
+        if isinstance(found, str):
+            why = found
+        else:
+            values[alike], note = found
+    if alike.sum() == filled and not why:
+        return Reading(values[codes], "numbers" if filled else "unclear", note)
+    if 2 * sum(dates) > filled:
+        why = " The column seems to hold dates or times."
+    if 2 * sum(dates) > filled or 2 * alike.sum() > filled or any(map(_PLAIN.fullmatch, words)):
+        return Reading(values[codes], "unclear", why=why)
+    digits = sum(word[:1].isdigit() for word in words)
+    note = "words, although most of them begin with a digit" if 2 * digits > filled else ""
+    return Reading(np.full(len(cells), np.nan), "text", note)
+
+
+def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[list[float], str] | str:
+    """(values, a note on how they were read) of cells that look like numbers, or a sentence why
+    they are not read."""
+    units = {(match["unit"] or "").strip() for match in matches}
+    if len(units) > 1:
+        named = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:EXAMPLES])
+        return f" The cells have different units: {named}."
+    unit = units.pop()
+    notes = [f"numbers in {unit}"] if unit else []
+    words = [match["number"] for match in matches]
+    if not all(_PLAIN.fullmatch(word) for word in words):
+        grouped = all(_PLAIN.fullmatch(w) or _COMMA_GROUPS.fullmatch(w) for w in words)
+        decimal = all(_COMMA_DECIMAL.fullmatch(w) or w.lstrip("+-").isdigit() for w in words)
+        if decimal and (semicolons or not grouped):
+            words = [word.replace(".", "").replace(",", ".") for word in words]
+            notes.append("numbers with decimal commas")
+        elif grouped and not decimal:
+            words = [word.replace(",", "") for word in words]
+            notes.append("numbers with commas between thousands")
+        else:
+            return " A comma or a point in these cells may separate thousands or decimals."
+    elif semicolons and _ambiguous(pd.Series([word for word in words if "." in word]), "."):
+        return " A point in these cells may separate thousands or decimals."
+    return [float(word) for word in words], " and ".join(notes)
+
+
+def _ambiguous(words: pd.Series, separator: str) -> bool:
+    """Whether each of some words may have its separator between thousands."""
+    return bool(len(words)) and bool(words.str.fullmatch(_groups(separator)).all())
+
+
+def _groups(separator: str) -> str:
+    return rf"[+-]?[1-9]\d{{0,2}}(?:\{separator}\d{{3}})+"
+
+
+def _without_typography(word: str) -> str:
+    """The word with a hyphen for a minus and without spaces between groups of digits."""
+    if word[:1] in _MINUS and word:
+        word = "-" + word[1:]
+    return re.sub(rf"(?<=\d)[{_NARROW}](?=\d{{3}})", "", word)
+
+
+def _as_level(word: str) -> str:
+    """A whole number without a decimal point; leading zeros distinguish codes."""
+    return re.sub(r"^([+-]?(?:0|[1-9]\d*))\.0*$", r"\1", word)
+
+
+def _as_text(cell: Any) -> str:
+    """A cell as a spreadsheet shows it: whole numbers without a decimal point, TRUE and FALSE, and
+    dates without a time of midnight."""
+    if not pd.api.types.is_scalar(cell):
+        raise ValueError(f"a cell holds {type(cell).__name__} and not a single value.")
+    if pd.isna(cell):
+        return ""
+    if isinstance(cell, (bool, np.bool_)):
+        return str(cell).upper()
+    if isinstance(cell, datetime.datetime) and cell.time() == datetime.time():
+        return str(cell.date())
+    if isinstance(cell, (float, np.floating)) and cell.is_integer() and abs(float(cell)) < 2**53:
+        return str(int(cell))
+    word = str(cell).strip()
+    return "" if word in EXCEL_ERRORS else word
+
+
+def read(path: Path, needed: Sequence[str]) -> Table:
+    """The table, without empty rows.
 
     Raises ValueError for an empty file, a missing, repeated or unnamed column, a row with more
-    cells than the header, and a format whose package is missing."""
+    cells than the header, a format whose package is missing, and text in an unknown encoding."""
     check_package(path)
     kind = path.suffix.lower()
-    table = _parquet(path, piece) if kind in PARQUET else _with_header(path, kind)
-    names = list(table.columns)
+    if kind in PARQUET:
+        table = Table(path, _parquet(path))
+    elif kind in EXCEL:
+        table = Table(path, _with_header(path, _excel(path)))
+    else:
+        frame, separator = _separated(path, needed)
+        table = Table(path, _with_header(path, frame), separator == ";")
     for name in needed:
-        if name not in names:
+        if name not in table.names:
             raise ValueError(
-                f"{path} has no column '{name}'; its columns are: {', '.join(names)}."
-                + (" Columns are separated by commas." if kind not in (*PARQUET, *EXCEL) else "")
+                f"{path} has no column '{name}'; its columns are: {', '.join(table.names)}."
             )
     if len(table) == 0:
         raise ValueError(f"{path} has a header and no rows.")
-    return table if piece is None or kind in PARQUET else table.iloc[piece(len(table))].copy()
+    return table
 
 
 def content(path: Path, table: pd.DataFrame) -> bytes:
-    """What a file of that name holds."""
+    """The bytes of a file of that name with this table."""
     buffer, kind = io.BytesIO(), path.suffix.lower()
     if kind in PARQUET:
         table.to_parquet(buffer)
     elif kind in EXCEL:
-        table.to_excel(buffer, index=False, engine="openpyxl")
+        with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
+            table.to_excel(writer, index=False)
+            for row in writer.book.active.iter_rows():
+                for cell in row:
+                    if cell.data_type == "f":  # text that begins with "=" is not a formula
+                        cell.data_type, cell.quotePrefix = "s", True
     else:
         return table.to_csv(index=False).encode()
     return buffer.getvalue()
+
+
+def check_ids(path: Path, ids: np.ndarray) -> None:
+    """Raises ValueError for ids that a file of that name cannot hold."""
+    if path.suffix.lower() not in EXCEL:
+        return
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+
+    wrong = [name for name in ids if ILLEGAL_CHARACTERS_RE.search(name)]
+    if wrong:
+        raise ValueError(
+            f"{path}: an Excel file cannot hold the id {wrong[0]!r}, which has a control character;"
+            " take a name that ends with .csv."
+        )
 
 
 def check_package(path: Path) -> None:
@@ -73,93 +293,31 @@ def check_package(path: Path) -> None:
         ) from error
 
 
-def text(column: pd.Series) -> pd.Series:
-    """The cells as words without spaces around them; a missing number is no word."""
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        column = column.map(_word)
-    return column.str.strip()
-
-
-def numbers(path: Path, table: pd.DataFrame, column: str, failed: str = "") -> np.ndarray:
-    """A column as finite floats. Raises ValueError at the first cell that is none, or too large to
-    compute with; `failed` is the option that would take a missing one."""
-    values = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
-    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
-    if bad.size:
-        cell = text(table[column].iloc[bad[:1]]).iloc[0]
-        wrong = f"larger than {LARGEST:g}" if np.isfinite(values[bad[0]]) else "not a finite number"
-        what = f"is '{cell}', {wrong}"
-        if cell == "":
-            what = "is missing" + (f" (of a failed evaluation: {failed})" if failed else "")
-        raise ValueError(f"{path}, row {table.index[bad[0]]}, column '{column}': the value {what}.")
-    return values
-
-
-def _word(cell: Any) -> str:
-    """A whole number without a decimal point, as a spreadsheet shows it."""
-    if pd.isna(cell):
-        return ""
-    whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53
-    return str(int(cell)) if whole else str(cell)
-
-
-def _parquet(path: Path, piece: Callable[[int], slice] | None) -> pd.DataFrame:
+def _parquet(path: Path) -> pd.DataFrame:
     import pyarrow
 
-    first = FIRST_ROW
     try:
-        # `read_parquet` of a single file: a folder would be a data set of many
+        # an open file: pandas would read a folder as one data set
         with path.open("rb") as file:
-            if piece is None:
-                table = pd.read_parquet(file, engine="pyarrow")
-            else:
-                table, begin = _piece_of_parquet(file, piece)
-                first += begin
+            table = pd.read_parquet(file, engine="pyarrow")
     except pyarrow.ArrowException as error:
         raise ValueError(f"{path} is not a Parquet file: {str(error).strip()}") from error
-    named = table.index.names != [None]
-    table = table.reset_index() if named else table
-    _check_names(path, [str(name).strip() for name in table.columns])
+    table = table.reset_index() if table.index.names != [None] else table
     table = table.set_axis([str(name).strip() for name in table.columns], axis=1)
+    _check_names(path, list(table.columns))
     for name in table.columns:
-        if not pd.api.types.is_numeric_dtype(table[name].dtype):
-            table[name] = table[name].map(_word).astype(str)
-    return table.set_axis(range(first, len(table) + first))
+        dtype = table[name].dtype
+        if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
+            try:
+                table[name] = table[name].astype(object).map(_as_text, na_action=None)
+            except ValueError as error:
+                raise ValueError(f"{path}, column '{name}': {error}") from error
+    return table.set_axis(range(FIRST_ROW, len(table) + FIRST_ROW))
 
 
-def _piece_of_parquet(file: Any, piece: Callable[[int], slice]) -> tuple[pd.DataFrame, int]:
-    """(some rows, the number of the first); row groups before and after them are not read."""
-    import pyarrow
-    from pyarrow import parquet
-
-    whole = parquet.ParquetFile(file)
-    sizes = [whole.metadata.row_group(i).num_rows for i in range(whole.num_row_groups)]
-    wanted = piece(sum(sizes))
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    groups = np.flatnonzero((begins < wanted.stop) & (ends > wanted.start))
-    at, kept = int(begins[groups[0]]) if groups.size else 0, []
-    for rows in whole.iter_batches(AT_ONCE, groups.tolist()):
-        low, high = max(wanted.start - at, 0), min(wanted.stop - at, len(rows))
-        if low < high:
-            kept.append(rows.slice(low, high - low))
-        at += len(rows)
-        if at >= wanted.stop:
-            break
-    table = pyarrow.Table.from_batches(kept, whole.schema_arrow).to_pandas()
-    for index in (whole.schema_arrow.pandas_metadata or {}).get("index_columns", ()):
-        # a range is no column of the file, and pandas drops one of another length
-        if isinstance(index, dict) and index["name"] is not None:
-            first, step = index["start"] + wanted.start * index["step"], index["step"]
-            stop = first + len(table) * step
-            table.index = pd.RangeIndex(first, stop, step, name=index["name"])
-    return table, wanted.start
-
-
-def _with_header(path: Path, kind: str) -> pd.DataFrame:
-    """A table whose first row is its header, as text."""
-    table = _excel(path) if kind in EXCEL else _separated(path)
-    names = [str(name).strip() for name in table.iloc[0]]
+def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
+    """Text whose first row is its header."""
+    names = list(table.iloc[0])
     table = table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
     unnamed = table[table.iloc[:, 0] == ""]
     table = table.drop(index=unnamed.index[(unnamed == "").all(axis=1)])
@@ -167,12 +325,23 @@ def _with_header(path: Path, kind: str) -> pd.DataFrame:
     return table
 
 
-def _separated(path: Path) -> pd.DataFrame:
+def _separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
+    """(text, the separator): the one that makes most columns of the first line, and finds those
+    that are needed."""
+    text = _decoded(path)
+    first = text.lstrip("\r\n").split("\n", 1)[0]
+
+    def found(separator: str) -> tuple[int, int]:
+        names = [name.strip().strip('"') for name in first.split(separator)]
+        return sum(name in names for name in needed), len(names)
+
+    separator = max(",;\t", key=found)
     try:
-        # without a header of its own pandas neither renames columns nor takes one of them for row
-        # names
+        # pandas renames repeated columns of a header and may take the first column for row names;
+        # without a header it does neither
         table = pd.read_csv(
-            path,
+            io.StringIO(text),
+            sep=separator,
             dtype=str,
             header=None,
             keep_default_na=False,
@@ -181,25 +350,46 @@ def _separated(path: Path) -> pd.DataFrame:
         )
     except pd.errors.EmptyDataError as error:
         raise ValueError(f"{path} is empty: it needs a header and at least one row.") from error
-    except (pd.errors.ParserError, UnicodeDecodeError) as error:
+    except pd.errors.ParserError as error:
+        reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise ValueError(
-            f"{path} is not a table of comma-separated values: {str(error).strip()} (Excel files"
-            f" end with {EXCEL[0]}, Parquet files with {PARQUET[0]})"
+            f"{path} is not a table of comma-separated values: {reason} (Excel files end with"
+            f" {EXCEL[0]}, Parquet files with {PARQUET[0]})"
         ) from error
-    return table.fillna("")
+    table = table.astype(object).fillna("")
+    table = table.apply(lambda column: column.str.strip())
+    return table.mask(table.isin(EXCEL_ERRORS), ""), separator
+
+
+def _decoded(path: Path) -> str:
+    """The text of a file in UTF-8, in UTF-16 with its mark, or in the Windows encoding of Western
+    Europe, which older spreadsheets write."""
+    raw = path.read_bytes()
+    utf16 = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
+    for encoding in ("utf-16",) if utf16 else ("utf-8-sig", "cp1252"):
+        try:
+            text = raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" not in text:
+            return text
+    raise ValueError(
+        f"{path} is not a text file of comma-separated values in UTF-8 (Excel files end with"
+        f" {EXCEL[0]}, Parquet files with {PARQUET[0]})."
+    )
 
 
 def _excel(path: Path) -> pd.DataFrame:
-    """The first sheet."""
+    """The first sheet, as text."""
     from zipfile import BadZipFile
 
     try:
-        table = pd.read_excel(path, header=None, dtype=object, engine="openpyxl")
+        table = pd.read_excel(path, header=None, dtype=object, na_filter=False, engine="openpyxl")
     except (BadZipFile, KeyError) as error:
         raise ValueError(f"{path} is not an Excel file: {str(error).strip()}") from error
     if table.empty:
         raise ValueError(f"{path} is empty: it needs a header and at least one row.")
-    return table.map(_word)
+    return table.map(_as_text)
 
 
 def _check_names(path: Path, names: list[str]) -> None:

@@ -25,7 +25,6 @@ class Inputs(NamedTuple):
     values: np.ndarray  # [n], NaN for a failed evaluation
     pending: np.ndarray  # [p], rows of the candidates, each once
     excluded: np.ndarray  # [e], rows of the candidates, each once
-    total: int  # of all candidates, where those above are some of them
     errors: np.ndarray | None = None  # [n], standard errors of the values
 
 
@@ -37,19 +36,13 @@ def kinds(options: argparse.Namespace) -> tables.Kinds:
 
 
 def read(options: argparse.Namespace) -> Inputs:
-    """Raises ValueError for what is wrong with the tables, and for a batch larger than what is
-    left."""
-    candidates = tables.read_candidates(
-        options.candidates, options.id_column, kinds(options), options.same, options.cost
-    )
-    known = library(candidates.features, candidates.columns, scaling=not options.no_scaling)
-    return of_candidates(options, candidates, known, len(candidates.ids))
-
-
-def of_candidates(
-    options: argparse.Namespace, candidates: tables.Candidates, known: Library, count: int
-) -> Inputs:
-    """The other tables of candidates that were read, some of `count` or all; raises as `read`."""
+    """Raises ValueError for what is wrong with the tables, and for a batch larger than the number
+    of candidates that are left."""
+    results = (options.value_column, *filter(None, [options.error_column]))
+    roles = tables.Roles(options.id_column, results, options.cost, options.ignore)
+    candidates = tables.read_candidates(options.candidates, roles, kinds(options), options.same)
+    cells.check_ids(options.out, candidates.ids)
+    scaled = library(candidates.features, candidates.columns, scaling=not options.no_scaling)
     done = tables.Evaluations(np.zeros(0, int), np.zeros(0))
     if options.observations is not None:
         done = tables.read_evaluations(
@@ -60,8 +53,10 @@ def of_candidates(
             options.failures,
             options.error_column,
         )
-    pending = _rows(options.pending, candidates, options)
+    # a pending candidate that is observed meanwhile is pending no more
+    pending = np.setdiff1d(_rows(options.pending, candidates, options), done.arms)
     excluded = _rows(options.exclude, candidates, options)
+    count = len(candidates.ids)
     left = count - len(np.union1d(np.union1d(done.arms, pending), excluded))
     if options.batch > left:
         out = f", {len(excluded)} are excluded" if len(excluded) else ""
@@ -71,7 +66,7 @@ def of_candidates(
             f" pending{out}, {left} are left."
         )
     values = -done.values if options.minimize else done.values
-    return Inputs(candidates, known, done.arms, values, pending, excluded, count, done.errors)
+    return Inputs(candidates, scaled, done.arms, values, pending, excluded, done.errors)
 
 
 def _rows(
@@ -83,8 +78,8 @@ def _rows(
 
 
 def check_out(options: argparse.Namespace) -> None:
-    """Raises ValueError or OSError, before anything is computed, for a file that cannot be written
-    or is a table to read."""
+    """Raises ValueError or OSError, before anything is computed, for a file that cannot be written,
+    is a table to read, or exists, unless --overwrite is given."""
     cells.check_package(options.out)
     if options.out.suffix.lower() == ".xlsm":
         raise ValueError(f"--out {options.out}: a workbook with macros is not written; take .xlsx.")
@@ -92,7 +87,6 @@ def check_out(options: argparse.Namespace) -> None:
         out = getattr(options, option)
         if out is None:
             continue
-        files.check(out)
         for name in TABLES:
             table = getattr(options, name)
             if table is not None and table.resolve() == out.resolve():
@@ -100,5 +94,6 @@ def check_out(options: argparse.Namespace) -> None:
                     f"--{option} {out} is the table of --{name}, which it would replace: name"
                     " another file."
                 )
+        files.check_new(out, options.overwrite)
     if options.report is not None and options.report.resolve() == options.out.resolve():
         raise ValueError(f"--report and --out are both {options.out}: name two files.")

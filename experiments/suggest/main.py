@@ -4,8 +4,6 @@ help)."""
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import time
 from typing import Any
 
@@ -16,36 +14,25 @@ from experiments import cli
 from experiments.results import files
 from experiments.suggest import cells, page, words
 from experiments.suggest.inputs import Inputs, check_out, read
-from experiments.suggest.options import WRITTEN, acquisition_of, parse
-from experiments.suggest.several import processes, split
-from experiments.suggest.tables import Candidates
+from experiments.suggest.options import acquisition_of, parse
+from experiments.suggest.tables import WRITTEN, Candidates
 from jsketch.suggest import Model, Suggestion, fit, suggest
-from jsketch.suggest.parts import Processes
 
 
-def run(options: argparse.Namespace, together: Processes | None = None) -> Suggestion:
-    """Reads, fits, asks and writes, alone or with other processes: the first one writes.
-    Raises ValueError for what the tables have wrong."""
+def run(options: argparse.Namespace) -> Suggestion:
+    """Reads the tables, fits a model, chooses a batch and writes it. Raises ValueError for what is
+    wrong with the tables."""
     began, key = time.perf_counter(), jax.random.key(options.seed)
-    if together is None:
-        check_out(options)
-        inputs = read(options)
-        words.announce(options, inputs)
-        model = fitted(options, inputs, key)
-        words.say(options, model, inputs)
-        batch = suggested(options, inputs, model, key)
-    else:
-        together.by_first(lambda: check_out(options))
-        part = split.read(options, together)
-        words.announce(options, part.inputs)
-        model = together.by_first(lambda: fitted(options, part.inputs, key))
-        words.say(options, model, part.inputs)
-        inputs, batch = split.suggest(options, together, part, model, acquisition_of(options), key)
+    check_out(options)
+    inputs = read(options)
+    words.announce(options, inputs)
+    model = fitted(options, inputs, key)
+    words.say(options, model, inputs)
+    batch = suggested(options, inputs, model, key)
     words.say_batch(options, inputs, batch)
     if options.explain:
         words.explain(options, inputs, batch)
-    if together is None or together.number == 0:
-        write(options, inputs.candidates, batch)
+    write(options, inputs.candidates, batch)
     if options.report is not None:
         page.write(options, inputs, batch, key)
         print(f"{options.report} opens in any browser")
@@ -101,17 +88,8 @@ def write(options: argparse.Namespace, candidates: Candidates, batch: Suggestion
 @cli.line
 def main() -> None:
     options = parse()
-    count = options.processes
-    if processes.JOIN not in os.environ and not processes.by_srun(count):
-        if count > 1:
-            command = [sys.executable, "-m", "experiments.suggest.main", *sys.argv[1:]]
-            return processes.start(count, command)
-        cli.set_up_jax()
-        run(options)
-        return None
     cli.set_up_jax()
-    with processes.joined(count) as together:
-        run(options, together)
+    run(options)
 
 
 if __name__ == "__main__":

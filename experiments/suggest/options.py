@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import cli
+from experiments.suggest.tables import WRITTEN
 from jsketch.suggest import acquisitions
 
 DESCRIPTION = """\
@@ -22,8 +23,6 @@ evaluated, or are named by --pending, are not suggested again. Tables may be Exc
 Parquet (.parquet) files too. One value is maximised; several at once are not.
 """
 
-# columns of the table that is written, beside the ids
-WRITTEN = ("mean", "standard_deviation", "chance_of_success")
 ACQUISITIONS = {
     "ucb": acquisitions.UCB(),
     "ei": acquisitions.ExpectedImprovement(),
@@ -63,6 +62,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="default next.csv; Excel and Parquet by the end of its name",
     )
     parser.add_argument(
+        "--overwrite", action="store_true", help="replace the files of --out and --report"
+    )
+    parser.add_argument(
         "--categories", nargs="+", default=[], help="columns of numbers that are names"
     )
     parser.add_argument(
@@ -81,6 +83,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--smiles", nargs="+", default=[], help="columns of molecules, which RDKit reads"
     )
     parser.add_argument(
+        "--ignore", nargs="+", default=[], help="columns of the library that are not features"
+    )
+    parser.add_argument(
         "--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)"
     )
     parser.add_argument(
@@ -97,12 +102,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--error-column", help="of the observations: a standard error for every value; 0 is none"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--processes",
-        type=cli.count,
-        default=1,
-        help="so many processes read and score rows of their own: those started here, or by srun",
-    )
     _add_constraints(parser)
     _add_output(parser)
     options = parser.parse_args(arguments)
@@ -135,13 +134,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         if value is not None and not 0 <= value < np.inf:
             said = "--" + name.replace("_", "-")
             parser.error(f"{said} must be a finite number of at least 0; {value} was given")
-    if options.processes > 1:
-        for name in ("same", "cost", "report"):
-            if getattr(options, name) is not None:
-                parser.error(
-                    f"--{name} reads all candidates at once, and with --processes no process has"
-                    " them: leave one of the two out"
-                )
     return options
 
 

@@ -34,11 +34,13 @@ def announce(options: argparse.Namespace, inputs: Inputs) -> None:
     said = f", numbers {scaled}" if "numbers" in kinds else ""
     failed = int(np.isnan(inputs.values).sum())
     print(
-        f"{inputs.total} candidates, {', '.join(counts)}{said};"
+        f"{len(inputs.candidates.ids)} candidates, {', '.join(counts)}{said};"
         f" {len(inputs.values)} evaluations"
         + (" with errors of their own" if inputs.errors is not None else "")
         + (f", {failed} of them failed" if failed else "")
     )
+    for note in inputs.candidates.notes:
+        print(note)
 
 
 def say(options: argparse.Namespace, model: Model, inputs: Inputs) -> None:

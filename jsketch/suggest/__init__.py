@@ -16,7 +16,6 @@
     choice           the compiled choice
     batch            `suggest`
     left_out         every value predicted from all others
-    parts            the same batch where each of several processes has rows of its own
 
 Reading order is import order. Nothing here reads a file or prints.
 """

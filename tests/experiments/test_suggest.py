@@ -36,6 +36,7 @@ def run(tmp_path, frame, done=None, *more):
         str(written(tmp_path, "library.csv", frame)),
         "--out",
         str(tmp_path / "next.csv"),
+        "--overwrite",
     ]
     if done is not None:
         arguments += ["--observations", str(written(tmp_path, "done.csv", done))]
@@ -121,7 +122,10 @@ def change(column, row, value):
         (change("id", 7, "c2"), "row 9, column 'id': the id 'c2' is that of row 4 already"),
         (lambda t: t.assign(charge=1.5), "column 'charge': every value is 1.5"),
         (lambda t: t.assign(charge="red"), "column 'charge': every value is red"),
-        (lambda t: t.assign(charge=t["id"]), "column 'charge': every value is another word"),
+        (
+            lambda t: t.assign(charge=t["id"]),
+            "column 'charge': the 60 rows hold 60 different words",
+        ),
         (
             lambda t: t.assign(charge=[""] + ["red", "blue", "green"] * 19 + ["red"] * 2),
             "row 2, column 'charge': the value is missing",
@@ -159,7 +163,7 @@ def test_columns_of_every_kind(tmp_path, capsys):
     """Words are categories; sequences, fingerprints and numbers that are names are asked for."""
     frame = mixed_library()
     kinds = tables.Kinds(categories=["lot"], sequences=["protein"], bits=["print"])
-    found = tables.read_candidates(written(tmp_path, "library.csv", frame), "id", kinds)
+    found = tables.read_candidates(written(tmp_path, "library.csv", frame), kinds=kinds)
     expected = ["numbers", "category", "category", "category", "bits", "category"]
     assert [group.kind for group in found.columns] == expected
     assert [group.width for group in found.columns] == [1, 3, 4, 4, 2, 3]
@@ -215,7 +219,7 @@ def test_columns_of_every_kind(tmp_path, capsys):
         (
             lambda t: t,
             tables.Kinds(["print"], (), ["print"]),
-            "column 'print' is asked to be two things at once",
+            "the options give the column 'print' two meanings",
         ),
         (
             lambda t: t.assign(protein="ACD"),
@@ -227,7 +231,7 @@ def test_columns_of_every_kind(tmp_path, capsys):
 def test_what_is_wrong_with_a_kind(tmp_path, edit, kinds, words):
     path = written(tmp_path, "library.csv", edit(mixed_library()))
     with pytest.raises(ValueError, match=words):
-        tables.read_candidates(path, "id", kinds)
+        tables.read_candidates(path, kinds=kinds)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +242,7 @@ def test_what_is_wrong_with_a_kind(tmp_path, edit, kinds, words):
             "Expected 2 fields in line 2, saw 3",
         ),  # `a` would be a row name, and 1 the id
         ("id,x\na,1\n\n\nb,two\n", "row 5, column 'x'"),  # empty lines count
-        ("id;x\na;1\nb;2\n", "its columns are: id;x. Columns are separated by commas"),
+        ("id|x\na|1\nb|2\n", r"its columns are: id\|x"),
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path, content, words):

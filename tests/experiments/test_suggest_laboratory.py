@@ -43,7 +43,7 @@ def run(tmp_path, *more, done=None, failed=()):
     arguments = [
         *("--candidates", str(written(tmp_path, "library.csv", frame))),
         *("--observations", str(written(tmp_path, "done.csv", values))),
-        *("--out", str(tmp_path / "next.csv"), "--batch", "4"),
+        *("--out", str(tmp_path / "next.csv"), "--batch", "4", "--overwrite"),
     ]
     suggest.run(parse([*arguments, *more]))
     batch = pd.read_csv(tmp_path / "next.csv")
@@ -106,7 +106,7 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
     assert "than the best value so far (-9, c0); much is known there" in line
     assert "; most like c0 (-9), from which it differs most in size" in line
     report = tmp_path / "page.html"
-    suggest.run(parse([*arguments, "--explain", "--report", str(report)]))
+    suggest.run(parse([*arguments, "--overwrite", "--explain", "--report", str(report)]))
     assert report.read_text().count("data:image/png") == 1  # the map
     assert "nothing is known yet" in capsys.readouterr().out
 
@@ -140,7 +140,6 @@ def test_distances_are_the_kernels():
         np.array([1, 5]),
         np.array([0.2, 0.1]),
         *[np.zeros(0, int)] * 2,
-        8,
     )
     found = Suggestion(np.array([0]), np.array([0.3]), np.array([0.1]), model, 2)
     (line,) = words.reasons(parse(["--candidates", "l.csv"]), inputs, found)
@@ -153,8 +152,11 @@ def test_distances_are_the_kernels():
     ("more", "words"),
     [
         (("--same", "cold"), "has no column 'cold'"),
-        (("--cost", "price", "--same", "price"), "'price' is asked to be two things at once"),
-        (("--cost", "size"), "column 'size': a cost is above 0, and this one is -"),
+        (
+            ("--cost", "price", "--same", "price"),
+            "the options give the column 'price' two meanings",
+        ),
+        (("--cost", "size"), "column 'size': a cost must be above 0; it is -"),
         (("--cost", "price", "--budget", "3"), "of the budget of 3 the evaluations made"),
         (("--report", "OUT/next.csv"), "are both"),
         (("--report", "OUT/library.csv"), "--report .* is the table of --candidates"),
@@ -190,9 +192,9 @@ def mixed():
 def same_as_csv(tmp_path, path):
     kinds = tables.Kinds(categories=["lot"])
     expected = tables.read_candidates(
-        written(tmp_path, "l.csv", mixed()), "id", kinds, "heat", "price"
+        written(tmp_path, "l.csv", mixed()), tables.Roles(cost="price"), kinds, "heat"
     )
-    found = tables.read_candidates(path, "id", kinds, "heat", "price")
+    found = tables.read_candidates(path, tables.Roles(cost="price"), kinds, "heat")
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -217,7 +219,7 @@ def test_parquet_tables_are_read(tmp_path):
 
 def expected_ids(tmp_path):
     path = written(tmp_path, "numbered.csv", mixed().assign(id=np.arange(A)))
-    return tables.read_candidates(path, "id", tables.Kinds(categories=["lot"]))
+    return tables.read_candidates(path, kinds=tables.Kinds(categories=["lot"]))
 
 
 def test_excel_tables_are_read(tmp_path):
