@@ -5,7 +5,7 @@
 A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates
 it. Reading order is import order: `struct, types, warn, precision, memory, devices, linalg, shards,
 factor, checks/, kernels/, sketch/, posterior/, search/, online/, bandits/, box/,
-problems/, loops/, planning/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
+problems/, loops/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)          d inputs per arm             M sketch capacity (static)
@@ -25,7 +25,6 @@ from jsketch import (
     kernels,
     loops,
     online,
-    planning,
     posterior,
     problems,
     sketch,
@@ -34,7 +33,7 @@ from jsketch import (
 )
 from jsketch.bandits import distributed
 from jsketch.loops import drive, rollout, run, run_seeds
-from jsketch.planning import plan
+from jsketch.loops.arms.plan import plan
 from jsketch.types import Arms, Box, Info, Query
 
 __version__ = "0.1.0"
@@ -52,7 +51,6 @@ __all__ = [
     "loops",
     "online",
     "plan",
-    "planning",
     "posterior",
     "problems",
     "rollout",

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-import jsketch
 from experiments import cli
 from experiments.bbkb_2020 import authors_code
 from experiments.bench import floor, together
@@ -112,12 +111,10 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
         if task.algorithm in EXACT
         else floor.needed_flops(first.trace, problem.arms.count) / peak
     )
-    planned = jsketch.plan(bandit, problem, task.horizon, seeds=task.seeds).seconds
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, problem.mean_reward)[:, -1])
     row: dict[str, Any] = dict(
         task=task._asdict(),
         run_seconds=run_seconds,
-        planned_seconds=planned,
         compile_seconds=first.compile_seconds,
         with_compilation=first.run_seconds + first.compile_seconds,
         gemm_floor_seconds=least,
@@ -127,7 +124,7 @@ def run_task(name: str, task: Task, options: argparse.Namespace, peak: float) ->
         regret_ratio=float(ratio.mean()),
     )
     print(
-        f"{name:14s} run {run_seconds:7.2f} s (plan {planned / run_seconds:.2f} of that)  compile"
+        f"{name:14s} run {run_seconds:7.2f} s  compile"
         f" {first.compile_seconds:6.2f} s  first run with compilation"
         f" {row['with_compilation']:7.2f} s  GEMM floor {least:6.2f} s"
         f" ({row['fraction_of_floor']:.0%})  m {row['dictionary_size']:.0f}  batches"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import jsketch
-from jsketch import planning
+from jsketch.loops.arms.plan import Plan
 
 # arms times evaluations of all runs, below which a plan takes longer than it is worth
 TINY = 1_000_000
@@ -24,7 +24,7 @@ def announce(
     at_once: int,
     what: str = "plan",
     **options: Any,
-) -> planning.Plan | None:
+) -> Plan | None:
     """Prints the plan of some runs, `at_once` side by side, of algorithms that differ in their
     numbers; nothing when they are tiny. Raises ValueError, with what would fit, when they do not
     fit the memory."""

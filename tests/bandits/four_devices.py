@@ -18,7 +18,6 @@ from jsketch.loops.arms import advance, over_devices
 from jsketch.loops.arms.drive import Driven
 from jsketch.loops.arms.drive_file import open_file
 from jsketch.loops.arms.rollout import start
-from jsketch.planning import space, spread
 from jsketch.problems import finite
 from jsketch.types import Shard, attach, detach
 
@@ -153,34 +152,6 @@ def one_round(arms, devices):
     )
 
 
-def as_planned(arms, devices):
-    """Bytes on a device of a run's compiled program and of its messages, and those of a plan."""
-    mesh = mesh_of(devices)
-    x = np.random.default_rng(0).uniform(size=(arms, 8))
-    bandit, key = BBKB(KERNEL, max_batch=12, **ROOM), jax.random.key(0)
-    over = finite.GaussianArms(place(x, mesh), jnp.zeros(arms), 0.1)
-    run = Sharded(bandit, mesh), over, key
-    progress = advance._start(*run, HORIZON)
-    program = advance._segment.lower(*run, progress, jnp.asarray(0), HORIZON).compile()
-    used = program.memory_analysis()
-    held = spread.on_a_device(Arms(x), devices)
-    counted = spread.messages(bandit, Arms(x), devices, 32)
-    found = messages(program)
-    return dict(
-        bytes=used.argument_size_in_bytes
-        + used.temp_size_in_bytes
-        + used.output_size_in_bytes
-        - used.alias_size_in_bytes,
-        planned=space.of_program(bandit, held, HORIZON, 32, quickly=True).of(1, 1),
-        line=spread.room(bandit, 8, HORIZON, capacity=32, dtype=x.dtype).bytes(arms, devices),
-        sent=[len(found), bytes_of(found)],
-        counted=[
-            counted.once + counted.repeated,
-            counted.once_bytes + counted.repeated_bytes,
-        ],
-    )
-
-
 def without_ties(count):
     """Distinct arms, and so many keys."""
     x = np.random.default_rng(0).uniform(size=(ARMS, 2))
@@ -262,6 +233,5 @@ if __name__ == "__main__":
         moved=[moved(*counts) for counts in asked.get("moved", [])],
         too_few=[refused(*size) for size in asked.get("too_few", [])],
         rounds=[one_round(*size) for size in asked.get("rounds", [])],
-        plans=[as_planned(*size) for size in asked.get("plans", [])],
     )
     print(json.dumps(answer))

@@ -1,0 +1,163 @@
+"""How long a run will take and how much memory, before it is made."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsketch import checks
+from jsketch.loops.arms import advance
+from jsketch.loops.inputs import check_bandit, check_horizon, check_problem
+from jsketch.memory import available
+
+PILOT_SECONDS = 1.0  # the run's program is timed for about as long
+# a run on one of several threads gets this share of a core (results/bench.json: abalone_seeds)
+SHARE_OF_A_CORE = 0.86
+# seeds in one program take this many times the seconds of separate runs on a CPU, which wait for
+# the slowest seed in every round (measured: 24 runs on Abalone)
+VMAPPED_ON_CPU = 6.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The time and the memory that S runs will take."""
+
+    algorithm: str
+    arms: int
+    horizon: int
+    seeds: int
+    seconds: float  # wall time of all seeds, without compilation
+    compile_seconds: float  # of the pilot's programs; a warm persistent cache makes it small
+    bytes: int  # at the capacity that the pilot reached, problem included
+    capacity: int  # of the inducing points, after the pilot; 0 for an algorithm without
+    pilot: int  # evaluations that were timed
+
+    def __str__(self) -> str:
+        runs = f"{self.seeds} x " if self.seeds > 1 else ""
+        compiling = _duration(self.compile_seconds)
+        return (
+            f"about {_duration(self.seconds)} (compiling {compiling} more) and"
+            f" {self.bytes / 1e9:.2g} GB for {runs}{self.algorithm},"
+            f" {self.horizon:,} evaluations of {self.arms:,} arms"
+        )
+
+
+def plan(
+    bandit: Any,
+    problem: Any,
+    horizon: int,
+    *,
+    seeds: int = 1,
+    workers: int | None = None,
+    strategy: str | None = None,
+    memory: float | None = None,
+) -> Plan:
+    """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes.
+
+    bandit    any algorithm that `run` takes
+    problem   as `run` takes it
+    horizon   int, evaluations of a run
+    seeds     int, runs
+    workers   int, threads, as in `run_seeds`
+    strategy  "vmap" or "threads", as in `run_seeds`
+    memory    bytes that may be used; None: those that the device has
+
+    The run's own program is compiled, XLA's analysis gives its memory, and the first evaluations
+    are made for about PILOT_SECONDS; the last of them give the time of the others. Later rounds
+    have more inducing points and larger batches than the pilot's, so the estimate is rough: it is
+    too low where the sketch still grows, and too high where batches do. A run that follows finds
+    the programs compiled.
+
+    Raises ValueError for static mistakes, as `init` does, and for a run that needs more memory.
+
+    Example:
+        print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
+    """
+    check_bandit(bandit)
+    check_horizon(horizon)
+    check_problem(problem)
+    checks.capacity(seeds=seeds, **({} if workers is None else {"workers": workers}))
+    if strategy is not None:
+        checks.choice(("vmap", "threads"), strategy=strategy)
+    if memory is not None:
+        checks.positive(memory=memory)
+    memory = available() if memory is None else memory
+    on_cpu = jax.default_backend() == "cpu"
+    vmapped = strategy == "vmap" or (strategy is None and not on_cpu)
+    workers = min(seeds, workers or os.cpu_count() or 1)
+    together = seeds if vmapped else workers
+
+    key = jax.random.key(0)
+    began = time.perf_counter()
+    # the calls of `advance`, whose programs a run finds compiled
+    progress = advance._start(bandit, problem, key, horizon)
+    capacity = advance.capacity_of(progress.state, False)
+    until = jnp.asarray(0)
+    compiled = advance._segment.lower(bandit, problem, key, progress, until, horizon).compile()
+    needed = _bytes(compiled, progress, seeds, together)
+    compiling = time.perf_counter() - began
+    if memory is not None and needed > memory:
+        runs = f"{seeds} runs" if seeds > 1 else "a run"
+        raise ValueError(
+            f"{runs} of {type(bandit).__name__} with {problem.arms.count:,} arms would need about"
+            f" {needed / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. Fewer arms, a smaller"
+            " capacity, fewer runs at a time or float32 need less."
+        )
+
+    done, spent, rate, step = 0, 0.0, 0.0, 1
+    while spent < PILOT_SECONDS and done < horizon:
+        # a call that has nothing to do compiles
+        began = time.perf_counter()
+        progress = advance._segment(bandit, problem, key, progress, jnp.asarray(0), horizon)
+        compiling += time.perf_counter() - began
+        began, until = time.perf_counter(), jnp.asarray(min(done + step, horizon))
+        progress = jax.block_until_ready(
+            advance._segment(bandit, problem, key, progress, until, horizon)
+        )
+        seconds, now = time.perf_counter() - began, int(progress.t)
+        spent += seconds
+        rate = seconds / (now - done) if now > done else rate
+        done, step = now, 2 * step
+        if bool(progress.overflow):
+            capacity = advance.larger_capacity(capacity, problem.arms.count)
+            grown = bandit.grow(progress.state, capacity)
+            progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
+        elif bool(progress.stopped):
+            break
+    one = spent + rate * (horizon - done)
+    if vmapped:
+        seconds = one * seeds * (VMAPPED_ON_CPU if on_cpu and seeds > 1 else 1.0)
+    else:
+        seconds = one * seeds / max(1.0, SHARE_OF_A_CORE * workers)
+    return Plan(
+        algorithm=type(bandit).__name__,
+        arms=problem.arms.count,
+        horizon=horizon,
+        seeds=seeds,
+        seconds=seconds,
+        compile_seconds=compiling,
+        bytes=needed,
+        capacity=capacity,
+        pilot=done,
+    )
+
+
+def _bytes(compiled: Any, progress: Any, seeds: int, together: int) -> int:
+    """The memory of `seeds` runs, `together` at a time; when they are over, their states and traces
+    are stacked."""
+    used = compiled.memory_analysis()
+    kept = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
+    given = used.argument_size_in_bytes - kept
+    working = used.temp_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
+    return int(given + together * working + seeds * kept * (2 if seeds > 1 else 1))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,109 @@
+"""Records what every case of the tests picks or predicts, bit by bit, and compares two recordings.
+
+    python tests/record.py make FILE       one run of every row of the case tables
+    python tests/record.py compare A B     exits with status 1 where two recordings differ
+
+A change that moves or merges code leaves the recording as it was: make one in a checkout of the
+commit before, and one after.
+"""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), *(str(HERE / name) for name in ("bandits", "box", "loops", "online"))]
+
+
+def leaves(name, tree):
+    """Arrays of a tree by their path, below a name."""
+    found = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if hasattr(leaf, "dtype") and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            found[name + jax.tree_util.keystr(path)] = np.asarray(leaf)
+    return found
+
+
+def bandits():
+    import cases
+
+    from jsketch import rollout
+
+    problem = cases.problem()
+    run = jax.jit(lambda bandit, key: rollout(bandit, problem, key, horizon=cases.HORIZON))
+    for name, bandit in cases.CASES.items():
+        for seed in range(2):
+            trace = run(bandit, jax.random.key(seed)).trace
+            yield f"bandits/{name}/{seed}", (trace.arm, trace.reward, trace.batch_size)
+
+
+def boxes():
+    from test_box_optimisers import CASES
+
+    from jsketch import loops, problems
+    from jsketch.box import GOUCB
+
+    branin = problems.boxes.branin()
+    for name, optimiser in CASES.items() | {"go_ucb": GOUCB(initial=6)}.items():
+        run = loops.run_box(optimiser, branin, branin.box, jax.random.key(0), horizon=12)
+        yield f"boxes/{name}", (run.x, run.y)
+
+
+def forecasters():
+    from test_online import CASES, KEY, examples
+
+    from jsketch import loops
+
+    xs, ys = examples()
+    for name, forecaster in CASES.items():
+        forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
+        yield f"online/{name}", (forecasts.prediction,)
+
+
+def suggestions():
+    from jsketch.suggest import acquisitions, suggest
+
+    random = np.random.default_rng(0)
+    x = random.uniform(-1, 1, (200, 3))
+    arms, noise = random.integers(0, 200, 40), 0.1 * random.standard_normal(40)
+    y = np.sin(3 * x[arms, 0]) + x[arms, 1] + noise
+    options = {
+        "default": {},
+        "failures": dict(failures=True),
+        "same": dict(same=np.arange(200) % 3),
+        "costs": dict(costs=1 + np.arange(200) % 7, budget=400.0),
+        "errors": dict(errors=0.1 + np.arange(40) / 100),
+    }
+    for name in ("ExpectedImprovement", "Thompson", "TopTwo", "ProbabilityOfBest"):
+        options[name] = dict(acquisition=getattr(acquisitions, name)())
+    for name, more in options.items():
+        values = np.where(np.arange(40) % 9 == 3, np.nan, y) if name == "failures" else y
+        found = suggest(x, arms, values, batch=6, pending=[3, 5], **more)
+        yield f"suggest/{name}", (found.rows, found.mean, found.std)
+
+
+def make(path):
+    found = {}
+    for part in (bandits, boxes, forecasters, suggestions):
+        for name, tree in part():
+            found |= leaves(name, tree)
+        print(f"{part.__name__}: {len(found)} arrays so far", flush=True)
+    np.savez(path, **found)
+
+
+def compare(one, other):
+    left, right = np.load(one), np.load(other)
+    different = sorted(set(left.files) ^ set(right.files))
+    for name in sorted(set(left.files) & set(right.files)):
+        if not np.array_equal(left[name], right[name], equal_nan=left[name].dtype.kind == "f"):
+            different.append(name)
+    print(f"{len(left.files)} arrays, {len(different)} differ", *different, sep="\n  ")
+    sys.exit(bool(different))
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    {"make": make, "compare": compare}[sys.argv[1]](*sys.argv[2:])
