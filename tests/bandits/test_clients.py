@@ -61,8 +61,8 @@ def dense(dictionary, seen):
 
 @pytest.mark.parametrize("threshold", [D, 1e9])
 def test_each_client_is_a_dense_replay(threshold):
-    """The posterior of what a client knows, when all exchange, and what they send, to 1e-8. Where
-    no sum of variances reaches the threshold, clients exchange after `max_wait` rounds."""
+    """The posterior of each client, when all exchange, and what they send, to 1e-8. With a
+    threshold of 1e9 they exchange every `max_wait` rounds."""
     state, (mean, variance), _ = played(BANDIT.replace(threshold=threshold))
     index, mask = (
         np.asarray(a) for a in (state.sketch.dictionary.index, state.sketch.dictionary.mask)

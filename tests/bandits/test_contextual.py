@@ -154,8 +154,8 @@ def test_resampled_posteriors_and_batches_are_dense(runs, name):
 
 
 def test_an_empty_dictionary_is_drawn_after_every_reward():
-    """Where no sum of variances reaches C and few points join; afterwards a batch has max_batch
-    rewards."""
+    """C is beyond all sums of variances and few points join, so that the dictionary stays empty for
+    some rewards; later batches have max_batch rewards."""
     state, *_ = played(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
     sizes, begun = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
     for number, step in enumerate(observed(STEPS)):

@@ -223,8 +223,8 @@ def test_partition_search_refines_where_it_pays():
 
 
 def test_a_partition_that_was_full_once_stays_flagged():
-    """A split is due whatever the cell where the model knows all, and never where it knows nothing;
-    what a partition has missed is not made good by a later search."""
+    """With a width of 0 every cell is due for a split, with a width of 1e6 none is: the second
+    search keeps the flag of the first."""
     certain = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
     uncertain = certain.replace(width=widths.Bayesian(1e6))
     state = certain.init(2, KEY)

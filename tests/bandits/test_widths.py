@@ -150,12 +150,9 @@ FAILS[0, 1] = True
 OBSERVED = ASKED & ~FAILS
 Y = np.where(FAILS, np.nan, np.arange(9.0).reshape(3, 3) / 4 - 1)
 RATIO, FORMULAS = 2.5, {n: w for n, w in vars(widths).items() if isinstance(w, widths.Formula)}
+NAMES = tuple(name for name in FORMULAS if name != "soful_paper")
 EVALUATE = jax.jit(
-    jax.vmap(
-        lambda names, evidence, assumed: [FORMULAS[n](evidence, assumed) for n in names],
-        (None, 0, None),
-    ),
-    static_argnums=0,
+    jax.vmap(lambda evidence, assumed: [FORMULAS[n](evidence, assumed) for n in NAMES], (0, None))
 )
 
 
@@ -253,9 +250,8 @@ def test_widths_and_what_they_read_are_those_of_a_table_by_hand(lam, qbar):
     assert not bool(overflow)
     index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
     wanted = list(replayed(VALUES, lam, [row[kept] for row, kept in zip(index, mask, strict=True)]))
-    names = tuple(name for name in FORMULAS if name != "soful_paper")
     confidence = widths.Confidence(lam, *assumed.values(), RATIO)
-    found = np.stack(EVALUATE(names, states.evidence, confidence), 1)
+    found = np.stack(EVALUATE(states.evidence, confidence), 1)
     close = dict(rtol=1e-10, atol=1e-10)
     for step, e in enumerate(wanted):
         known = jax.tree.map(lambda leaf, at=step: float(leaf[at]), states.evidence)
@@ -264,8 +260,8 @@ def test_widths_and_what_they_read_are_those_of_a_table_by_hand(lam, qbar):
         read = known.logdet, known.residual_sum, known.prior_variance
         np.testing.assert_allclose(read, (e.logdet, e.rho, e.kappa2), **close)
         table = formulas(e, lam, *assumed.values(), RATIO)
-        assert set(table) == set(names)
-        np.testing.assert_allclose(found[step], [table[n] for n in names], err_msg=names, **close)
+        assert set(table) == set(NAMES)
+        np.testing.assert_allclose(found[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
     left_out = [e.rho > 1e-3 for e in wanted[1:]]
     assert not any(left_out) if qbar > 1 else any(left_out)
 
@@ -288,10 +284,9 @@ def test_widths_of_an_exact_posterior_are_those_of_a_table_by_hand(lam):
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
     e.information = e.tripled = logdet
     table = formulas(e, lam, *assumed.values(), RATIO)
-    names = tuple(table)
     known = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), exact_state.evidence(state))
-    found = EVALUATE(names, known, widths.Confidence(lam, *assumed.values(), RATIO))
-    for name, value in zip(names, found, strict=True):
+    found = EVALUATE(known, widths.Confidence(lam, *assumed.values(), RATIO))
+    for name, value in zip(NAMES, found, strict=True):
         np.testing.assert_allclose(value, table[name], rtol=1e-10, err_msg=name)
 
 

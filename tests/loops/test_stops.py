@@ -224,7 +224,7 @@ def test_a_first_arm_that_fails_is_left(name):
     assert asked[1] != asked[0] and asked[2] != asked[1] and len(asked[1]) == 1
     told, _ = TELL(bandit, first, query, jnp.ones(query.index.shape))
     assert int(told.first_arm) == int(first.first_arm)
-    # nothing was asked for: nothing has failed
+    # a query whose slots are all free is not a failure
     query = query.replace(mask=jnp.zeros_like(query.mask))
     told, _ = TELL(bandit, first, query, jnp.full(query.index.shape, jnp.nan))
     assert int(told.first_arm) == int(first.first_arm)
