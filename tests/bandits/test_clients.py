@@ -7,7 +7,7 @@ import numpy as np
 import oracles
 import pytest
 
-from jsketch import kernels
+from jsketch import Info, kernels, struct
 from jsketch.bandits import CBBKB, KUCB, Alone, SharedEmbedding, widths
 from jsketch.problems import clients, contextual
 
@@ -59,15 +59,17 @@ def dense(dictionary, seen):
     return mean, np.diag(full), residual, logdet
 
 
-def test_each_client_is_a_dense_replay(run):
-    """The posterior of what a client knows, when all exchange, and what they send, to 1e-8."""
-    state, (mean, variance), _ = run
+@pytest.mark.parametrize("threshold", [D, 1e9])
+def test_each_client_is_a_dense_replay(threshold):
+    """The posterior of each client, when all exchange, and what they send, to 1e-8. With a
+    threshold of 1e9 they exchange every `max_wait` rounds."""
+    state, (mean, variance), _ = played(BANDIT.replace(threshold=threshold))
     index, mask = (
         np.asarray(a) for a in (state.sketch.dictionary.index, state.sketch.dictionary.mask)
     )
     dictionary, shared, own = np.zeros(0, int), [], [[] for _ in range(N)]
     start, spent, waited = dense(dictionary, [])[1], np.zeros(N), 0
-    information, shared_information = np.zeros(N), 0.0
+    information, shared_information = np.zeros((N, 2)), np.zeros(2)
     sent = as_data = exchanges = 0
     for step in range(STEPS):
         waited += 1
@@ -76,10 +78,10 @@ def test_each_client_is_a_dense_replay(run):
             if np.isfinite(Y[number]):
                 own[i].append(number)
                 spent[i] += start[number]
-                information[i] += np.log1p(start[number])
+                information[i] += np.log(1 + np.array([1, 3]) * start[number])
         anything = bool(shared) or any(own)
         empty = not len(dictionary) and np.isfinite(REWARDS[step]).any()
-        if (spent > D).any() or waited == WAIT or empty:
+        if (spent > threshold).any() or waited == WAIT or empty:
             fresh = [number for mine in own for number in mine]
             shared += fresh
             dictionary = index[step][mask[step]]
@@ -90,8 +92,8 @@ def test_each_client_is_a_dense_replay(run):
             exchanges += 1
             own, spent, waited = [[] for _ in range(N)], np.zeros(N), 0
             start = dense(dictionary, shared)[1]
-            shared_information += information.sum()
-            information = np.zeros(N)
+            shared_information += information.sum(0)
+            information = np.zeros((N, 2))
         assert list(index[step][mask[step]]) == list(dictionary)
         assert int(state.exchanges[step]) == exchanges
         assert (float(state.sent[step]), float(state.sent_as_data[step])) == (sent, as_data)
@@ -105,10 +107,9 @@ def test_each_client_is_a_dense_replay(run):
             assert evidence.count == len(seen)
             assert evidence.logdet == pytest.approx(wanted[3], abs=1e-8)
             assert evidence.residual_sum == pytest.approx(wanted[2][seen].sum(), abs=1e-8)
-            assert evidence.information == pytest.approx(
-                shared_information + information[i], abs=1e-8
-            )
-    assert 3 < exchanges < STEPS - 3 and 3 < len(dictionary) < len(shared)
+            found = evidence.information, evidence.information_sketched
+            np.testing.assert_allclose(found, shared_information + information[i], atol=1e-8)
+    assert 3 < exchanges < STEPS - 3 and 2 < len(dictionary) < len(shared)
 
 
 def test_failures_teach_nothing(run):
@@ -234,6 +235,30 @@ def test_clients_alone_are_bandits_of_their_own():
 
 
 ALONE = Alone(KUCB(**COMMON, max_history=4), N)
+
+
+@struct.dataclass
+class Drawing:
+    """A bandit that shows what it draws with each key: its state, the number of its candidate and
+    its state after a reward."""
+
+    def init(self, dimension, key, dtype=None):
+        return jax.random.uniform(key)
+
+    def ask(self, state, candidates, key):
+        return jax.random.randint(key, (), 0, 10**6)
+
+    def tell(self, state, x, y, key):
+        no, nothing = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+        return jax.random.uniform(key), Info(nothing, nothing, nothing, y, no, no, no)
+
+
+def test_clients_alone_have_keys_of_their_own():
+    bandit, x = Alone(Drawing(), N), jnp.zeros((N, 4, 2))
+    start = bandit.init(2, KEY)
+    after, _ = bandit.tell(start, x[:, 0], jnp.ones(N), KEY)
+    for drawn in (start.each, bandit.ask(start, x, KEY), after.each):
+        assert len(set(np.asarray(drawn).tolist())) == N
 
 
 def test_mistakes_are_explained():

@@ -93,16 +93,18 @@ def test_ek_ucb_is_the_dense_projection(runs):
     the information is that of each round's own variance."""
     state, (mean, variance), info = runs["ek_ucb"]
     draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)
-    dictionary, information = [], 0.0
+    dictionary, information = [], np.zeros(2)
     for step, joins in kors_joins(np.asarray(draws)):
         before = sketched(dictionary, step - 1)[1][step]
-        information += np.log1p(before)
+        information += np.log(1 + np.array([1, 3]) * before)
         dictionary += [step] * bool(joins)
         assert int(info.dictionary_size[step]) == len(dictionary)
         wanted = sketched(dictionary, step)
         np.testing.assert_allclose(mean[step], wanted[0][STEPS:], atol=1e-8)
         np.testing.assert_allclose(variance[step], wanted[1][STEPS:], atol=1e-8 / LAM)
-        assert float(state.evidence.information[step]) == pytest.approx(information, abs=1e-8)
+        known = state.evidence
+        found = known.information[step], known.information_sketched[step]
+        np.testing.assert_allclose(found, information, atol=1e-8)
     assert 3 < len(dictionary) < STEPS - 4
     assert not np.asarray(info.overflow).any()
 
@@ -149,6 +151,19 @@ def test_resampled_posteriors_and_batches_are_dense(runs, name):
             np.testing.assert_allclose(variance[step], wanted[1][STEPS:], atol=1e-8 / LAM)
     assert 3 < len(dictionary) < len(rewarded)
     assert ends == len(rewarded) if bandit.ratio == 1 else 4 < ends < len(rewarded)
+
+
+def test_an_empty_dictionary_is_drawn_after_every_reward():
+    """C is beyond all sums of variances and few points join, so that the dictionary stays empty for
+    some rewards; later batches have max_batch rewards."""
+    state, *_ = played(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
+    sizes, begun = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
+    for number, step in enumerate(observed(STEPS)):
+        empty = step == 0 or sizes[step - 1] == 0
+        if empty or number + 1 - begun == 8:
+            begun = number + 1
+        assert int(state.points.begun[step]) == begun
+    assert (sizes == 0).sum() > 2 and sizes[-1] > 0
 
 
 @pytest.mark.parametrize("name", CASES)

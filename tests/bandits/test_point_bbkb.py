@@ -222,6 +222,22 @@ def test_partition_search_refines_where_it_pays():
     assert float((1 - ys[-10:]).mean()) < float((1 - ys[:10]).mean()) / 3
 
 
+def test_a_partition_that_was_full_once_stays_flagged():
+    """With a width of 0 every cell is due for a split, with a width of 1e6 none is: the second
+    search keeps the flag of the first."""
+    certain = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
+    uncertain = certain.replace(width=widths.Bayesian(1e6))
+    state = certain.init(2, KEY)
+    search = jax.jit(lambda bandit, cells: partition.search(bandit, state, cells)[1])
+    start = partition.whole(Box(jnp.zeros(2), jnp.ones(2)), 5)
+    assert (int(start.used), bool(start.full)) == (1, False)
+    unrefined, refined = search(uncertain, start), search(certain, start)
+    assert (int(unrefined.used), bool(unrefined.full)) == (1, False)
+    assert (int(refined.used), bool(refined.full)) == (5, True)
+    later = search(uncertain, refined)
+    assert (int(later.used), bool(later.full)) == (5, True)
+
+
 def test_the_variation_of_a_cell_is_a_bound():
     """|f(x) - f(c)| <= V for functions of norm 1 and points of the cell."""
     random = np.random.default_rng(0)

@@ -179,6 +179,30 @@ def test_thompson_samples_have_the_right_law(name):
     assert (np.abs(np.cov(draws.T) - covariance) < 4.5 * error).all()
 
 
+def test_no_normal_number_of_a_thompson_sample_serves_twice():
+    """Before the first evaluation samples show the normal numbers of the arms, and where all arms
+    are in the dictionary those of the features: with one key, no number is both."""
+    x, slots = np.arange(24.0)[:, None], 24
+    bandit = SketchedTS(kernels.Gaussian(0.7), LAM, scale=1.0, width=widths.Bayesian(1.0))
+    bandit = bandit.replace(batch=4, capacity=slots)
+    known = (jnp.ones(slots), jnp.zeros(slots), jnp.ones(slots, bool))
+
+    @jax.jit
+    def drawn(x, key):
+        """Samples before the first evaluation, and with all arms known; the features of the
+        latter."""
+        empty = bandit.init(Arms(x), key)
+        full = sketched.start(empty.domain, bandit.kernel, LAM, slots, key, known)
+        z = bandit.kernel.gram(x, full.nystrom.points) @ full.nystrom.root
+        return bandit.samples(empty, key), bandit.samples(full, key), z @ full.whiten
+
+    of_arms, samples, whitened = map(np.asarray, drawn(jnp.asarray(x), jax.random.key(5)))
+    of_features = np.linalg.solve(whitened, samples.T) / np.sqrt(LAM)
+    for found in (of_arms, of_features):
+        assert 0.8 < found.std() < 1.2
+    assert np.abs(of_arms.reshape(-1, 1) - of_features.reshape(1, -1)).min() > 1e-8
+
+
 def test_regret_grows_sublinearly():
     """THEORY 4.5: the exponent of the mean regret between T = 100 and 400 on smooth problems is
     below 0.9."""

@@ -27,6 +27,7 @@ COMMON = dict(kernel=kernels.Gaussian(9.0), regularization=LAM, noise_std=XI, no
 EXACT = GPUCB(**COMMON, delta=DELTA, width=widths.mixture, capacity=A)
 SKETCH = BKB(**COMMON, delta=DELTA, width=widths.certified_mixture, capacity=A, qbar=3.0)
 LEAST = jax.jit(evidence.least_norm)
+ORDER = LengthscaleBalancing(EXACT.replace(width=widths.Bayesian(0.1)), SCALES, delta=0.999)
 
 
 def bounds_of(scales=SCALES):
@@ -48,12 +49,8 @@ def miss(n, delta):
 def test_rounds_are_those_of_a_dense_replay(rule):
     """Candidates, arms, sums and the test, to 1e-8; with a delta of the test at which it decides
     within these rounds."""
-    delta = 0.999
-    width = widths.Bayesian(0.1)
-    bandit = LengthscaleBalancing(EXACT.replace(width=width), SCALES, delta=delta)
-    bandit = bandit.replace(rule=rule)
+    bandit, delta = ORDER.replace(rule=rule), ORDER.delta
     state = bandit.init(DOMAIN, KEY)
-    step = jax.jit(lambda state, y: _step(bandit, state, y))
     counts, sums = np.zeros(A), np.zeros(A)
     pulls, rewards, spent = np.zeros(3), np.zeros(3), np.zeros(3)
     left, first = np.ones(3, bool), int(state.learners.first_arm[0])
@@ -62,7 +59,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         g = int(np.argmin(np.where(left, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
         reach = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
-        chosen, query, new, _ = step(state, jnp.asarray(F + NOISE[t]))
+        chosen, query, new, _ = STEP(bandit, state, jnp.asarray(F + NOISE[t]))
         arm = int(query.index[0])
         assert int(chosen) == g
         assert arm == first if t == 0 else (mean + reach)[arm] >= (mean + reach).max() - 1e-8
@@ -82,7 +79,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
     # what is ruled out changes nothing, whatever it holds
     spoilt = state.replace(learners=jax.tree.map(partial(spoil, ~left), state.learners))
     y = jnp.asarray(F)
-    results = [step(s, y) for s in (state, spoilt)]
+    results = [STEP(bandit, s, y) for s in (state, spoilt)]
     kept = [jax.tree.map(lambda x: x[left] if x.shape[:1] == (3,) else x, r) for r in results]
     for a, b in zip(*map(jax.tree.leaves, kept), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -97,6 +94,24 @@ def _step(bandit, state, y):
     query = bandit.ask(state, KEY)
     new, info = bandit.tell(state, query, y[query.index], KEY)
     return bandit.chosen(state), query, new, info
+
+
+STEP = jax.jit(_step)
+
+
+def test_a_round_for_which_any_candidate_has_no_room_is_not_applied():
+    """Not only the one that chooses; one that is ruled out needs no room."""
+    state, y = ORDER.init(DOMAIN, KEY), jnp.asarray(F)
+    chosen = int(STEP(ORDER, state, y)[0])
+    full = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
+    posterior = state.learners.posterior.replace(used=full.astype(jnp.int32))
+    state = state.replace(learners=state.learners.replace(posterior=posterior))
+    _, _, after, info = STEP(ORDER, state, y)
+    assert bool(info.overflow)
+    for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(state), strict=True):
+        np.testing.assert_array_equal(a, b)
+    _, _, after, info = STEP(ORDER, state.replace(ruled_out=full > 0), y)
+    assert not bool(info.overflow) and float(after.pulls.sum()) == 1
 
 
 @jax.jit
@@ -193,9 +208,31 @@ def certain(problem, f, seed):
     return sums, gram, y, math.exp(min((logdet - excess / XI**2) / 2, 600.0))
 
 
+def least_norm_of_sketch(problem, delta):
+    """The bound of THEORY 6.9 for the dictionary of a problem, written out in its features."""
+    counts, sums, lam = problem.counts, problem.sums, problem.lam
+    z = oracles.features(problem.gram, problem.keep)
+    residual = np.diag(problem.gram) - np.square(z).sum(1)
+    residual[problem.keep] = 0
+    left_out, moment = counts @ residual, z.T @ sums
+    gram, identity = z.T @ (counts[:, None] * z), np.eye(z.shape[1])
+    total = (np.square(sums) / np.maximum(counts, 1)).sum()
+
+    def missed(rho):
+        return total - moment @ np.linalg.solve(gram + rho * identity, moment)
+
+    upper = np.linalg.slogdet(identity + gram / lam)[1] + left_out / lam
+    spent = missed(lam) + XI**2 * (upper - 2 * math.log(delta))
+    squares = []
+    for rho in lam * np.array(evidence.MULTIPLES):
+        squares.append((rho / (rho + left_out) * missed(rho + left_out) - spent) / rho)
+    return math.sqrt(max(0.0, *squares))
+
+
 def test_the_lower_bound_on_the_norm():
-    """THEORY 6.9: dense matrices to 1e-7 where all pulled arms are in the dictionary, never above
-    that for other dictionaries, and never above |f| on the event. So the marginal likelihood."""
+    """THEORY 6.9: dense matrices to 1e-7 where all pulled arms are in the dictionary and where they
+    are not; with fewer arms never above the former, and that never above |f| on the event. So the
+    marginal likelihood."""
     informative = 0
     for seed in range(PROBLEMS):
         problem = Problem(seed)
@@ -221,6 +258,8 @@ def test_the_lower_bound_on_the_norm():
         assert known == pytest.approx(likelihood, rel=1e-8)
         assert float(evidence.log_evidence(sketch, problem.lam)) <= likelihood + 1e-6
         poor = float(LEAST(sketch, problem.lam, XI, delta))
+        wanted = least_norm_of_sketch(problem, delta)
+        assert poor == pytest.approx(wanted, rel=1e-7, abs=1e-7)
         assert poor <= found + 1e-7 and found <= norm * (1 + 1e-7)
         informative += poor > 0.2 * norm
     assert informative > PROBLEMS // 4
@@ -237,6 +276,13 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
         state, same = step(state, jnp.asarray(F + NOISE[t]))
         assert bool(same)
         seen.append(float(state.norm_bound))
+    # a round without room is not applied: the bound stays, although the data contradict it
+    short = state.sketch.replace(missing=jnp.ones_like(state.sketch.missing))
+    stuck = state.replace(sketch=short, norm_bound=jnp.asarray(0.1))
+    after, _ = step(stuck, jnp.asarray(F))
+    assert float(LEAST(after.sketch, LAM, XI, DELTA)) > 0.1
+    for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(stuck), strict=True):
+        np.testing.assert_array_equal(a, b)
     # the same evaluations known before
     known = state.sketch
     start = jax.jit(bandit.init)(

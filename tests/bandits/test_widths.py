@@ -1,15 +1,18 @@
 """Widths as callable pytrees: formulas, numbers that are leaves, the user's own functions."""
 
 import pickle
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import oracles
 import pytest
 from small_problems import ARMS, INIT, KEY, Problem
 
-from jsketch import Arms, kernels
+from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, BKB, CBRAP, GPUCB, SOFUL, widths
+from jsketch.bandits.core import exact_state
 
 DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
 WIDTH = jax.jit(lambda bandit, state: bandit.confidence_width(state))
@@ -135,3 +138,182 @@ def test_what_the_mixtures_rest_on():
             without = np.sqrt(max(surprise, 0) + p.lam * norm**2)
             uncovered += (off > without * sd * (1 + 1e-6) + 1e-7).any()
     assert uncovered > 0
+
+
+# Three batches over five arms: arm 3 is pulled four times, one evaluation fails and one slot is
+# free.
+POINTS = np.array([[0.0, 0.1], [0.4, 0.9], [1.3, 0.2], [0.7, 0.6], [1.9, 1.5]])
+BATCHES = np.array([[3, 0, 3], [1, 3, 0], [4, 1, 3]])
+ASKED = np.array([[True, True, True], [True, True, False], [True, True, True]])
+FAILS = np.zeros((3, 3), bool)
+FAILS[0, 1] = True
+OBSERVED = ASKED & ~FAILS
+Y = np.where(FAILS, np.nan, np.arange(9.0).reshape(3, 3) / 4 - 1)
+RATIO, FORMULAS = 2.5, {n: w for n, w in vars(widths).items() if isinstance(w, widths.Formula)}
+NAMES = tuple(name for name in FORMULAS if name != "soful_paper")
+EVALUATE = jax.jit(
+    jax.vmap(lambda evidence, assumed: [FORMULAS[n](evidence, assumed) for n in NAMES], (0, None))
+)
+
+
+def formulas(e, lam, xi, norm, delta, ratio):
+    """Every width, written out from the papers and from THEORY 4, of the numbers in `e`."""
+    bias, surprise = np.sqrt(lam) * norm, np.log(1 / delta)
+    table = {}
+    # BKB eq. 7; the others of an exact posterior are in THEORY 4.1 and 4.7
+    table["gp_ucb_paper"] = bias + xi * np.sqrt(2 * (e.logdet + surprise))
+    table["gp_ucb_tight"] = bias + xi * np.sqrt(e.logdet + 2 * surprise)
+    table["gp_ucb_code"] = bias + xi * np.sqrt(e.logdet + surprise)
+    table["mixture"] = np.sqrt(bias**2 + xi**2 * (e.logdet + 2 * surprise))
+    # BKB Theorem 4.1 at eps = 1/2
+    alpha, factor = (1 + 1 / 2) / (1 - 1 / 2), 1 + 1 / np.sqrt(1 - 1 / 2)
+    printed = np.log(e.kappa2 * e.t) if e.kappa2 * e.t > 1 else 0.0
+    needed = 1 + np.log(1 + e.kappa2 * e.t / lam)
+    for name, log in (("bkb_paper", printed), ("bkb_corrected", needed)):
+        inside = alpha * log * e.effective + surprise
+        table[name] = 2 * xi * np.sqrt(inside) + factor * bias
+    log_t = np.log(e.t) if e.t > 1 else 0.0
+    table["bkb_code"] = bias + xi * np.sqrt(log_t * e.effective + surprise)
+    # BBKB Theorem 2
+    beta = 2 * xi * np.sqrt(e.tripled + surprise) + (1 + np.sqrt(2)) * bias
+    table["bbkb_paper"] = ratio * beta
+    table["bbkb_sqrt"] = np.sqrt(ratio) * beta
+    table["bbkb_code"] = bias + xi * np.sqrt(ratio * e.information + surprise)
+    # THEORY 4.4 and 4.8
+    spread = np.sqrt(e.logdet + e.rho / lam + 2 * surprise)
+    certified = norm * (np.sqrt(lam) + np.sqrt(e.rho)) + xi * spread
+    table["certified"] = np.sqrt(ratio) * certified
+    b = np.sqrt(lam * norm**2 + xi**2 * spread**2)
+    mixed = np.sqrt((b + norm * np.sqrt(e.rho)) ** 2 + lam * norm**2)
+    table["certified_mixture"] = np.sqrt(ratio) * mixed
+    return table
+
+
+def replayed(gram, lam, dictionaries, known=None):
+    """What the widths read after each of the BATCHES, from dense matrices; `dictionaries` holds the
+    arms of each posterior, the first one being that before the first batch."""
+    counts = np.zeros(len(gram))
+    information = tripled = 0.0
+    variance = np.diag(gram) / lam
+    for batch, seen, arms in zip([None, *BATCHES], [None, *OBSERVED], dictionaries, strict=True):
+        for arm in [] if batch is None else batch[seen]:
+            information += np.log(1 + variance[arm])
+            tripled += np.log(1 + 3 * variance[arm])
+            counts[arm] += 1
+        residual, logdet = np.diag(gram), 0.0
+        if len(arms):
+            found = oracles.sketched(gram, arms, counts, counts, lam)
+            residual, logdet = found[3].copy(), found[4]
+            residual[arms] = 0
+            variance = residual / lam + np.diag(found[2])
+        else:
+            variance = np.diag(gram) / lam
+        yield SimpleNamespace(
+            t=counts.sum(),
+            kappa2=np.diag(gram).max(),
+            information=information,
+            tripled=tripled,
+            effective=counts @ variance,
+            logdet=logdet,
+            rho=counts @ residual,
+        )
+
+
+@jax.jit
+def after_each_batch(bandit):
+    """The states [4] before and after the BATCHES, without their domain."""
+    first = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
+
+    def one(state, seen):
+        index, mask, y, key = seen
+        new, info = bandit.tell(state, Query(index, mask, jnp.zeros((), bool)), y, key)
+        return new, (new.replace(domain=None), info.overflow)
+
+    seen = (jnp.asarray(BATCHES, jnp.int32), jnp.asarray(ASKED), jnp.asarray(Y))
+    _, (rest, overflow) = jax.lax.scan(one, first, (*seen, jax.random.split(KEY, 3)))
+    start = first.replace(domain=None)
+    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, rest)
+    return states, overflow.any()
+
+
+SCALED = kernels.Scaled(kernels.Gaussian(0.8), 0.4)
+VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
+
+
+@pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
+def test_widths_and_what_they_read_are_those_of_a_table_by_hand(lam, qbar):
+    """Every width of a sketched posterior, before the first and after each of three batches, at
+    C = 2.5, with kappa^2 = 0.4, and with dictionaries that leave arms out or have all of them."""
+    assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
+    bandit = BBKB(SCALED, lam, **assumed, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
+    states, overflow = after_each_batch(bandit)
+    assert not bool(overflow)
+    index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
+    wanted = list(replayed(VALUES, lam, [row[kept] for row, kept in zip(index, mask, strict=True)]))
+    confidence = widths.Confidence(lam, *assumed.values(), RATIO)
+    found = np.stack(EVALUATE(states.evidence, confidence), 1)
+    close = dict(rtol=1e-10, atol=1e-10)
+    for step, e in enumerate(wanted):
+        known = jax.tree.map(lambda leaf, at=step: float(leaf[at]), states.evidence)
+        read = (known.count, known.information, known.information_sketched, known.variance_sum)
+        np.testing.assert_allclose(read, (e.t, e.information, e.tripled, e.effective), **close)
+        read = known.logdet, known.residual_sum, known.prior_variance
+        np.testing.assert_allclose(read, (e.logdet, e.rho, e.kappa2), **close)
+        table = formulas(e, lam, *assumed.values(), RATIO)
+        assert set(table) == set(NAMES)
+        np.testing.assert_allclose(found[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
+    left_out = [e.rho > 1e-3 for e in wanted[1:]]
+    assert not any(left_out) if qbar > 1 else any(left_out)
+
+
+LEARNED = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)[0])
+
+
+@pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
+def test_widths_of_an_exact_posterior_are_those_of_a_table_by_hand(lam):
+    """Of the same history: L = logdet(K/lam + I) stands for the information."""
+    bandit, assumed = (
+        GPUCB(SCALED, lam, capacity=5),
+        dict(noise_std=0.3, norm_bound=1.7, delta=0.05),
+    )
+    query = Query(jnp.asarray(BATCHES[ASKED], jnp.int32), jnp.ones(8, bool))
+    state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
+    state = LEARNED(bandit, state, query, jnp.asarray(Y[ASKED]))
+    counts = np.bincount(BATCHES[OBSERVED], minlength=5)
+    logdet = oracles.exact(VALUES, counts, counts, lam)[2]
+    e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
+    e.information = e.tripled = logdet
+    table = formulas(e, lam, *assumed.values(), RATIO)
+    known = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), exact_state.evidence(state))
+    found = EVALUATE(known, widths.Confidence(lam, *assumed.values(), RATIO))
+    for name, value in zip(NAMES, found, strict=True):
+        np.testing.assert_allclose(value, table[name], rtol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
+def test_the_width_of_frequent_directions_and_a_bayesian_one_by_hand(lam):
+    """Theorem 1 of Kuzborskij et al. (AISTATS 2019) after t = 9 observations, with m = 2 directions
+    of d = 3 inputs that have lost 0.7."""
+    known = widths.DirectionsEvidence(jnp.asarray(9.0), 2.5, 1.6, 0.7, 2, 3)
+    confidence = widths.Confidence(lam, 0.3, 1.7, 0.05)
+    ratio = 1 + 0.7 / lam
+    inside = 2 * np.log(1 + 9 * 1.6 / (2 * lam)) + 2 * np.log(20) + 3 * np.log(ratio)
+    value = 0.3 * np.sqrt(inside) * np.sqrt(ratio) + np.sqrt(lam) * 1.7 * ratio
+    assert float(widths.soful_paper(known, confidence)) == pytest.approx(value, rel=1e-10)
+    found = float(widths.Bayesian(1.5)(known, confidence))
+    assert found == pytest.approx(1.5 * np.sqrt(lam), rel=1e-10)
+
+
+def test_the_information_of_past_evaluations_has_what_the_dictionary_leaves_out():
+    """A warm start begins at the upper end logdet(V/lam) + rho/lam of THEORY 2.4."""
+    for seed in range(3):
+        p = Problem(seed)
+        _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)
+        *_, residual, logdet = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
+        residual[p.keep] = 0
+        upper = logdet + p.counts @ residual / p.lam
+        assert upper > 1.1 * logdet
+        known = state.evidence
+        np.testing.assert_allclose(
+            (known.information, known.information_sketched), (upper, upper), rtol=1e-8
+        )

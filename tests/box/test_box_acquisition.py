@@ -7,7 +7,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from jsketch.box import GPBandit, acquisition, history
+from jsketch import kernels
+from jsketch.box import GPBandit, acquisition, gp, history
+from jsketch.box.gp.gp_bandit import ACQUISITIONS
+from jsketch.box.gp.regression import Hyperparameters
 from jsketch.problems import boxes
 from jsketch.search import over_cube
 
@@ -96,6 +99,33 @@ def test_tails_are_finite_in_this_precision():
         )(z)
         assert value.dtype == slope.dtype == dtype
         assert np.isfinite(value).all() and np.isfinite(slope).all()
+
+
+def test_the_score_of_a_gp_asks_for_more_than_the_best_value_by_the_margin():
+    """The threshold of EI and PI is the best standardized value plus the margin; UCB has none."""
+    random = np.random.default_rng(0)
+    u, y, mask = random.uniform(size=(8, 1)), random.normal(size=8), np.arange(8) < 6
+    numbers = Hyperparameters(jnp.array([0.3]), jnp.array(1.2), jnp.array(0.1))
+    margin, width, best = 0.4, 1.7, ((y - y[mask].mean()) / y[mask].std())[mask].max()
+    bandit, points = GPBandit(kernels.Gaussian(), margin=margin, width=width), u[6:]
+
+    @jax.jit
+    def read(u, y, mask, points):
+        posterior = gp.condition(kernels.Gaussian(), numbers, gp.standardized(u, y, mask))
+        scores = {n: bandit.replace(acquisition=n).score(posterior)(points) for n in ACQUISITIONS}
+        return gp.predict(posterior, points), scores
+
+    (mean, variance), scores = jax.tree.map(np.asarray, read(u, y, mask, points))
+    z = (mean - best - margin) / np.sqrt(variance)
+    excess = norm.pdf(z) + z * norm.cdf(z)
+    expected = {
+        "log_ei": np.log(np.sqrt(variance) * excess),
+        "ei": np.sqrt(variance) * excess,
+        "pi": norm.logcdf(z),
+        "ucb": mean + width * np.sqrt(variance),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(scores[name], value, rtol=1e-10)
 
 
 def test_units():

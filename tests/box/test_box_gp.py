@@ -178,6 +178,21 @@ def test_the_posterior_is_the_textbooks(name):
         np.testing.assert_allclose(a[1], b[1], rtol=1e-8, atol=1e-10)
 
 
+def test_the_variance_has_a_floor_where_nothing_is_left_of_it():
+    """eps times the outputscale, where without noise and with a lengthscale far below all distances
+    the Gram matrix is the identity and rounding leaves 0."""
+    u = jnp.linspace(0, 1, 5)[:, None]
+    numbers = Hyperparameters(jnp.array([1e-3]), jnp.array(4.0), jnp.array(0.0))
+
+    @jax.jit
+    def predicted(u, points):
+        data = gp.standardized(u, u[:, 0], jnp.ones(5, bool))
+        return gp.predict(gp.condition(kernels.Gaussian(), numbers, data), points)
+
+    _, variance = predicted(u, jnp.append(u, jnp.array([[0.1]]), 0))
+    np.testing.assert_array_equal(variance, [4 * 2.0**-52] * 5 + [4.0])
+
+
 @each
 def test_draws_have_the_posteriors_mean_and_covariance(name):
     """4000 draws, each with frequencies of its own; five standard errors."""

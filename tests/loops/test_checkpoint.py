@@ -163,6 +163,22 @@ def test_another_run_is_refused(tmp_path):
             )
 
 
+def test_a_run_from_another_state_is_refused(tmp_path):
+    """Of a run from the state of its own key, and of one from a state that was given."""
+    path, bandit, problem = tmp_path / "run", CASES["gp_ucb"], cases.problem()
+    own = bandit.init(problem.arms, jax.random.key(1))
+    other = own.replace(first_arm=(own.first_arm + 1) % problem.arms.count)
+
+    def run(states):
+        return loops.run(bandit, problem, KEY, HORIZON, states=states, checkpoint=path)
+
+    whole = run([own])
+    assert_same(run([own]), whole)
+    for states, words in (([other], "start.first_arm was"), (None, "start")):
+        with pytest.raises(ValueError, match=f"holds another run: .*{words}"):
+            run(states)
+
+
 def test_a_damaged_file_is_refused(tmp_path):
     path, bandit, problem = tmp_path / "run", CASES["gp_ucb"], cases.problem()
     interrupted(bandit, problem, path, 1)

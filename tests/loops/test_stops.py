@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jsketch import Query, kernels, loops, problems, struct
-from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, MiniGP, Uniform, widths
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, MiniGP, Uniform, history, widths
 from jsketch.bandits.linear.linear_sketches import SOFUL
 from jsketch.box import UniformBox
 from jsketch.loops.arms.advance import larger_capacity
@@ -224,6 +224,23 @@ def test_a_first_arm_that_fails_is_left(name):
     assert asked[1] != asked[0] and asked[2] != asked[1] and len(asked[1]) == 1
     told, _ = TELL(bandit, first, query, jnp.ones(query.index.shape))
     assert int(told.first_arm) == int(first.first_arm)
+    # a query whose slots are all free is not a failure
+    query = query.replace(mask=jnp.zeros_like(query.mask))
+    told, _ = TELL(bandit, first, query, jnp.full(query.index.shape, jnp.nan))
+    assert int(told.first_arm) == int(first.first_arm)
+
+
+@pytest.mark.parametrize("arms", [2, 4])
+def test_the_arm_after_one_that_fails_is_any_other(arms):
+    keys, failed = jax.random.split(KEY, 100), jnp.ones((), bool)
+
+    @jax.jit
+    def others(first):
+        return jax.vmap(lambda key: history.next_first_arm(first, failed, arms, key))(keys)
+
+    for first in (0, arms - 1):
+        found = np.asarray(others(jnp.asarray(first, jnp.int32)))
+        assert set(found.tolist()) == set(range(arms)) - {first}
 
 
 @pytest.mark.parametrize("name", WARM)

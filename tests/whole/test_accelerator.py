@@ -107,6 +107,8 @@ def test_rewards_are_added_together(accelerator, monkeypatch):
     np.testing.assert_array_equal(told.pull_counts, counts)
     np.testing.assert_array_equal(told.reward_sums, [8, 34, 64, 21, 0])
     np.testing.assert_allclose(told.information, np.log1p(variance)[index[used]].sum())
+    tripled = np.log1p(3 * variance)[index[used]].sum()
+    np.testing.assert_allclose(told.information_sketched, tripled)
     assert int(told.observed) == 7 and not bool(told.infinite)
 
 
