@@ -11,7 +11,8 @@ from pathlib import Path
 
 from experiments import cli
 from experiments.bbkb_2020 import bandwidths, nas_bench_101, regret, settings_tried, widths
-from experiments.beyond import (
+from experiments.bkb_2019 import linear, variance_starvation
+from experiments.contrib import (
     clients,
     contextual,
     drift,
@@ -20,7 +21,6 @@ from experiments.beyond import (
     unknown,
     width_coverage,
 )
-from experiments.bkb_2019 import linear, variance_starvation
 from experiments.go_ucb_2023 import synthetic, tuning
 from experiments.pkawv_2019 import adversarial, large_scale, rates
 from experiments.results import tidy

@@ -2,10 +2,14 @@
 
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
-A kernel, sketched into M features, gives a ridge posterior; a rule reads it; an observation updates
-it. Reading order is import order: `struct, types, warn, precision, memory, devices, linalg, shards,
-factor, checks/, kernels/, sketch/, posterior/, search/, online/, bandits/, box/,
-problems/, loops/, suggest/, adapters/`. A folder's `__init__` says what its files hold.
+A kernel, sketched into M features, gives a ridge posterior; an algorithm scores candidates with it;
+an observation updates it. The core has the four papers, their baselines and what they need to run:
+`types`, `linalg`, `kernels`, `sketch`, `posterior`, `search`, `online`, `bandits`, `box`,
+`problems`, `loops` and `adapters`. Three packages build on it and are imported by name:
+
+    jsketch.contrib   methods after the papers; their interfaces may change
+    jsketch.scale     arms beyond one device or one memory
+    jsketch.suggest   the next batch of experiments from a table
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)          d inputs per arm             M sketch capacity (static)
@@ -29,9 +33,7 @@ from jsketch import (
     problems,
     sketch,
     struct,
-    suggest,
 )
-from jsketch.bandits import distributed
 from jsketch.loops import drive, rollout, run, run_seeds
 from jsketch.loops.arms.plan import plan
 from jsketch.types import Arms, Box, Info, Query
@@ -45,7 +47,6 @@ __all__ = [
     "Query",
     "bandits",
     "box",
-    "distributed",
     "drive",
     "kernels",
     "loops",
@@ -58,5 +59,4 @@ __all__ = [
     "run_seeds",
     "sketch",
     "struct",
-    "suggest",
 ]

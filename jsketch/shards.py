@@ -1,6 +1,6 @@
 """Arms over the devices of a mesh: the few places where an algorithm reads or writes across arms.
 
-An algorithm runs under `jax.shard_map` (`bandits.sharded`), the same program on every device, with
+An algorithm runs under `jax.shard_map` (`scale.sharded`), the same program on every device, with
 its own rows of whatever is [A]. `shard` says which axis of the mesh they lie on; with None an array
 [A] is whole, and every function here is what it is in NumPy. A device holds as many rows as any
 other, R: the last ones may be padding, which `padded` keeps from being chosen.

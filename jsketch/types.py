@@ -48,7 +48,7 @@ class Arms:
     [A, 1]."""
 
     features: Array  # [A, d]
-    # None: the arms are whole; `bandits.sharded.place` spreads them, and pads them to as many rows
+    # None: the arms are whole; `scale.sharded.place` spreads them, and pads them to as many rows
     # on each device
     shard: Shard | None = struct.field(pytree_node=False, default=None)
 

@@ -12,22 +12,24 @@ from jsketch.bandits import (
     GPBUCB,
     GPUCB,
     TS,
-    BatchedExploration,
-    DiscountedBKB,
     EpsGreedy,
     FixedBKB,
-    LengthscaleBalancing,
     MiniGP,
-    NormDoubling,
-    RandomExploration,
     RegularizedEvolution,
     SketchedTS,
     Uniform,
-    WindowBKB,
     widths,
 )
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
+from jsketch.contrib import (
+    BatchedExploration,
+    DiscountedBKB,
+    LengthscaleBalancing,
+    NormDoubling,
+    RandomExploration,
+    WindowBKB,
+)
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 
 HORIZON = 40

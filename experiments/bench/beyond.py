@@ -4,7 +4,7 @@ without compilation.
     python -m experiments.bench.beyond
 
 1,000 made-up arms in the unit square, Gaussian kernel of lengthscale 0.2, noise 0.1, T = 512, one
-seed; clients, 32 of them, on the problem "waves" of `experiments.beyond.clients`. A round is a
+seed; clients, 32 of them, on the problem "waves" of `experiments.contrib.clients`. A round is a
 batch, of all clients one context each.
 """
 
@@ -17,20 +17,18 @@ import jax.numpy as jnp
 
 from experiments import cli
 from experiments.bench.boxes import seconds
-from experiments.beyond import clients
+from experiments.contrib import clients
 from jsketch import kernels, loops, problems
-from jsketch.bandits import (
-    BBKB,
-    BKB,
+from jsketch.bandits import BBKB, BKB, widths
+from jsketch.contrib import (
     BatchedExploration,
     DiscountedBKB,
     LengthscaleBalancing,
     NormDoubling,
     RandomExploration,
     WindowBKB,
-    widths,
 )
-from jsketch.problems import clients as shared
+from jsketch.contrib.problems import clients as shared
 
 ARMS, HORIZON, LENGTHSCALE, NOISE = 1_000, 512, 0.2, 0.1
 ROUNDS = 100  # of the clients

@@ -2,8 +2,8 @@
 `PAPERS`."""
 
 from experiments.bbkb_2020 import claims as bbkb_2020
-from experiments.beyond import claims as beyond
 from experiments.bkb_2019 import claims as bkb_2019
+from experiments.contrib import claims as beyond
 from experiments.go_ucb_2023 import claims as go_ucb_2023
 from experiments.pkawv_2019 import claims as pkawv_2019
 

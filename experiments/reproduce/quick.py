@@ -8,13 +8,13 @@ from experiments.commands import Command
 
 # options that replace those of the README, by module; by folder where one needs others
 SMALL = {
-    "experiments.beyond.clients": "--horizon 20 --seeds 1 --only alone exchange_0.1 exchange_0",
-    "experiments.beyond.contextual": "--horizon 20 --seeds 1 --problems squares",
-    "experiments.beyond.drift": "--examples 100 --seeds 1 --only jumps turning",
-    "experiments.beyond.drifting_arms": "--horizon 40 --seeds 1",
-    "experiments.beyond.few_batches": "--horizon 64 --seeds 1",
-    "experiments.beyond.unknown": "--horizon 40 --seeds 1 --problems draw",
-    "experiments.beyond.width_coverage": "--horizon 20 --seeds 2",
+    "experiments.contrib.clients": "--horizon 20 --seeds 1 --only alone exchange_0.1 exchange_0",
+    "experiments.contrib.contextual": "--horizon 20 --seeds 1 --problems squares",
+    "experiments.contrib.drift": "--examples 100 --seeds 1 --only jumps turning",
+    "experiments.contrib.drifting_arms": "--horizon 40 --seeds 1",
+    "experiments.contrib.few_batches": "--horizon 64 --seeds 1",
+    "experiments.contrib.unknown": "--horizon 40 --seeds 1 --problems draw",
+    "experiments.contrib.width_coverage": "--horizon 20 --seeds 2",
     "experiments.bkb_2019.linear": "--horizon 100 --seeds 2",
     "experiments.bkb_2019.variance_starvation": "--seeds 1",
     "experiments.bbkb_2020.bandwidths": "--horizon 50 --seeds 1 --lengthscales 10 17.5",

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 import pytest
 
-import jsketch.adapters
+import jsketch.suggest.adapters
 from jsketch import suggest
-from jsketch.adapters import PoolOptimizer
 from jsketch.suggest import acquisitions
+from jsketch.suggest.adapters import PoolOptimizer
 
 RANDOM = np.random.default_rng(0)
 POOL = RANDOM.uniform(-1, 1, (40, 2)).round(4)
@@ -105,16 +105,16 @@ def test_it_reads_like_scikit_optimizes():
 
 def test_optuna_is_asked_for_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna.distributions", None)
-    monkeypatch.delitem(sys.modules, "jsketch.adapters.optuna_sampler", raising=False)
+    monkeypatch.delitem(sys.modules, "jsketch.suggest.adapters.optuna_sampler", raising=False)
     with pytest.raises(ImportError, match="OptunaSampler needs the package optuna"):
-        _ = jsketch.adapters.OptunaSampler
+        _ = jsketch.suggest.adapters.OptunaSampler
 
 
 def test_an_optuna_study_takes_rows():
     """To the end of a small pool: no row twice; failed and running trials are not suggested, and
     the direction counts."""
     optuna = pytest.importorskip("optuna", reason="pip install optuna")
-    from jsketch.adapters import OptunaSampler
+    from jsketch.suggest.adapters import OptunaSampler
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -161,7 +161,7 @@ def test_optuna_studies_that_are_asked_otherwise():
     """Infinite values teach nothing; what was enqueued is pending; and a parameter of another
     name or range is a mistake, not a search at random."""
     optuna = pytest.importorskip("optuna", reason="pip install optuna")
-    from jsketch.adapters import OptunaSampler
+    from jsketch.suggest.adapters import OptunaSampler
 
     def study(objective, trials):
         found = optuna.create_study(sampler=OptunaSampler(POOL))

@@ -3,7 +3,7 @@
 import pytest
 from test_beyond import outcomes, run
 
-from experiments.beyond import clients, unknown
+from experiments.contrib import clients, unknown
 
 
 def of_clients(chosen, sent, exchanges, slope=0.5):

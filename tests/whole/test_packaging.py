@@ -24,7 +24,7 @@ import importlib, pkgutil
 import jsketch
 assert jsketch.__file__.startswith(sys.argv[1]), jsketch.__file__
 for module in pkgutil.walk_packages(jsketch.__path__, "jsketch."):
-    if not module.name.startswith("jsketch.adapters"):
+    if "adapters" not in module.name:
         importlib.import_module(module.name)
 print(jsketch.__version__)
 """

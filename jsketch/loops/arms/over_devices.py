@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
-from jsketch.bandits.sharded import Sharded
 from jsketch.devices import check_mesh
-from jsketch.types import Bandit, PRNGKey
+from jsketch.types import Arms, PRNGKey
 
 
-def check(mesh: Mesh, strategy: str | None, bandit: Bandit[Any]) -> None:
+def check(mesh: Mesh, strategy: str | None, arms: Arms) -> None:
     """Raises ValueError for what is no mesh, and for what cannot be spread over one."""
     check_mesh(mesh)
     if strategy == "threads":
@@ -21,10 +20,10 @@ def check(mesh: Mesh, strategy: str | None, bandit: Bandit[Any]) -> None:
             'mesh runs a program on each of its devices; strategy "threads" has none for it: leave'
             " one of them out."
         )
-    if isinstance(bandit, Sharded):
+    if arms.shard is not None:
         raise ValueError(
-            "mesh spreads seeds over devices, and Sharded the arms of one run: leave one of them"
-            " out."
+            "mesh spreads seeds over devices, and these arms are spread over devices already: leave"
+            " one of them out."
         )
 
 

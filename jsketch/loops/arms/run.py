@@ -17,7 +17,6 @@ from jax.sharding import Mesh
 
 from jsketch import checks, struct
 from jsketch.bandits.core import room
-from jsketch.bandits.sharded import Sharded
 from jsketch.loops.arms import over_devices
 from jsketch.loops.arms.advance import Clock, advance, capacity_of
 from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
@@ -192,7 +191,7 @@ def run_seeds(
             f"there are {keys.shape[0]} keys and {len(states)} states: one state a key."
         )
     if mesh is not None:
-        over_devices.check(mesh, strategy, bandit)
+        over_devices.check(mesh, strategy, problem.arms)
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _validate(bandit, problem, horizon, states)
@@ -207,6 +206,9 @@ def run_seeds(
     elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
         progress = _in_one_program(bandit, one, kept, keys, states, checkpoint)
     else:
+        if problem.arms.shard is not None:
+            # two programs that wait for each other's devices would wait for ever
+            workers = 1
         progress = _on_threads(bandit, one, kept, keys, states, checkpoint, workers)
     seconds = clock.run_seconds
     _raise_flags(progress, horizon)
@@ -260,9 +262,6 @@ def _on_threads(
         return one(key, begin, over="run", kept=file)
 
     held = [file.path for file in files if file is not None]
-    if isinstance(bandit, Sharded):
-        # two programs that wait for each other's devices would wait for ever
-        workers = 1
     with locked(held), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         runs = list(pool.map(of_seed, keys, begins, files))
     grown = _stacked(bandit, [p.state for p in runs])

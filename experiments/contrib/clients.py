@@ -1,0 +1,236 @@
+"""Clients that play the same function, each in contexts of its own: regret against what they send.
+
+    python -m experiments.contrib.clients --out out/clients
+
+32 clients. "waves": a smooth function of one context and one action (200 random cosines, a draw of
+a Gaussian process of lengthscale 0.6), 20 actions, noise 0.3, lambda = noise^2, a width of two
+posterior standard deviations, T = 600 rounds. "squares": that of `beyond.contextual` with its
+settings (lengthscale 0.1, lambda = 1), qbar = 3, T = 200. `exchange_D` are clients on a common
+embedding (after Li et al., NeurIPS 2022), which exchange when one of them has gathered a variance
+of D, `exchange_0` in every round (two seeds); `alone` is EK-UCB (beta = 2) for each client by
+itself. Kept against t: regret, summed over the clients, over that of uniform actions; the numbers
+that were sent in both directions, as sums over the embedding and where points and rewards are sent
+as they are (`sent_as_data`); exchanges; inducing points.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from jax import Array
+from matplotlib.ticker import NullFormatter
+
+from experiments import cli
+from experiments.contrib import contextual, saving
+from experiments.figures import drawing
+from experiments.figures.styles import METHOD_STYLES
+from experiments.results import tidy
+from jsketch import kernels, struct
+from jsketch.bandits import widths
+from jsketch.contrib import EKUCB, IndependentClients, SharedEmbedding
+from jsketch.contrib.problems import clients
+from jsketch.contrib.problems.contextual import ContextualArms
+from jsketch.sketch.kors import Sampling
+
+CLIENTS = 32
+THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
+METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
+SEEDS = {"exchange_0": 2}  # the first ones, where an exchange every round takes most of the time
+COSINES, SCALE, NOISE = 200, 0.6, 0.3  # of "waves"
+# kernel's lengthscale, lambda, posterior deviations, qbar, rounds, most inducing points
+SETTINGS = {
+    "waves": (SCALE, NOISE**2, 2.0, 2.0, 600, 128),
+    "squares": (0.1, contextual.LAM, contextual.WIDTH, 3.0, 200, 192),
+}
+
+
+@struct.dataclass
+class Waves:
+    """A random function of unit variance, approximately a draw of a Gaussian process."""
+
+    frequencies: Array  # [R, c + a]
+    phases: Array  # [R]
+
+    def __call__(self, context: Array, action: Array) -> Array:
+        waves = jnp.cos(self.frequencies @ jnp.concatenate([context, action]) + self.phases)
+        return jnp.sqrt(2 / self.phases.shape[0]) * waves.sum()
+
+
+def problem_of(name: str) -> ContextualArms:
+    if name == "squares":
+        return contextual.problem_of(name)
+    frequency_key, phase_key = jax.random.split(jax.random.key(5))
+    frequencies = jax.random.normal(frequency_key, (COSINES, 2)) / SCALE
+    phases = jax.random.uniform(phase_key, (COSINES,), maxval=2 * jnp.pi)
+    actions = jnp.linspace(0, 1, 20)[:, None]
+    return ContextualArms(actions, Waves(frequencies, phases), NOISE)
+
+
+def bandit_of(name: str, method: str, horizon: int) -> Any:
+    """A method for `horizon` rounds."""
+    lengthscale, lam, deviations, qbar, _, capacity = SETTINGS[name]
+    common: dict[str, Any] = dict(
+        kernel=kernels.Gaussian(lengthscale),
+        regularization=lam,
+        width=widths.Bayesian(deviations),
+        max_history=horizon,
+        capacity=capacity,
+    )
+    if method == "alone":
+        return IndependentClients(EKUCB(**common, sampling=Sampling(mu=lam, beta=2.0)), CLIENTS)
+    threshold = float(method.removeprefix("exchange_"))
+    return SharedEmbedding(
+        **common,
+        qbar=qbar,
+        threshold=threshold,
+        clients=CLIENTS,
+        max_wait=horizon,
+        # a draw that misses a region asks for all of its points the next time
+        max_dictionary=capacity,
+    )
+
+
+def runs(name: str, method: str, options: argparse.Namespace) -> list[Mapping[str, Any]]:
+    """The arrays of a method's runs on a problem, one a seed."""
+    horizon = min(options.horizon, SETTINGS[name][4])
+    seeds = seeds_of(method, options)
+    keys = jax.random.split(jax.random.key(1), options.seeds)[:seeds]
+    played = clients.play(problem_of(name), bandit_of(name, method, horizon), horizon, keys)
+    t = saving.grid(horizon)
+    regret, uniform = (
+        np.asarray(a).cumsum(axis=1)[:, t - 1] for a in (played.regret, played.uniform_regret)
+    )
+    ratio = regret / uniform
+    sent, as_data, exchanges, points = (
+        np.asarray(a, float)[:, t - 1]
+        for a in (played.sent, played.sent_as_data, played.exchanges, played.dictionary_size)
+    )
+    print(
+        f"{name:8s} {method:14s} {ratio[:, -1].mean():.4f} {exchanges[:, -1].mean():6.1f}"
+        f" {sent[:, -1].mean():12.0f} {as_data[:, -1].mean():12.0f} {points.max():4.0f}",
+        flush=True,
+    )
+    return [
+        dict(
+            t=t,
+            regret_ratio=ratio[seed],
+            sent=sent[seed],
+            sent_as_data=as_data[seed],
+            final_regret_ratio=ratio[seed, -1],
+            final_sent=sent[seed, -1],
+            final_sent_as_data=as_data[seed, -1],
+            exchanges=exchanges[seed, -1],
+            points=points[seed, -1],
+            horizon=horizon,
+        )
+        for seed in range(seeds)
+    ]
+
+
+def seeds_of(method: str, options: argparse.Namespace) -> int:
+    return min(options.seeds, SEEDS.get(method, options.seeds))
+
+
+def draw(folder: Path) -> None:
+    """regret_sent.png from the tables in the folder: R_T / R_T^unif against the numbers sent, and
+    those against rounds."""
+    curves = tidy.load(folder).curves
+    problems = list(curves["problem"].unique())
+    size = (2.2 + 2.9 * len(problems), 5.4)
+    with plt.rc_context(drawing.STYLE | {"figure.figsize": size}):
+        figure, axes = plt.subplots(2, len(problems), squeeze=False)
+        for (above, below), problem in zip(axes.T, problems, strict=True):
+            part = curves[curves["problem"] == problem]
+            ratio, sent, as_data = (
+                {name: (t, values) for name, (t, values) in tidy.lines(part, metric).items()}
+                for metric in ("regret_ratio", "sent", "sent_as_data")
+            )
+            _ends(above, ratio, sent, "sums over the embedding", "o")
+            _ends(above, ratio, as_data, "points and rewards", "s")
+            if "alone" in ratio:
+                level = ratio["alone"][1][:, -1].mean()
+                above.axhline(level, color="#000000", linestyle=(0, (1, 1.5)), label="each alone")
+            above.set(title=str(problem), xscale="log", xlabel="numbers sent until T")
+            above.xaxis.set_minor_formatter(NullFormatter())
+            above.set_ylim(bottom=0)
+            above.margins(x=0.1)
+            for name, (t, values) in sent.items():
+                if name != "alone":
+                    label, colour, dashes = METHOD_STYLES[name]
+                    below.plot(t, values.mean(0), color=colour, linestyle=dashes, label=label)
+            if "exchange_0" in as_data:
+                t, values = as_data["exchange_0"]
+                words = "every point at once"
+                below.plot(t, values.mean(0), color="#0072B2", linestyle=(0, (1, 1)), label=words)
+            below.set(yscale="log", xlabel="rounds $t$")
+        axes[0, 0].set_ylabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
+        axes[1, 0].set_ylabel("numbers sent so far")
+        figure.suptitle(curves.attrs["title"], x=0.01, ha="left", fontsize=9)
+        for row in axes:
+            row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        drawing.save(figure, folder / "regret_sent.png")
+
+
+def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
+    """A point for each threshold, in its colour: mean regret at T against the mean of what was sent
+    until then."""
+    ends = {
+        name: (sent[name][1][:, -1].mean(), ratio[name][1][:, -1].mean())
+        for name in ratio
+        if name != "alone"
+    }
+    axes.plot(
+        *zip(*ends.values(), strict=True), color="0.6", marker=marker, markersize=5, label=label
+    )
+    for name, (x, y) in ends.items():
+        axes.plot(x, y, color=METHOD_STYLES[name][1], marker=marker, markersize=5)
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--only", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--problems", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--seeds", type=cli.count, default=4)
+    parser.add_argument("--horizon", type=cli.count, default=600, help="rounds at most")
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    cli.set_up_jax()
+    one = dict(
+        settings=SETTINGS,
+        clients=CLIENTS,
+        horizon=options.horizon,
+        seeds=options.seeds,
+        cosines=COSINES,
+    )
+
+    def make() -> list[tidy.Run]:
+        return [
+            run
+            for name in options.problems
+            for method in options.only
+            for run in saving.resumed(
+                options.out,
+                one,
+                name,
+                method,
+                seeds_of(method, options),
+                partial(runs, name, method, options),
+            )
+        ]
+
+    config = one | dict(problems=options.problems, methods=options.only)
+    title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
+    saving.keep(options, "beyond.clients", config, title, make, draw)
+
+
+if __name__ == "__main__":
+    main()

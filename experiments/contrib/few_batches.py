@@ -1,0 +1,165 @@
+"""Few batches: batched pure exploration (Li and Scarlett, AISTATS 2022) beside BBKB with both rules
+and FixedBKB.
+
+    python -m experiments.contrib.few_batches --out out/few_batches
+
+Functions on 500 points of the square [0, 1]^2: two GP draws (Gaussian kernel of lengthscale 0.2,
+noise 0.1; as in `bbkb_2020.widths`) with the assumption F = 1, which they break, and one of RKHS
+norm F = 2, which is known; and Abalone with Table 1's lengthscale of BBKB, F = 1, at a horizon that
+the exact posterior of the exploration allows. lambda = noise^2, delta = 0.1, C = 2, q_bar = 2.
+`fixed_bkb_few` has as many batches as the exploration, of equal size. The exploration knows T: runs
+of T / 4 beside those of T say how its regret grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import cli
+from experiments.bbkb_2020 import widths as functions
+from experiments.contrib import saving
+from experiments.contrib.saving import Row
+from experiments.results import environment, tidy
+from experiments.runs import bandit_runs
+from jsketch import kernels, loops, problems
+from jsketch.bandits import BBKB, FixedBKB
+from jsketch.contrib import BatchedExploration, RandomExploration
+from jsketch.contrib.few_batches import batched_exploration
+
+PROBLEMS = ("gp_draw_0", "gp_draw_1", "known_norm", "abalone")
+METHODS = (
+    "batched_exploration",
+    "random_exploration",
+    "bbkb_global",
+    "bbkb_global_local",
+    "fixed_bkb_96",
+    "fixed_bkb_few",
+    "batched_exploration_quarter",
+)
+NORM = 2.0  # of "known_norm"
+DELTA, RATIO, QBAR = 0.1, 2.0, 2.0
+ROWS = (
+    Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),
+    Row("rounds", "batches", log=True),
+)
+
+
+def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
+    """(problem, what the algorithms assume). Raises ValueError or OSError without the data."""
+    if name == "known_norm":
+        point_key, draw_key = jax.random.split(jax.random.key(11))
+        points = jax.random.uniform(point_key, (500, 2))
+        kernel = kernels.Gaussian(0.2)
+        problem = problems.rkhs_draw(draw_key, kernel, points, 0.1, norm=NORM)
+        return problem, assumed(0.2, 0.1, NORM)
+    problem, lengthscale, noise = functions.load(name, data_dir)
+    return problem, assumed(lengthscale, noise, 1.0)
+
+
+def assumed(lengthscale: float, noise: float, norm: float) -> dict[str, Any]:
+    """The numbers that all methods share."""
+    return dict(
+        kernel=kernels.Gaussian(lengthscale),
+        regularization=noise**2,
+        noise_std=noise,
+        norm_bound=norm,
+        delta=DELTA,
+    )
+
+
+def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
+    """A method for `horizon` evaluations."""
+    if method.startswith("batched_exploration"):
+        return BatchedExploration(**common, horizon=horizon)
+    if method == "random_exploration":
+        return RandomExploration(**common, horizon=horizon)
+    if method.startswith("bbkb"):
+        rule = method.removeprefix("bbkb_")
+        return BBKB(**common, qbar=QBAR, ratio=RATIO, rule=rule, max_batch=horizon)
+    batches = len(batched_exploration.lengths(horizon))
+    batch = 96 if method == "fixed_bkb_96" else math.ceil(horizon / batches)
+    return FixedBKB(**common, qbar=QBAR, batch=min(batch, horizon))
+
+
+def most_batches(horizon: int) -> int:
+    """The bound of THEORY 6.7: ceil(log2 log2 T) + 1, T >= 3."""
+    return math.ceil(math.log2(math.log2(max(horizon, 3)))) + 1
+
+
+def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
+    """The runs of a method on a problem, one a seed."""
+    problem, common = load(name, options.data_dir)
+    horizon = options.horizon // (4 if method.endswith("_quarter") else 1)
+    keys = bandit_runs.keys_of(0, list(range(options.seeds)))
+    result = loops.run_seeds(bandit_of(method, common, horizon), problem, keys, horizon)
+    best = int(jnp.argmax(problem.mean_reward))
+    found = []
+    for seed in range(options.seeds):
+        trace = jax.tree.map(lambda a, seed=seed: a[seed], result.trace)
+        recorded = bandit_runs.recorded(trace, problem.mean_reward)
+        arrays = {field: value for field, value in recorded.items() if not np.ndim(value)}
+        t = saving.grid(horizon)
+        ratio = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))
+        rounds = np.asarray(trace.round) + 1
+        arrays |= dict(t=t, regret_ratio=ratio[t - 1], rounds=rounds[t - 1])
+        arrays["final_regret"] = np.asarray(trace.regret, float).sum()
+        arrays["horizon"] = np.asarray(horizon)
+        arrays["run_seconds"] = np.asarray(result.run_seconds)
+        if method.startswith("batched_exploration"):
+            arrays["best_is_left"] = np.asarray(result.state.active)[seed, best].astype(float)
+            arrays["most_batches"] = np.asarray(most_batches(horizon))
+        found.append(arrays)
+    ratio, batches = (
+        np.mean([run[name] for run in found]) for name in ("final_regret_ratio", "batches")
+    )
+    numbers = f"{ratio:7.3f} {batches:7.1f} {result.run_seconds:7.2f} s"
+    print(f"{name:12s} {method:28s} {numbers}", flush=True)
+    return found
+
+
+def draw(folder: Path) -> None:
+    """regret_ratio.png from the tables in the folder."""
+    saving.draw_panels(folder, "regret_ratio.png", ROWS, "evaluations $t$")
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--only", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--seeds", type=cli.count, default=8)
+    parser.add_argument("--horizon", type=cli.count, default=1_024)
+    parser.add_argument("--data-dir", help="folder of the data sets")
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    if options.horizon < 12:
+        raise ValueError(f"horizon must be at least 12; {options.horizon} was given.")
+    cli.set_up_jax()
+    one = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR, root_seed=0)
+    cores = environment.usable_cores()
+    config = dict(problems=options.problems, methods=options.only, seeds_side_by_side=cores) | one
+
+    def make() -> list[tidy.Run]:
+        return saving.of_all(
+            options.out,
+            one | dict(seeds=options.seeds),
+            options.problems,
+            options.only,
+            options.seeds,
+            partial(runs, options),
+        )
+
+    title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
+    saving.keep(options, "beyond.few_batches", config, title, make, draw)
+
+
+if __name__ == "__main__":
+    main()

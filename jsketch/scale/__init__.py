@@ -1,0 +1,12 @@
+"""Arms beyond one device or one memory.
+
+sharded       arms over the devices of a mesh
+distributed   the same over several processes
+streamed      arms in a file that is larger than the memory
+"""
+
+from jsketch.scale import distributed
+from jsketch.scale.sharded import Sharded, place
+from jsketch.scale.streamed import Streamed, open_arms
+
+__all__ = ["Sharded", "Streamed", "distributed", "open_arms", "place"]

@@ -1,0 +1,132 @@
+"""`jsketch.suggest` as an ask-and-tell object that reads like scikit-optimize's
+`skopt.Optimizer`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from jsketch import checks
+from jsketch.kernels.mixed import Columns
+from jsketch.suggest import Library, library, suggest
+from jsketch.suggest.adapters import options as allowed
+from jsketch.suggest.data import LARGEST
+
+
+class PoolOptimizer:
+    """Minimises, as scikit-optimize does, over the rows of `candidates`.
+
+        optimizer = PoolOptimizer(candidates)
+        x = optimizer.ask()
+        result = optimizer.tell(x, f(x))  # result.x, result.fun, result.x_iters, result.func_vals
+
+    candidates   [A, d] numbers: a point is a row of them, as a list
+    columns      what they are, as in `suggest`; None: numbers
+    random_state int, of the random choices
+    scaling      as in `suggest`
+    options      others of `suggest`: acquisition, exclude, same, ...
+
+    Asking again gives the same points until there is a new value; then points that were asked for
+    and have none yet are pending. NaN is a failed evaluation. Raises ValueError for points that are
+    no candidates, and where none is left.
+    """
+
+    def __init__(
+        self,
+        candidates: Any,
+        columns: Sequence[Columns] | None = None,
+        *,
+        random_state: int = 0,
+        scaling: bool = True,
+        **options: Any,
+    ):
+        if isinstance(candidates, Library):
+            raise ValueError(
+                "candidates must be a matrix, whose rows are the points; a Library was given, which"
+                " holds them scaled."
+            )
+        allowed.check(options)
+        self.library = library(candidates, columns, scaling=scaling)
+        self.points = np.asarray(candidates, float).tolist()
+        self.key = checks.one_key(key=jax.random.key(random_state))
+        self.options = options
+        self.rows: list[int] = []
+        self.yi: list[float] = []
+        self._pending: list[int] = []
+        self._asked: dict[int, list[int]] = {}
+        self._rows_of: dict[tuple[float, ...], list[int]] = {}
+        for row, point in enumerate(self.points):
+            self._rows_of.setdefault(tuple(point), []).append(row)
+
+    @property
+    def Xi(self) -> list[list[float]]:
+        """The points that were evaluated."""
+        return [self.points[row] for row in self.rows]
+
+    def ask(self, n_points: int | None = None) -> list[Any]:
+        """The next point, or a list of `n_points`."""
+        count = 1 if n_points is None else n_points
+        if count not in self._asked:
+            found = suggest(
+                self.library,
+                self.rows,
+                [-y for y in self.yi],
+                pending=self._pending,
+                batch=count,
+                key=jax.random.fold_in(self.key, len(self.rows)),
+                **self.options,
+            )
+            self._asked[count] = found.rows.tolist()
+        points = [self.points[row] for row in self._asked[count]]
+        return points[0] if n_points is None else points
+
+    def tell(self, x: Any, y: Any) -> OptimizeResult:
+        """The value y of a point x, or values of points; the result so far."""
+        numbers = np.asarray(checks.real("y", y), float)
+        if numbers.ndim > 1:
+            raise ValueError(
+                f"y must be a number, or a list of them; its shape is {numbers.shape}."
+            )
+        points, numbers = (list(x), numbers) if numbers.ndim else ([x], numbers[None])
+        if len(points) != len(numbers):
+            raise ValueError(f"there are {len(points)} points and {len(numbers)} values.")
+        if (np.abs(numbers) > LARGEST).any():
+            raise ValueError(
+                f"y must be finite, at most {LARGEST:g} in size, and NaN where the evaluation"
+                " failed; it is infinite, or larger."
+            )
+        asked = [*self._pending, *(row for rows in self._asked.values() for row in rows)]
+        waiting = list(dict.fromkeys(asked))
+        rows = []
+        for point in points:
+            rows.append(self._row(point, waiting))
+            # another point like it is that of another row
+            waiting = [row for row in waiting if row != rows[-1]]
+        self.rows += rows
+        self.yi += numbers.tolist()
+        self._pending = waiting
+        self._asked = {}
+        return self.get_result()
+
+    def get_result(self) -> OptimizeResult:
+        """x and fun of the smallest value, and all of them; None and NaN before there is one."""
+        values = np.asarray(self.yi)
+        best = None if np.isnan(values).all() else int(np.nanargmin(values))
+        return OptimizeResult(
+            x=None if best is None else self.Xi[best],
+            fun=np.nan if best is None else float(values[best]),
+            x_iters=self.Xi,
+            func_vals=values,
+        )
+
+    def _row(self, point: Any, waiting: list[int]) -> int:
+        """Of identical candidates the one that was asked for."""
+        numbers = np.asarray(checks.real("x", point), float)
+        rows = self._rows_of.get(tuple(np.ravel(numbers).tolist()), [])
+        if not rows:
+            raise ValueError(f"{numbers.tolist()} is no row of the candidates.")
+        return next((row for row in rows if row in waiting), rows[0])

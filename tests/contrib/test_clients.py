@@ -1,0 +1,297 @@
+"""Clients on a common embedding: dense posteriors of each client, when all exchange and what that
+sends; and what bandits with contexts promise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+
+from jsketch import Info, kernels, struct
+from jsketch.bandits import widths
+from jsketch.contrib import CBBKB, KUCB, IndependentClients, SharedEmbedding
+from jsketch.contrib.problems import clients, contextual
+
+KEY = jax.random.key(0)
+LENGTHSCALE, LAM, STEPS, N, WAIT, D = 0.5, 0.3, 14, 3, 3, 1.5
+COMMON = dict(kernel=kernels.Gaussian(LENGTHSCALE), regularization=LAM, noise_std=0.2)
+BANDIT = SharedEmbedding(
+    **COMMON, qbar=0.6, threshold=D, clients=N, max_wait=WAIT, max_history=16, capacity=24
+)
+random = np.random.default_rng(0)
+X = random.uniform(0, 1, (STEPS, N, 2))
+REWARDS = random.standard_normal((STEPS, N))
+REWARDS[5] = np.nan  # failed: all of a round, and single ones
+REWARDS[[2, 9], [0, 2]] = np.nan
+NEW = random.uniform(0, 1, (6, 2))
+ALL = np.concatenate([X.reshape(-1, 2), NEW])
+GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
+Y = REWARDS.reshape(-1)
+ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
+TELL = jax.jit(lambda bandit, state, x, y, key: bandit.tell(state, x, y, key))
+SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
+
+
+@jax.jit
+def played(bandit):
+    """(state, posterior of each client at NEW, info) after each round, stacked."""
+    new = jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
+
+    def one(state, seen):
+        state, info = bandit.tell(state, *seen)
+        return state, (state, bandit.posterior(state, new), info)
+
+    seen = jnp.asarray(X), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
+    return jax.lax.scan(one, bandit.init(2, KEY), seen)[1]
+
+
+@pytest.fixture(scope="module")
+def run():
+    return played(BANDIT)
+
+
+def dense(dictionary, seen):
+    """(mean, variance, residual, logdet) of all points from observations by their numbers."""
+    if not len(dictionary):
+        return np.zeros(len(ALL)), np.diag(GRAM) / LAM, np.diag(GRAM), 0.0
+    counts = np.bincount(seen, minlength=len(ALL)).astype(float)
+    sums = np.bincount(seen, Y[seen], minlength=len(ALL))
+    mean, full, _, residual, logdet = oracles.sketched(GRAM, dictionary, counts, sums, LAM)
+    return mean, np.diag(full), residual, logdet
+
+
+@pytest.mark.parametrize("threshold", [D, 1e9])
+def test_each_client_is_a_dense_replay(threshold):
+    """The posterior of each client, when all exchange, and what they send, to 1e-8. With a
+    threshold of 1e9 they exchange every `max_wait` rounds."""
+    state, (mean, variance), _ = played(BANDIT.replace(threshold=threshold))
+    index, mask = (
+        np.asarray(a) for a in (state.sketch.dictionary.index, state.sketch.dictionary.mask)
+    )
+    dictionary, shared, own = np.zeros(0, int), [], [[] for _ in range(N)]
+    start, spent, waited = dense(dictionary, [])[1], np.zeros(N), 0
+    information, shared_information = np.zeros((N, 2)), np.zeros(2)
+    sent = as_data = exchanges = 0
+    for step in range(STEPS):
+        waited += 1
+        for i in range(N):
+            number = step * N + i
+            if np.isfinite(Y[number]):
+                own[i].append(number)
+                spent[i] += start[number]
+                information[i] += np.log(1 + np.array([1, 3]) * start[number])
+        anything = bool(shared) or any(own)
+        empty = not len(dictionary) and np.isfinite(REWARDS[step]).any()
+        if (spent > threshold).any() or waited == WAIT or empty:
+            fresh = [number for mine in own for number in mine]
+            shared += fresh
+            dictionary = index[step][mask[step]]
+            assert set(dictionary) <= set(shared) and anything
+            m = len(dictionary)
+            sent += 2 * m + N * (2 * m + 2 * m * (m + 1))
+            as_data += N * 3 * len(fresh)
+            exchanges += 1
+            own, spent, waited = [[] for _ in range(N)], np.zeros(N), 0
+            start = dense(dictionary, shared)[1]
+            shared_information += information.sum(0)
+            information = np.zeros((N, 2))
+        assert list(index[step][mask[step]]) == list(dictionary)
+        assert int(state.exchanges[step]) == exchanges
+        assert (float(state.sent[step]), float(state.sent_as_data[step])) == (sent, as_data)
+        np.testing.assert_allclose(state.spent[step], spent, atol=1e-8)
+        for i in range(N):
+            seen = np.array(shared + own[i], int)
+            wanted = dense(dictionary, seen)
+            np.testing.assert_allclose(mean[step, i], wanted[0][-6:], atol=1e-8)
+            np.testing.assert_allclose(variance[step, i], wanted[1][-6:], atol=1e-8)
+            evidence = jax.tree.map(lambda a, at=(step, i): float(a[at]), state.evidence)
+            assert evidence.count == len(seen)
+            assert evidence.logdet == pytest.approx(wanted[3], abs=1e-8)
+            assert evidence.residual_sum == pytest.approx(wanted[2][seen].sum(), abs=1e-8)
+            found = evidence.information, evidence.information_sketched
+            np.testing.assert_allclose(found, shared_information + information[i], atol=1e-8)
+    assert 3 < exchanges < STEPS - 3 and 2 < len(dictionary) < len(shared)
+
+
+def test_failures_teach_nothing(run):
+    state, posterior, info = run
+    for leaf in jax.tree.leaves((posterior, state.spent, state.moment, state.sent, state.evidence)):
+        np.testing.assert_array_equal(leaf[5], leaf[4])
+    np.testing.assert_array_equal(info.observed, np.isfinite(REWARDS).sum(1))
+    assert not (np.asarray(info.nonfinite) | np.asarray(info.overflow)).any()
+    _, flagged = TELL(BANDIT, BANDIT.init(2, KEY), jnp.asarray(X[0]), jnp.full(N, jnp.inf), KEY)
+    assert bool(flagged.nonfinite) and int(flagged.observed) == 0
+    # a point that no check sees under jit: said at once, and not at the next exchange
+    early = jax.tree.map(lambda leaf: leaf[0], state)
+    bad, flagged = TELL(BANDIT, early, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
+    assert bool(flagged.nonfinite) and int(bad.exchanges) == int(early.exchanges)
+
+
+ACTIONS = jnp.linspace(0, 1, 5)[:, None]
+PROBLEM = contextual.ContextualArms(ACTIONS, contextual.Squares())
+
+
+def test_one_client_is_cbbkb():
+    """With a width that reads no evidence: C = 1 + D, the same keys."""
+    one = BANDIT.replace(clients=1, width=widths.Bayesian(1.0))
+    cbbkb = CBBKB(
+        **COMMON,
+        qbar=0.6,
+        ratio=1 + D,
+        max_batch=WAIT,
+        max_history=16,
+        capacity=24,
+        width=widths.Bayesian(1.0),
+    )
+
+    @jax.jit
+    def both(bandit):
+        def step(state, seen):
+            x, y, key = seen
+            grouped = isinstance(bandit, SharedEmbedding)
+            state, info = bandit.tell(
+                state, x[None] if grouped else x, y[None] if grouped else y, key
+            )
+            new = jnp.asarray(NEW)
+            scores = bandit.scores(state, new[None])[0] if grouped else bandit.scores(state, new)
+            return state, (scores, info.dictionary_size)
+
+        seen = jnp.asarray(X[:, 0]), jnp.asarray(np.nan_to_num(REWARDS[:, 0]))
+        keys = jax.random.split(KEY, STEPS)
+        return jax.lax.scan(step, bandit.init(2, KEY), (*seen, keys))[1]
+
+    found, wanted = both(one), both(cbbkb)
+    np.testing.assert_array_equal(found[1], wanted[1])
+    np.testing.assert_allclose(found[0], wanted[0], atol=1e-10)
+    assert len(set(np.asarray(found[1]).tolist())) > 2
+
+
+SMALL = {
+    "history": BANDIT.replace(max_history=2),
+    "dictionary": BANDIT.replace(capacity=N, qbar=100.0, threshold=0.0),
+}
+
+
+@pytest.mark.parametrize("room", ["dictionary", pytest.param("history", marks=pytest.mark.slow)])
+def test_asking(room):
+    """The first actions are uniform, later ones the largest upper bound of each client; no room is
+    said, changes nothing, and growing makes it and changes no bound."""
+    small, x = SMALL[room], jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
+    state, y = small.init(2, KEY), jnp.ones(N)
+    assert len({tuple(ASK(small, state, x, key).tolist()) for key in jax.random.split(KEY, 12)}) > 2
+    for step in range(1 if room == "dictionary" else 2):
+        state, info = TELL(small, state, jnp.asarray(X[step]), y, KEY)
+        assert not bool(info.overflow) and int(info.observed) == N
+    after, info = TELL(small, state, jnp.asarray(X[3]), y, KEY)
+    assert bool(info.overflow) and int(info.observed) == 0
+    for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(state), strict=True):
+        np.testing.assert_array_equal(a, b)
+    bounds = SCORES(small, state, x)
+    np.testing.assert_array_equal(ASK(small, state, x, KEY), np.argmax(bounds, axis=1))
+    larger = small.grow(state)
+    np.testing.assert_allclose(SCORES(small, larger, x), bounds, atol=1e-12)
+    _, info = TELL(small, larger, jnp.asarray(X[3]), y, KEY)
+    assert not bool(info.overflow) and int(info.observed) == N
+
+
+@pytest.mark.slow
+def test_seeds_at_once_are_each_alone():
+    """Compiled and vmapped over seeds, with less regret than uniform actions; no room is said."""
+    keys = jax.random.split(KEY, 2)
+    bandit = BANDIT.replace(width=widths.Bayesian(1.0), qbar=3.0, max_history=20, capacity=48)
+    many = clients.play(PROBLEM, bandit, 20, keys)
+    alone = clients.play(PROBLEM, bandit, 20, keys[jnp.array([1, 1])])
+    np.testing.assert_array_equal(many.regret[1], alone.regret[0])
+    assert (np.diff(many.sent) >= 0).all() and (np.asarray(many.regret) >= 0).all()
+    assert np.asarray(many.regret).sum() < np.asarray(many.uniform_regret).sum()
+    with pytest.raises(ValueError, match="max_history of at least 20"):
+        clients.play(PROBLEM, bandit.replace(max_history=19), 20, keys)
+
+
+def test_clients_alone_are_bandits_of_their_own():
+    """Which send nothing, and have no room when one of them has none: growing makes it for all,
+    whatever each has used, and changes no bound."""
+    base, bandit = ALONE.bandit, ALONE
+    state, states = bandit.init(2, KEY), [base.init(2, KEY)] * N
+    one = jax.jit(lambda state, x, y: base.tell(state, x, y)[0])
+    all_of_them = jax.jit(bandit.tell)
+    for step in (0, 2):
+        state, info = all_of_them(state, jnp.asarray(X[step]), jnp.asarray(REWARDS[step]), KEY)
+        states = [one(s, *seen) for s, *seen in zip(states, X[step], REWARDS[step], strict=True)]
+    new = jnp.asarray(NEW)
+    found = jax.jit(jax.vmap(base.scores, (0, None)))(state.each, new)
+    np.testing.assert_allclose(found, [jax.jit(base.scores)(s, new) for s in states], atol=1e-12)
+    assert int(info.observed) == N - 1
+    played = clients.play(PROBLEM, bandit, 3, jax.random.split(KEY, 1))
+    assert np.asarray(played.sent).max() == 0 and np.asarray(played.regret).sum() > 0
+    for step in (3, 4, 6):
+        state, info = all_of_them(state, jnp.asarray(X[step]), jnp.ones(N), KEY)
+    assert bool(info.overflow) and int(info.observed) == 0
+    larger = bandit.grow(state)
+    np.testing.assert_array_equal(larger.each.history.used, state.each.history.used)
+    bounds = [jax.jit(jax.vmap(base.scores, (0, None)))(s.each, new) for s in (state, larger)]
+    np.testing.assert_allclose(*bounds, atol=1e-12)
+    _, info = all_of_them(larger, jnp.asarray(X[6]), jnp.ones(N), KEY)
+    assert not bool(info.overflow) and int(info.observed) == N
+
+
+ALONE = IndependentClients(KUCB(**COMMON, max_history=4), N)
+
+
+@struct.dataclass
+class Drawing:
+    """A bandit that shows what it draws with each key: its state, the number of its candidate and
+    its state after a reward."""
+
+    def init(self, dimension, key, dtype=None):
+        return jax.random.uniform(key)
+
+    def ask(self, state, candidates, key):
+        return jax.random.randint(key, (), 0, 10**6)
+
+    def tell(self, state, x, y, key):
+        no, nothing = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+        return jax.random.uniform(key), Info(nothing, nothing, nothing, y, no, no, no)
+
+
+def test_clients_alone_have_keys_of_their_own():
+    bandit, x = IndependentClients(Drawing(), N), jnp.zeros((N, 4, 2))
+    start = bandit.init(2, KEY)
+    after, _ = bandit.tell(start, x[:, 0], jnp.ones(N), KEY)
+    for drawn in (start.each, bandit.ask(start, x, KEY), after.each):
+        assert len(set(np.asarray(drawn).tolist())) == N
+
+
+def test_mistakes_are_explained():
+    state, alone = BANDIT.init(2, KEY), ALONE.init(2, KEY)
+    for act, words in (
+        (lambda: BANDIT.replace(clients=0).init(2, KEY), "clients must be an integer"),
+        (lambda: BANDIT.replace(threshold=-1.0).init(2, KEY), "threshold must be"),
+        (lambda: BANDIT.replace(max_wait=0).init(2, KEY), "max_wait must be an integer"),
+        (lambda: BANDIT.ask(state, jnp.zeros((2, 4, 2)), KEY), "points of 3 clients"),
+        (lambda: BANDIT.ask(state, jnp.zeros((3, 4, 1)), KEY), r"of shape \[3, C, 2\]"),
+        (lambda: BANDIT.tell(state, jnp.full((3, 2), jnp.nan), jnp.ones(3), KEY), "finite"),
+        (lambda: BANDIT.tell(state, X[0], jnp.ones(2), KEY), "3 rewards"),
+        (lambda: BANDIT.replace(width=widths.bkb_code).confidence_width(state), "variance_sum"),
+        (lambda: BANDIT.tell(state, 1.0, jnp.ones(3), KEY), r"of shape \[3, 2\]"),
+        (lambda: BANDIT.tell(state, X[0], 1j * np.ones(3), KEY), "real numbers"),
+        (lambda: ALONE.ask(alone, jnp.zeros((2, 4, 2)), KEY), r"of shape \[3, C, 2\]"),
+        (lambda: ALONE.tell(alone, jnp.full((3, 2), jnp.nan), jnp.ones(3), KEY), "finite"),
+        (lambda: ALONE.tell(alone, X[0], jnp.ones(2), KEY), "3 rewards"),
+        (lambda: clients.play(PROBLEM, BANDIT, 3, KEY), "one a run"),
+        (lambda: clients.play(PROBLEM, KUCB(**COMMON), 3, jax.random.split(KEY, 2)), "one learner"),
+        (lambda: IndependentClients(KUCB(**COMMON), 0).init(2, KEY), "clients must be an integer"),
+        (lambda: clients.play(PROBLEM, BANDIT, 0, jax.random.split(KEY, 2)), "horizon must be"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            act()
+
+
+def test_the_dtype_is_that_of_the_state():
+    state = BANDIT.init(2, KEY, jnp.float32)
+    x = jnp.asarray(X[0])
+    after = jax.eval_shape(lambda s: BANDIT.tell(s, x, np.ones(N), KEY), state)
+    points = [[0, 1], [1, 0], [1, 1]]
+    whole = jax.eval_shape(lambda s: BANDIT.tell(s, points, [0, 1, 2], KEY), state)
+    for leaf in jax.tree.leaves((after, whole)):
+        assert not jnp.issubdtype(leaf.dtype, jnp.floating) or leaf.dtype == jnp.float32

@@ -1,0 +1,255 @@
+"""EK-UCB, K-UCB, CBKB and CBBKB: dense posteriors, the draws of KORS and the ends of batches, and
+what all bandits with contexts promise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+
+from jsketch import kernels
+from jsketch.bandits import widths
+from jsketch.contrib import CBBKB, EKUCB, KUCB
+from jsketch.contrib.problems import contextual
+from jsketch.sketch import kors
+from jsketch.sketch.kors import Sampling
+
+KEY = jax.random.key(0)
+LENGTHSCALE, LAM, STEPS = 0.4, 0.05, 24
+COMMON = dict(
+    kernel=kernels.Gaussian(LENGTHSCALE), regularization=LAM, noise_std=0.2, max_history=32
+)
+MU, BETA, EPS = 0.3, 0.6, 0.5
+CASES = {
+    "k_ucb": KUCB(**COMMON),
+    "ek_ucb": EKUCB(**COMMON, sampling=Sampling(mu=MU, beta=BETA, eps=EPS), capacity=32),
+    "cbkb": CBBKB(**COMMON, ratio=1.0, qbar=0.5, max_batch=8, capacity=32),
+    "cbbkb": CBBKB(**COMMON, ratio=4.0, qbar=0.5, max_batch=8, capacity=32),
+}
+FEW = ["k_ucb", "ek_ucb", "cbbkb"]  # of each program one
+X = np.random.default_rng(0).uniform(0, 1.5, (STEPS, 2))
+X[20] = X[3]  # a point that is played twice
+REWARDS = np.random.default_rng(1).standard_normal(STEPS)
+REWARDS[[4, 11]] = np.nan  # failed
+NEW = np.random.default_rng(2).uniform(0, 1.5, (6, 2))
+ALL = np.concatenate([X, NEW])
+GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
+
+
+@jax.jit
+def played(bandit):
+    """(state, posterior at NEW, info) after each of the STEPS rewards, stacked."""
+
+    def one(state, seen):
+        x, y, key = seen
+        state, info = bandit.tell(state, x, y, key)
+        return state, (state, bandit.posterior(state, jnp.asarray(NEW)), info)
+
+    seen = jnp.asarray(X), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
+    return jax.lax.scan(one, bandit.init(2, KEY), seen)[1]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return {name: played(bandit) for name, bandit in CASES.items()}
+
+
+def observed(step):
+    """Numbers of the points with a reward, before and at a step."""
+    return np.flatnonzero(np.isfinite(REWARDS[: step + 1]))
+
+
+def sketched(dictionary, step):
+    """(mean, variance) of all points after a step, on a dictionary of points."""
+    seen = observed(step)
+    if len(dictionary) == 0:
+        return np.zeros(len(ALL)), np.diag(GRAM) / LAM
+    counts = np.bincount(seen, minlength=len(ALL)).astype(float)
+    sums = np.bincount(seen, REWARDS[seen], minlength=len(ALL))
+    mean, full, *_ = oracles.sketched(GRAM, dictionary, counts, sums, LAM)
+    return mean, np.diag(full)
+
+
+def kors_joins(draws):
+    """(number of the step, whether its point joins) for each reward, by dense inverses at the
+    weights 1 / sqrt(p) of KORS."""
+    points, probabilities = [], []
+    for number, step in enumerate(observed(STEPS)):
+        root = 1 / np.sqrt(np.append(probabilities, 1.0))
+        both = [*points, step]
+        weighted = root[:, None] * GRAM[np.ix_(both, both)] * root
+        column = weighted[:, -1]
+        inner = np.linalg.inv(weighted + MU * np.eye(len(both)))
+        tau = (1 + EPS) / MU * (GRAM[step, step] - column @ inner @ column)
+        p = min(1.0, BETA * tau)
+        joins = draws[number] < p
+        if joins:
+            points.append(step)
+            probabilities.append(p)
+        yield step, joins
+
+
+def test_ek_ucb_is_the_dense_projection(runs):
+    """The draws of KORS, and the posterior of all rewards on the span of what has joined, to 1e-8;
+    the information is that of each round's own variance."""
+    state, (mean, variance), info = runs["ek_ucb"]
+    draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)
+    dictionary, information = [], np.zeros(2)
+    for step, joins in kors_joins(np.asarray(draws)):
+        before = sketched(dictionary, step - 1)[1][step]
+        information += np.log(1 + np.array([1, 3]) * before)
+        dictionary += [step] * bool(joins)
+        assert int(info.dictionary_size[step]) == len(dictionary)
+        wanted = sketched(dictionary, step)
+        np.testing.assert_allclose(mean[step], wanted[0][STEPS:], atol=1e-8)
+        np.testing.assert_allclose(variance[step], wanted[1][STEPS:], atol=1e-8 / LAM)
+        known = state.evidence
+        found = known.information[step], known.information_sketched[step]
+        np.testing.assert_allclose(found, information, atol=1e-8)
+    assert 3 < len(dictionary) < STEPS - 4
+    assert not np.asarray(info.overflow).any()
+
+
+def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
+    """Both are the dense posterior, to 1e-8."""
+    every = CASES["ek_ucb"].replace(sampling=Sampling(mu=1.0, beta=1e12))
+    state, (mean, variance), info = runs["k_ucb"]
+    _, (same_mean, same_variance), same_info = played(every)
+    np.testing.assert_array_equal(info.dictionary_size, same_info.dictionary_size)
+    for step in (0, 3, 5, 11, 19, STEPS - 1):
+        seen = observed(step)
+        counts = np.bincount(seen, minlength=len(ALL))
+        sums = np.bincount(seen, REWARDS[seen], minlength=len(ALL))
+        wanted, covariance, logdet = oracles.exact(GRAM, counts, sums, LAM)
+        for found in (mean, same_mean):
+            np.testing.assert_allclose(found[step], wanted[STEPS:], atol=1e-8)
+        for found in (variance, same_variance):
+            np.testing.assert_allclose(found[step], np.diag(covariance)[STEPS:], atol=1e-8 / LAM)
+        assert float(state.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", ["cbkb", "cbbkb"])
+def test_resampled_posteriors_and_batches_are_dense(runs, name):
+    """All rewards on the dictionary of the last draw, to 1e-8. It is drawn when the variances at
+    the start of the batch say so, and at every reward while it is empty."""
+    bandit, (state, (mean, variance), _) = CASES[name], runs[name]
+    index = np.asarray(state.points.sketch.dictionary.index)
+    mask = np.asarray(state.points.sketch.dictionary.mask)
+    rewarded = observed(STEPS)
+    dictionary, start, bound, ends, longest = [], None, 1.0, 0, 0
+    for number, step in enumerate(rewarded):
+        start = sketched(dictionary, step - 1)[1] if start is None and dictionary else start
+        bound += 1 / LAM if start is None else start[step]
+        longest += 1
+        if bound > bandit.ratio or not dictionary:
+            dictionary = list(rewarded[index[step][mask[step]]])
+            assert int(state.points.begun[step]) == number + 1
+            start, bound, ends, longest = None, 1.0, ends + 1, 0
+        assert list(rewarded[index[step][mask[step]]]) == dictionary
+        if dictionary:
+            wanted = sketched(dictionary, step)
+            np.testing.assert_allclose(mean[step], wanted[0][STEPS:], atol=1e-8)
+            np.testing.assert_allclose(variance[step], wanted[1][STEPS:], atol=1e-8 / LAM)
+    assert 3 < len(dictionary) < len(rewarded)
+    assert ends == len(rewarded) if bandit.ratio == 1 else 4 < ends < len(rewarded)
+
+
+def test_an_empty_dictionary_is_drawn_after_every_reward():
+    """C is beyond all sums of variances and few points join, so that the dictionary stays empty for
+    some rewards; later batches have max_batch rewards."""
+    state, *_ = played(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
+    sizes, begun = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
+    for number, step in enumerate(observed(STEPS)):
+        empty = step == 0 or sizes[step - 1] == 0
+        if empty or number + 1 - begun == 8:
+            begun = number + 1
+        assert int(state.points.begun[step]) == begun
+    assert (sizes == 0).sum() > 2 and sizes[-1] > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_failures_change_nothing(runs, name):
+    """Bit for bit; and nothing is asked of what is not known."""
+    state, _, info = runs[name]
+    for leaf in jax.tree.leaves(state):
+        np.testing.assert_array_equal(leaf[4], leaf[3])
+        np.testing.assert_array_equal(leaf[11], leaf[10])
+    np.testing.assert_array_equal(info.observed, np.isfinite(REWARDS))
+    assert not np.asarray(info.nonfinite).any()
+
+
+ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
+TELL = jax.jit(lambda bandit, state, x, y: bandit.tell(state, x, y, KEY))
+SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
+# with room for two rewards, or for two inducing points
+SMALL = {name: bandit.replace(max_history=2) for name, bandit in CASES.items()}
+SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)
+
+
+@pytest.mark.parametrize("name", [*FEW, pytest.param("cbkb", marks=pytest.mark.slow)])
+def test_asking(runs, name):
+    """The first action is uniform, later ones are the largest upper bound; no room is said, changes
+    nothing, and growing makes it and changes no bound."""
+    small = SMALL[name]
+    empty = jax.eval_shape(lambda: small.init(2, KEY))
+    state, x = small.init(2, KEY), jnp.asarray(NEW)
+    assert jax.tree.structure(state) == jax.tree.structure(empty)
+    first = {int(ASK(small, state, x, key)) for key in jax.random.split(KEY, 24)}
+    assert len(first) > 2
+    for i in range(2):
+        state, info = TELL(small, state, x[i], jnp.asarray(1.0 - i))
+        assert not bool(info.overflow) and int(info.observed) == 1
+    after, info = TELL(small, state, x[3], jnp.asarray(1.0))
+    assert bool(info.overflow) and int(info.observed) == 0
+    for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(state), strict=True):
+        np.testing.assert_array_equal(a, b)
+    bounds = SCORES(small, state, x)
+    assert int(ASK(small, state, x, KEY)) == int(np.argmax(bounds))
+    larger = small.grow(state)
+    np.testing.assert_allclose(SCORES(small, larger, x), bounds, atol=1e-12)
+    _, info = TELL(small, larger, x[3], jnp.asarray(1.0))
+    assert not bool(info.overflow) and int(info.observed) == 1
+
+
+@pytest.mark.parametrize("name", ["ek_ucb", pytest.param("cbbkb", marks=pytest.mark.slow)])
+def test_seeds_at_once_are_each_alone(name):
+    """Compiled and vmapped over seeds, of one program; contexts and noise are those of the seed
+    whatever the bandit, and regret is against the best action."""
+    actions = jnp.linspace(0, 1, 5)[:, None]
+    problem = contextual.ContextualArms(actions, contextual.Squares())
+    keys = jax.random.split(KEY, 2)
+    bandit = CASES[name].replace(width=widths.Bayesian(1.0))
+    many = contextual.play(problem, bandit, 20, keys)
+    # the same program, which other seeds must not change
+    alone = contextual.play(problem, bandit, 20, keys[jnp.array([1, 1])])
+    np.testing.assert_array_equal(many.action[1], alone.action[0])
+    np.testing.assert_allclose(many.reward[1], alone.reward[1], atol=1e-12)
+    assert (np.asarray(many.regret) >= 0).all()
+    assert np.asarray(many.regret).sum() < np.asarray(many.uniform_regret).sum()
+
+
+def test_mistakes_are_explained():
+    bandit = CASES["ek_ucb"]
+    state = bandit.init(2, KEY)
+    for act, words in (
+        (lambda: bandit.replace(max_history=0).init(2, KEY), "max_history must be an integer"),
+        (lambda: bandit.replace(regularization=0.0).init(2, KEY), "regularization must be"),
+        (lambda: bandit.init(2, KEY, "int32"), "dtype must be a floating dtype"),
+        (lambda: bandit.ask(state, jnp.zeros((3, 1)), KEY), r"a matrix \[A, 2\]"),
+        (lambda: bandit.tell(state, jnp.full(2, jnp.nan), 1.0, KEY), "candidates must be finite"),
+        (lambda: bandit.tell(state, jnp.zeros(2), jnp.zeros(2)), "y must be one real number"),
+        (lambda: bandit.tell(state, jnp.zeros(2), "1"), "y must be one real number"),
+        (lambda: KUCB(**COMMON | dict(kernel=kernels.Gaussian)).init(2, KEY), "must be a kernel"),
+        (lambda: bandit.replace(width=widths.bkb_code).confidence_width(state), "variance_sum"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            act()
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_dtype_is_that_of_the_state(name):
+    bandit = CASES[name]
+    state = bandit.init(2, KEY, jnp.float32)
+    after = jax.eval_shape(lambda s: bandit.tell(s, jnp.asarray(X[0]), np.float64(1), KEY), state)
+    for leaf in jax.tree.leaves(after):
+        assert not jnp.issubdtype(leaf.dtype, jnp.floating) or leaf.dtype == jnp.float32

@@ -1,0 +1,96 @@
+"""Batched pure and random exploration against a dense replay, and their number of batches."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+from small_problems import KEY
+
+from jsketch import Arms, kernels
+from jsketch.contrib.few_batches.batched_exploration import BatchedExploration, lengths
+from jsketch.contrib.few_batches.random_exploration import RandomExploration
+
+LENGTHSCALE, LAM, T, A, NOISE, NORM = 0.4, 0.05, 60, 30, 0.2, 1.5
+X = np.random.default_rng(0).uniform(0, 2, (A, 2))
+GRAM = oracles.gaussian(X, X, LENGTHSCALE)
+F = GRAM[:, 3] * NORM
+BANDIT = BatchedExploration(
+    kernels.Gaussian(LENGTHSCALE), LAM, NOISE, NORM, 0.1, horizon=T, capacity=A
+)
+
+
+def test_lengths():
+    for horizon in (1, 2, 3, 10, 60, 1_000, 4_000, 10**6, 10**9):
+        found = lengths(horizon)
+        assert sum(found) == horizon and min(found) > 0
+        if horizon >= 3:
+            assert len(found) <= math.ceil(math.log2(math.log2(horizon))) + 1
+    assert lengths(10_000)[:2] == [100, 1_000]
+
+
+def test_batches_are_those_of_a_dense_replay():
+    """Arms, posterior and the arms left, to 1e-8."""
+    random = np.random.default_rng(1)
+    state, active = BANDIT.init(Arms(jnp.asarray(X)), KEY), np.ones(A, bool)
+    ask, tell = jax.jit(BANDIT.ask), jax.jit(BANDIT.tell)
+    small = BANDIT.replace(capacity=2).init(state.domain, KEY)
+    for i, length in enumerate(lengths(T), 1):
+        query = ask(state, KEY)
+        # a capacity that has yet to grow changes no pick
+        same = ask(small.replace(active=state.active, batches=state.batches), KEY)
+        np.testing.assert_array_equal(same.index, query.index)
+        picks = np.asarray(query.index)[np.asarray(query.mask)]
+        assert len(picks) == length
+        counts = np.zeros(A)
+        for arm in picks:
+            variance = np.diag(oracles.exact(GRAM, counts, counts * 0, LAM)[1])
+            assert active[arm]
+            assert variance[arm] >= variance[active].max() - 1e-8 / LAM
+            counts[arm] += 1
+        y = F[picks] + 0.01 * random.standard_normal(length)
+        sums = np.bincount(picks, y, minlength=A)
+        y = np.pad(y, (0, T - length))
+        state, info = tell(state, query, jnp.asarray(y), KEY)
+        mean, covariance, _ = oracles.exact(GRAM, counts, sums, LAM)
+        np.testing.assert_allclose(state.posterior.mean, mean, atol=1e-8)
+        np.testing.assert_allclose(state.posterior.variance, np.diag(covariance), atol=1e-8 / LAM)
+        width = math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * i * (i + 1) / 0.1))
+        np.testing.assert_allclose(info.width, width, rtol=1e-12)
+        reach = width * np.sqrt(np.diag(covariance))
+        active = active & (mean + reach >= (mean - reach)[active].max())
+        np.testing.assert_array_equal(state.active, active)
+    assert active[3] and not active.all()
+
+
+def test_random_batches_are_uniform_on_what_is_left():
+    """Every arm left is as likely as any other, and no other arm is picked; the posterior is that
+    of the batch alone, by which arms are ruled out, to 1e-8."""
+    bandit = RandomExploration(
+        kernels.Gaussian(LENGTHSCALE), LAM, NOISE, NORM, 0.1, horizon=T, capacity=A
+    )
+    state = bandit.init(Arms(jnp.asarray(X)), KEY)
+    active = np.arange(A) % 3 > 0
+    state = state.replace(active=jnp.asarray(active), batches=jnp.asarray(2, jnp.int32))
+    ask, tell = jax.jit(bandit.ask), jax.jit(bandit.tell)
+    found = jax.vmap(ask, (None, 0))(state, jax.random.split(KEY, 200))
+    counts = np.bincount(np.asarray(found.index).ravel(), minlength=A)
+    assert (counts[~active] == 0).all()
+    expected = counts.sum() / active.sum()
+    # 20 arms: chi squared with 19 degrees of freedom exceeds 43.8 once in a thousand
+    assert (np.square(counts[active] - expected) / expected).sum() < 43.8
+    query = ask(state, KEY)
+    picks = np.asarray(query.index)[np.asarray(query.mask)]
+    assert len(picks) == lengths(T)[2]
+    y = F[picks]
+    told, info = tell(state, query, jnp.asarray(np.pad(y, (0, T - len(y)))), KEY)
+    counts = np.bincount(picks, minlength=A)
+    mean, covariance, _ = oracles.exact(GRAM, counts, np.bincount(picks, y, minlength=A), LAM)
+    width = math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * 3 * 4 / 0.1))
+    np.testing.assert_allclose(info.width, width, rtol=1e-12)
+    np.testing.assert_allclose(told.posterior.mean, mean, atol=1e-8)
+    reach = width * np.sqrt(np.diag(covariance))
+    left = active & (mean + reach >= (mean - reach)[active].max())
+    np.testing.assert_array_equal(told.active, left)
+    assert int(told.batches) == 3 and left.any() and not left.all()

@@ -1,0 +1,194 @@
+"""The experiments beyond the four papers: summaries, verdicts by rule, and figures of tables."""
+
+import argparse
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+
+from experiments import claims, redraw
+from experiments.contrib import contextual, drift, few_batches, saving
+from experiments.contrib.claims import PAPER
+from experiments.results import store, tidy
+from jsketch.contrib.problems.contextual import play
+
+T = np.array([1, 100, 400])
+EXPERIMENTS = {part.folder.split("/")[1]: part for part in PAPER.experiments}
+
+
+def run(problem, method, seed, slope=1.0, **numbers):
+    """A made-up run whose curves all grow by `slope` a round."""
+    curves = ("regret", "seconds", "dictionary", "average_loss", "regret_ratio", "rounds", "needed")
+    arrays = dict(t=T) | {name: slope * T for name in curves}
+    arrays |= {name: np.asarray(float(value)) for name, value in numbers.items()}
+    return tidy.Run(dict(problem=problem, algorithm=method), seed, arrays)
+
+
+def outcomes(root, name, runs, drawn=False, **config):
+    """The verdicts of an experiment over runs; its figures too where they are to be drawn."""
+    folder = root / "beyond" / name
+    tidy.write(folder, runs, f"beyond.{name}", "a title")
+    config = dict(horizon=400) | config
+    summary = dict(config=config, problems=saving.of_problems(runs))
+    store.write_json(folder / tidy.PROVENANCE, summary)
+    found = [claims.judge(claim, folder) for claim in EXPERIMENTS[name].claims]
+    if drawn:
+        assert redraw.redraw(folder)
+        assert all((folder / figure.file).is_file() for figure in EXPERIMENTS[name].figures)
+    return [outcome.verdict for outcome in found]
+
+
+def contexts(points, slopes):
+    return [
+        run("squares", method, seed, slope, final_regret=slope * 400, points=points, horizon=400)
+        for method, slope in slopes.items()
+        for seed in range(2)
+    ]
+
+
+def test_contexts(tmp_path):
+    slopes = dict(zip(contextual.METHODS, (5.0, 2.0, 1.0, 4.0, 2.0), strict=True))
+    assert set(outcomes(tmp_path, "contextual", contexts(50, slopes), True)) == {"confirmed"}
+    # a dictionary of more than half of the rounds, and EK-UCB the slowest with the most regret
+    slopes |= dict(ek_ucb_2=9.0, cbbkb_3=4.5)
+    verdicts = outcomes(tmp_path, "contextual", contexts(201, slopes))
+    assert set(verdicts) == {"differs"}
+
+
+def streams(excess, forgets):
+    losses = dict(static=40.0, over_discounts=10.0 + excess, kernel_static=40.0)
+    losses |= {f"gamma_{g:g}": forgets for g in (0.9, 0.97, 0.99, 0.997, 0.999)}
+    losses |= {"kernel_0.99": 2 * forgets, "kernel_ridge_0.99": forgets}
+    return [
+        run(problem, method, seed, loss=total / 400, total_loss=total)
+        for problem in ("jumps", "turning")
+        for method, total in losses.items()
+        for seed in range(2)
+    ]
+
+
+@pytest.mark.parametrize(
+    "excess, forgets, expected",
+    [
+        # 2 log 6 = 3.58
+        (3.5, 10.0, ["confirmed"] * 3),
+        (3.7, 10.0, ["confirmed", "differs", "confirmed"]),
+        (3.7, 21.0, ["differs", "confirmed", "differs"]),
+    ],
+)
+def test_drift(tmp_path, excess, forgets, expected):
+    discounts = [0.9, 0.97, 0.99, 0.997, 0.999, 1.0]
+    runs = streams(excess, forgets)
+    assert outcomes(tmp_path, "drift", runs, discounts=discounts) == expected
+
+
+@pytest.mark.parametrize(
+    "batches, left, regret, random, expected",
+    [(5, 1, 200.0, 0.54, "confirmed"), (6, 0, 400.0, 0.56, "differs")],
+)
+def test_few_batches(tmp_path, batches, left, regret, random, expected):
+    common = dict(best_is_left=left, most_batches=few_batches.most_batches(400), horizon=400)
+    runs = [
+        run(problem, method, seed, batches=batches, final_regret_ratio=ratio)
+        for problem in ("gp_draw_0", "known_norm")
+        for method, ratio in (
+            ("bbkb_global", 0.5),
+            ("bbkb_global_local", 0.5),
+            ("random_exploration", random),
+        )
+        for seed in range(2)
+    ]
+    for name, total, horizon in (("", regret, 400), ("_quarter", 100.0, 100)):
+        numbers = common | dict(horizon=horizon, final_regret=total, batches=batches)
+        runs += [
+            run(p, f"batched_exploration{name}", seed, final_regret_ratio=0.5, **numbers)
+            for p in ("gp_draw_0", "known_norm")
+            for seed in range(2)
+        ]
+    assert outcomes(tmp_path, "few_batches", runs) == [expected] * 4
+
+
+@pytest.mark.parametrize("covered, better, expected", [(1, 0.3, "confirmed"), (0, 0.6, "differs")])
+def test_widths(tmp_path, covered, better, expected):
+    ahead = ("mixture", "smooth_tight", "certified_mixture")
+    runs = [
+        run(
+            "exact",
+            name,
+            seed,
+            covered=covered,
+            most_needed=0.5,
+            last_width=better if name in ahead else 0.5,
+            final_regret_ratio=better if name in ahead else 0.5,
+        )
+        for name in (*ahead, "gp_ucb_tight", "certified")
+        for seed in range(2)
+    ]
+    assert set(outcomes(tmp_path, "width_coverage", runs, covered == 1)) == {expected}
+
+
+def test_changing_means(tmp_path):
+    ratio = {"bkb": 0.4, "restart_350": 0.1, "discount_0.998": 0.1, "discount_0.995": 0.2}
+    runs = [
+        run(problem, name, seed, final_regret_ratio=value, last_tenth=value)
+        for problem in ("drift", "jump")
+        for name, value in (ratio | dict(window_500=0.21)).items()
+        for seed in range(2)
+    ]
+    verdicts = outcomes(tmp_path, "drifting_arms", runs)
+    assert verdicts == ["confirmed", "confirmed", "differs", "differs"] * 2
+
+
+@pytest.mark.slow
+def test_runs_in_parts_are_those_of_play():
+    problem = contextual.problem_of("squares")
+    bandit = contextual.bandit_of("ek_ucb_2", 0.1, 40, 40, 3.0)
+    keys = jax.random.split(jax.random.key(3), 2)
+    found, seconds = contextual.measured(problem, bandit, 40, keys)
+    expected = play(problem, bandit, 40, keys)
+    assert np.array_equal(found.action, expected.action) and (np.diff(seconds) >= 0).all()
+    assert np.array_equal(found.reward, expected.reward) and len(seconds) == contextual.PARTS
+    options = argparse.Namespace(horizon=40, seeds=2)
+    # the keys of the experiment, which every method has
+    keys = jax.random.split(jax.random.key(1), 2)
+    uniform = play(problem, bandit, 40, keys).uniform_regret.sum(1)
+    runs = contextual.runs(options, "squares", "uniform")
+    np.testing.assert_allclose([run["final_regret"] for run in runs], uniform, rtol=1e-12)
+
+
+def test_what_was_run_before_a_kill_is_kept(tmp_path):
+    """Of each problem and method; and a stream that was stopped is not run again."""
+    asked = []
+
+    def make(problem, method):
+        asked.append((problem, method))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return [dict(t=T, regret=T + seed, total=seed) for seed in range(2)]
+
+    def runs(config):
+        return saving.of_all(tmp_path, config, ("p", "q"), ("a", "b"), 2, make)
+
+    with pytest.raises(KeyboardInterrupt):
+        runs(dict(horizon=400))
+    found = runs(dict(horizon=400))
+    assert asked == [("p", "a"), ("p", "b"), ("q", "a"), ("q", "a"), ("q", "b")]
+    names = [(run.config["problem"], run.config["algorithm"], run.seed) for run in found]
+    assert names == [(p, m, seed) for p in "pq" for m in "ab" for seed in range(2)]
+    assert all(run.arrays["total"] == run.seed for run in found)
+    with pytest.raises(ValueError, match="horizon was 400, is now 500"):
+        runs(dict(horizon=500))
+
+    tried = []
+    losses = drift.Method(lambda task: tried.append(task), 2)
+    made = partial(drift.made, "jumps", "static", losses, [0, 1, 2])
+    for _ in range(2):
+        stopped = saving.resumed(tmp_path, {}, "jumps", "static", 2, made)
+        assert tried == [0, 1] and all("stopped" in run.arrays for run in stopped)
+
+
+def test_the_last_point_of_a_curve_is_the_horizon():
+    for horizon in (1, 7, 119, 4_000):
+        t = saving.grid(horizon)
+        assert t[-1] == horizon and len(t) == min(horizon, saving.POINTS) and (np.diff(t) > 0).all()

@@ -1,0 +1,238 @@
+"""What `test_sharded` asks of a process with four devices, as JSON: devices are counted once, when
+JAX starts."""
+
+import json
+import re
+import sys
+import tempfile
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+from jsketch import Arms, kernels, rollout, run_seeds, shards
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, SketchedTS, history
+from jsketch.loops.arms import advance, over_devices
+from jsketch.loops.arms.drive import Driven
+from jsketch.loops.arms.drive_file import open_file
+from jsketch.loops.arms.rollout import start
+from jsketch.problems import finite
+from jsketch.scale import Sharded, place
+from jsketch.types import Shard, attach, detach
+
+KERNEL = kernels.Gaussian(lengthscale=0.3)
+ROOM = dict(capacity=32)
+BANDITS = {
+    "bbkb": BBKB(KERNEL, max_batch=12, **ROOM),
+    "fixed": FixedBKB(KERNEL, batch=8, repeat=False, **ROOM),
+    "ts": SketchedTS(KERNEL, batch=5, **ROOM),
+    "bkb": BKB(KERNEL, **ROOM),
+    "budget": BKB(KERNEL, max_dictionary=12, **ROOM),
+    "local": BBKB(KERNEL, rule="global_local", ratio=1.5, max_batch=12, **ROOM),
+    "swept": BBKB(KERNEL, lazy=False, max_batch=12, **ROOM),
+}
+ARMS, HORIZON = 61, 24  # on 4 devices three rows are no arms
+# what stands before the name of a collective is its result: s32[4,16], or several of them, as the
+# compiler joins messages
+COLLECTIVE = r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
+
+begin = jax.jit(lambda bandit, problem, key: start(bandit, problem, key, HORIZON))
+go = jax.jit(
+    lambda bandit, problem, key, progress: rollout(bandit, problem, key, HORIZON, progress)
+)
+
+
+def mesh_of(devices, axis="arms"):
+    return jax.make_mesh((devices,), (axis,), devices=jax.devices()[:devices])
+
+
+def problem():
+    """Arms among which some are the same, on different devices and on one; the best is such."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(ARMS, 2))
+    best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
+    x[[50, 60]], x[20] = x[best], x[19]
+    return x, np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
+
+
+def picks(name, counts, dictionary="cold"):
+    """The arms of a run on one device without a mesh, and those over meshes; `dictionary` of a warm
+    start: None, "bless" or "leverage", or its arms."""
+    x, mean = problem()
+    plain = finite.finite_arms(x, mean, 0.1)
+    bandit, key = BANDITS[name], jax.random.key(1)
+    found = {}
+    for devices in [0, *counts]:
+        used, over = bandit, plain
+        if devices:
+            mesh = mesh_of(devices)
+            used, over = Sharded(bandit, mesh), plain.replace(arms=place(x, mesh))
+        progress = begin(used, over, key)
+        if dictionary != "cold":
+            progress = progress.replace(state=detach(warm(used, over.arms, mean, key, dictionary)))
+        found[devices] = np.asarray(go(used, over, key, progress).trace.arm).tolist()
+    return dict(alone=found.pop(0), over=found)
+
+
+def warm(bandit, domain, mean, key, dictionary):
+    """The state after evaluations of a few arms, on several devices, one of them repeated."""
+    arms = np.array([0, 60, 17, 33, 33, 48])
+    counts, sums = history.of_evaluations(domain, arms, mean[arms] + 0.1)
+    data = dict(pull_counts=counts, reward_sums=sums)
+    if dictionary is None and not isinstance(bandit, Sharded):
+        # operation by operation it would compile for long
+        return jax.jit(bandit.init)(domain, key, **data)
+    if isinstance(getattr(bandit, "bandit", bandit), FixedBKB):
+        data["failed"] = np.array([5, 59])
+    return bandit.init(domain, key, dictionary=dictionary, **data)
+
+
+def draws(devices):
+    """Whether each device draws its part of what jax.random draws, by key type and dtype."""
+    rows, shard = -(-ARMS // devices), Shard("arms", ARMS)
+    found = {}
+    for impl in ("threefry2x32", "rbg"):
+        for dtype in (jnp.float32, jnp.float64):
+            key = jax.random.key(3, impl=impl)
+
+            def drawn(key, dtype=dtype):
+                normal = shards.normal(shard, key, 3, rows, dtype)
+                return shards.uniform(shard, key, rows, dtype), normal
+
+            over = (P("arms"), P(None, "arms"))
+            part = jax.shard_map(
+                drawn, mesh=mesh_of(devices), in_specs=P(), out_specs=over, check_vma=False
+            )
+            uniform, normal = (np.asarray(a)[..., :ARMS] for a in part(key))
+            same = (uniform == np.asarray(jax.random.uniform(key, (ARMS,), dtype))).all()
+            same &= (normal == np.asarray(jax.random.normal(key, (3, ARMS), dtype))).all()
+            found[f"{impl} {np.dtype(dtype).name}"] = bool(same)
+    return found
+
+
+def messages(program):
+    """(result, name) of each collective of a compiled program."""
+    return sorted(re.findall(COLLECTIVE, program.as_text()))
+
+
+def bytes_of(found):
+    """What a device receives in these messages."""
+    return sum(
+        (int(bits) // 8 if bits else 1) * int(np.prod([int(n) for n in shape.split(",") if n]))
+        for result, _ in found
+        for bits, shape in re.findall(r"(?:[fsu]|pred)(\d*)\[([\d,]*)\]", result)
+    )
+
+
+def one_round(arms, devices):
+    """Bytes on a device and messages of a compiled round of BBKB over so many arms."""
+    mesh = mesh_of(devices)
+    domain = place(np.random.default_rng(0).uniform(size=(arms, 8)), mesh)
+    bandit = Sharded(BBKB(KERNEL, max_batch=12, **ROOM), mesh)
+    key = jax.random.key(0)
+
+    def step(bandit, state, key):
+        query = bandit.ask(state, key)
+        return bandit.tell(state, query, jnp.zeros(query.index.shape, jnp.float64), key)
+
+    state = jax.eval_shape(bandit.init, domain, key)
+    state = jax.tree.map(
+        lambda leaf, spec: jax.ShapeDtypeStruct(
+            leaf.shape, leaf.dtype, sharding=jax.NamedSharding(domain.features.sharding.mesh, spec)
+        ),
+        state.replace(domain=Arms(state.domain.features, domain.shard)),
+        bandit._specs(state).replace(domain=Arms(P("arms"), domain.shard)),
+    )
+    program = jax.jit(step).lower(bandit, state, key).compile()
+    memory = program.memory_analysis()
+    return dict(
+        bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes,
+        messages=messages(program),
+    )
+
+
+def without_ties(count):
+    """Distinct arms, and so many keys."""
+    x = np.random.default_rng(0).uniform(size=(ARMS, 2))
+    mean = np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
+    return finite.finite_arms(x, mean, 0.1), jax.random.split(jax.random.key(2), count)
+
+
+def two_axes(devices):
+    return jax.make_mesh((devices // 2, 2), ("a", "b"), devices=jax.devices()[:devices])
+
+
+def seeds(count, devices):
+    """The arms of so many runs on one device and on a mesh."""
+    plain, keys = without_ties(count)
+    bandit = GPUCB(KERNEL, capacity=HORIZON)
+    alone = run_seeds(bandit, plain, keys, HORIZON, strategy="vmap")
+    over = run_seeds(bandit, plain, keys, HORIZON, mesh=two_axes(devices))
+    return dict(
+        alone=alone.trace.arm.tolist(),
+        over=over.trace.arm.tolist(),
+        devices=len(over.trace.arm.sharding.device_set),
+    )
+
+
+def apart(count, devices):
+    """What devices that share seeds tell each other; and the capacity before and after a run."""
+    plain, keys = without_ties(count)
+    bandit, mesh = GPUCB(KERNEL, capacity=8), two_axes(devices)
+    filled, _ = over_devices.filled(keys, None, mesh)
+    begin = jax.eval_shape(lambda: advance._starts(bandit, plain, filled, HORIZON, "seeds"))
+    program = advance._segments.lower(
+        bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
+    ).compile()
+    grown = run_seeds(bandit, plain, keys, HORIZON, mesh=mesh).capacity
+    return dict(messages=messages(program), first=8, capacity=grown)
+
+
+def moved(before, now):
+    """What is said of a file of a run over so many devices, by one over others."""
+    x, mean = problem()
+    key, bandit = jax.random.key(1), BANDITS["bbkb"]
+
+    def file(devices):
+        mesh = mesh_of(devices)
+        return open_file(path, Sharded(bandit, mesh), place(x, mesh), key, False)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/one.run"
+        mesh = mesh_of(before)
+        over = finite.finite_arms(x, mean, 0.1).replace(arms=place(x, mesh))
+        state = begin(Sharded(bandit, mesh), over, key).state
+        nothing = np.zeros(0, np.int32)
+        file(before).save(Driven(attach(state, over.arms), nothing, np.zeros(0)))
+        try:
+            file(now).load(bandit, None)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+def refused(arms, devices):
+    """What is said of so few arms, or None."""
+    try:
+        place(np.random.default_rng(0).uniform(size=(arms, 1)), mesh_of(devices))
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    asked = json.loads(sys.argv[1])
+    answer = dict(
+        picks={name: picks(name, counts) for name, counts in asked.get("picks", {}).items()},
+        warm={name: picks(name, *how) for name, how in asked.get("warm", {}).items()},
+        draws={n: draws(n) for n in asked.get("draws", [])},
+        seeds=[seeds(*size) for size in asked.get("seeds", [])],
+        apart=[apart(*size) for size in asked.get("apart", [])],
+        moved=[moved(*counts) for counts in asked.get("moved", [])],
+        too_few=[refused(*size) for size in asked.get("too_few", [])],
+        rounds=[one_round(*size) for size in asked.get("rounds", [])],
+    )
+    print(json.dumps(answer))

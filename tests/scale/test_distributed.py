@@ -1,0 +1,107 @@
+"""Arms over two processes on this machine: the picks of one, and mistakes said in all of them."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+from jsketch import distributed
+
+ROOT = Path(__file__).parents[2]
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def outputs(processes, **asked):
+    """The lines of each of so many processes, until the last of them is lost or done."""
+    where = f"127.0.0.1:{free_port()}"
+    script = "tests/scale/two_processes.py"
+    count = f" --xla_force_host_platform_device_count={asked.setdefault('devices', 1)}"
+    environment = os.environ | dict(
+        JAX_ENABLE_X64="1",
+        PYTHONPATH=str(ROOT),
+        XLA_FLAGS=os.environ.get("XLA_FLAGS", "") + count,
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, script, where, str(processes), str(number), json.dumps(asked)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for number in range(processes)
+    ]
+    try:
+        running[-1].wait(timeout=300)
+        if asked.get("lost"):
+            # it waits for the lost one
+            running[0].kill()
+        return [process.communicate(timeout=300)[0].splitlines() for process in running]
+    finally:
+        for process in running:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def alone():
+    (lines,) = outputs(1)
+    return json.loads(lines[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+def test_two_processes_make_the_picks_of_one(alone, devices):
+    """From nothing and after a warm start, with one device each and with two."""
+    two = outputs(2, devices=devices)
+    assert [json.loads(lines[-1]) for lines in two] == [alone] * 2
+    assert len(set(alone["picks"])) > 4 and 4 not in alone["warm"] and 8 not in alone["warm"]
+    # one had given rows that were not its own: both say so, and neither waits
+    assert any("the rows of processes [1] are not their own" in line for line in two[0])
+    assert any("this process has the arms 16 to 30" in line for line in two[1])
+    # and rows of another dtype
+    assert all(any("processes disagree" in line for line in lines) for lines in two)
+    # one that NumPy cannot read ends none of the others' waiting
+    assert sum("[1] are not their own, or are no finite" in line for line in two[0]) == 2
+    assert any("their dtype is object" in line for line in two[1])
+    assert all(any("their dtype is int64" in line for line in lines) for lines in two)
+
+
+@pytest.mark.slow
+def test_a_run_resumes_after_a_lost_process(alone, tmp_path):
+    """From the file of process 0, which alone writes; both have all of it."""
+    asked = dict(checkpoint=str(tmp_path / "both.run"), devices=2)
+    outputs(2, lost=6, **asked)
+    files = sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock"))
+    assert files == ["both.run"]
+    again = [json.loads(lines[-1]) for lines in outputs(2, **asked)]
+    assert [found["picks"] for found in again] == [alone["picks"]] * 2
+    assert 0 < again[0]["evaluated"] == again[1]["evaluated"] < len(alone["picks"])
+
+
+def test_rows_of_no_arms_are_refused():
+    mesh = jax.make_mesh((1,), ("arms",), devices=jax.devices()[:1])
+    for arms, words in ((31.0, "integer of at least 1; 31.0"), (2**33, "at most 2,147,483,647")):
+        with pytest.raises(ValueError, match=words):
+            distributed.own_rows(arms, mesh)
+
+
+def test_a_start_that_is_half_told_is_refused():
+    with pytest.raises(ValueError, match="belong together"):
+        distributed.start("127.0.0.1:1", processes=2)
+    with pytest.raises(ValueError, match="counts from 0 to 1.*; 2 was given"):
+        distributed.start("127.0.0.1:1", processes=2, process=2)
+    with pytest.raises(ValueError, match="host:port, such as .*; '127.0.0.1' was given"):
+        distributed.start("127.0.0.1", processes=2, process=1)
+    with pytest.raises(ValueError, match="processes must be an integer of at least 1; '2'"):
+        distributed.start("127.0.0.1:1", processes="2", process=1)

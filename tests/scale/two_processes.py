@@ -1,0 +1,76 @@
+"""One of several processes of a run over arms, for `test_distributed`: coordinator, number of
+processes, its own number, and as JSON what it does: `devices` of a process, a `checkpoint`, and
+after how many evaluations it is `lost`."""
+
+import json
+import os
+import sys
+import warnings
+
+import jax
+import numpy as np
+
+from jsketch import Arms, distributed, drive, kernels
+from jsketch.bandits import BBKB, FixedBKB, history
+from jsketch.loops.arms.drive import Driven
+from jsketch.scale import Sharded
+
+ARMS, HORIZON = 31, 16
+BATCH = 4
+
+
+def arms_and_values():
+    x = np.random.default_rng(0).uniform(size=(ARMS, 2))
+    x[30] = x[3]
+    return x, np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
+
+
+def runs(bandit, fixed, domain, values, asked):
+    """The picks of BBKB, and of FixedBKB after a warm start."""
+    key, done = jax.random.key(1), []
+
+    def evaluate(arms):
+        done.extend(arms)
+        if asked.get("lost") and len(done) > asked["lost"]:
+            os._exit(1)
+        return values[arms]
+
+    checkpoint = asked.get("checkpoint")
+    first = drive(bandit, evaluate, domain, key, HORIZON, checkpoint=checkpoint)
+    if checkpoint:
+        return dict(picks=first.arm.tolist(), evaluated=len(done))
+    arms = np.array([30, 4, 4, 17])
+    counts, sums = history.of_evaluations(domain, arms, values[arms])
+    data = dict(pull_counts=counts, reward_sums=sums, dictionary="leverage", failed=np.array([8]))
+    begin = Driven(fixed.init(domain, key, **data), np.zeros(0, np.int32), np.zeros(0))
+    warm = drive(fixed, evaluate, domain, key, 2 * BATCH, state=begin)
+    return dict(picks=first.arm.tolist(), warm=warm.arm.tolist())
+
+
+if __name__ == "__main__":
+    coordinator, processes, process = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    asked = json.loads(sys.argv[4])
+    warnings.simplefilter("ignore")
+    x, values = arms_and_values()
+    kernel = kernels.Gaussian(0.3)
+    bandit = BBKB(kernel, max_batch=8, capacity=ARMS)
+    fixed = FixedBKB(kernel, batch=BATCH, capacity=ARMS, repeat=False)
+    if processes == 1:
+        print(json.dumps(runs(bandit, fixed, Arms(x), values, asked)))
+        sys.exit()
+    devices = processes * asked["devices"]
+    distributed.start(coordinator, processes=processes, process=process, devices=devices)
+    mesh = jax.make_mesh((devices,), ("arms",))
+    rows = distributed.own_rows(ARMS, mesh)
+    other = x[rows].astype(np.float32 if process else np.float64)
+    objects = x[rows].astype(object if process else float)
+    for wrong in (x[rows][process:], other, objects, x[rows].astype(int)):
+        try:
+            distributed.place_own(wrong, ARMS, mesh)
+        except ValueError as error:
+            print(error)
+    domain = distributed.place_own(x[rows], ARMS, mesh)
+    over = Sharded(bandit, mesh), Sharded(fixed, mesh)
+    if process == 0:
+        asked.pop("lost", None)
+    print(json.dumps(runs(*over, domain, values, asked)))
