@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-# "beyond" holds the methods that go beyond the four
+# folders under results/; "beyond" has those of the methods after the four papers
 PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond")
+EXPERIMENTS = {"beyond": "contrib"}  # folders under experiments/ that are named differently
 RESULTS = "results/"  # what --out of a command begins with
 PLACEHOLDER = "DIR"  # stands for a folder of the reader's, as a checkout of the authors' code
 
@@ -75,8 +76,9 @@ def of_text(text: str) -> list[Command]:
 
 
 def of_paper(paper: str) -> list[Command]:
-    """The commands of experiments/<paper>/README.md."""
-    return of_text((ROOT / "experiments" / paper / "README.md").read_text())
+    """The commands of the README of a paper's experiments."""
+    folder = ROOT / "experiments" / EXPERIMENTS.get(paper, paper)
+    return of_text((folder / "README.md").read_text())
 
 
 def by_folder() -> dict[str, Command]:

@@ -52,7 +52,7 @@ class Candidates(NamedTuple):
     features: np.ndarray  # [A, d], numbers, categories as zeros and ones, fingerprints as words
     columns: list[Columns]  # the kinds of the features
     names: list[str]  # of the numbers, categories, sites and fingerprints
-    same: np.ndarray | None = None  # [A], the column of which a batch has one value
+    same: np.ndarray | None = None  # [A], a batch has one value of this column
     cost: np.ndarray | None = None  # [A], above 0; not a feature
     notes: Sequence[str] = ()  # sentences on how the table was read
 

@@ -1,7 +1,7 @@
 """Verdicts on clients and on unknown lengthscales, by rule, and their figures."""
 
 import pytest
-from test_beyond import outcomes, run
+from test_contrib import outcomes, run
 
 from experiments.contrib import clients, unknown
 
