@@ -54,7 +54,8 @@ def suggest(
     if failures:
         failed_key = jax.random.fold_in(key, batches.FAILED)
         success = feasibility.chances(kernel, data, failed_key, features)
-    shuffle_key, key = jax.random.split(jax.random.fold_in(key, batches.BATCH))
+    # the third key rates the batches of groups, which `choice.picked` alone has
+    shuffle_key, key, _ = jax.random.split(jax.random.fold_in(key, batches.BATCH), 3)
     rank = _ranks(shuffle_key, part)
 
     found, certain = _predicted(kernel, arrays, model.ratio, features)
