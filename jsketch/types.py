@@ -195,7 +195,8 @@ class BoxQuery:
 
 @struct.dataclass
 class BoxInfo:
-    """What every box optimiser logs about a round; one may log an own class with more fields."""
+    """What every box optimiser logs about a round; one may log an own class with more fields. The
+    loops warn where one of them is `nonfinite` [] bool and true."""
 
     observed: Array  # [] int32, evaluations observed with a finite value
     failed: Array  # [] int32, evaluations observed without one

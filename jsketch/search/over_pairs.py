@@ -19,7 +19,7 @@ class Maximum(NamedTuple):
 
     x: Array  # [d]
     p: Any  # a pytree, as one start's
-    value: Array  # []
+    value: Array  # []; -inf where no value was finite: x and p are those of the first start
     starts: Array  # [K], values at the starts; none is above `value`
 
 

@@ -42,6 +42,12 @@ class Flat(NamedTuple):
         return jax.vmap(jax.value_and_grad(self.value), in_axes=(None, 0))(w, x)
 
 
+def finite_rows(values: Array, gradients: Array) -> Array:
+    """[...] bool, which points with f_w(x) [...] and gradients [..., d_w] can be rows of a linear
+    model: the value is finite and so is the square of the gradient."""
+    return jnp.isfinite(values) & jnp.isfinite(jnp.square(gradients).sum(-1))
+
+
 def flatten(model: Any, x: Array) -> Flat:
     """The model in the dtype of x [d], an example. Raises ValueError unless it has floating point
     parameters and its output is one number, of shape [] or [1]."""

@@ -95,7 +95,8 @@ def suggest(
     errors       [n] numbers of at least 0, standard errors of the values where they are known, such
                  as those of repeats' means: beside the fitted noise, which all have. They do not
                  count where the values are too few, or too alike, to fit a model
-    pending      [p] int, rows whose evaluation is pending: they are not suggested
+    pending      [p] int, rows whose evaluation is pending: they are not suggested. A row that is
+                 also among the arms counts as evaluated, and its mark is ignored
     exclude      [e] int, rows that are never suggested
     same         [A] labels, such as temperatures: the batch has one of them. The batches of the
                  GROUPS labels of largest scores are compared by their joint expected improvement

@@ -107,7 +107,7 @@ def picked(
     worst = jnp.where(observed.known.any(), worst, WORST)
     chance = None if limits.success is None else Chance(limits.success, worst)
     terms = Terms(chance, limits.price)
-    shuffle_key, key = jax.random.split(key)
+    shuffle_key, choose_key, rate_key = jax.random.split(key, 3)
     # ties in any order: tables are often sorted
     shuffled = jax.random.permutation(shuffle_key, features.shape[0])
     out = taken if limits.price is None else taken | (limits.price.cost > limits.price.left)
@@ -127,11 +127,13 @@ def picked(
         some, covariance = posterior.joint(belief, features[short])
         part = there, belief.ratio, threshold, terms.of(short)
         outlook = Outlook(some, covariance, *part)
-        picks = acquisition.choose(outlook, batch, key)
+        picks = acquisition.choose(outlook, batch, choose_key)
         rows = short[picks]
         if limits.price is not None:
             rows = jnp.where(picks >= 0, rows, -1)
-        return rows, jnp.zeros(()) if limits.groups is None else expected_best(outlook, picks, key)
+        if limits.groups is None:
+            return rows, jnp.zeros(())
+        return rows, expected_best(outlook, picks, rate_key)
 
     most = listed(batch, features.shape[0], limits.price is not None)
     if limits.groups is None:

@@ -39,7 +39,7 @@ class Data(NamedTuple):
     library: Library
     arms: np.ndarray  # [n] int, rows of the candidates, those of failed evaluations included
     values: np.ndarray  # [n], NaN for a failed evaluation
-    pending: np.ndarray  # [p] int, each row once
+    pending: np.ndarray  # [p] int, each row once, and none that was evaluated
     errors: np.ndarray  # [n], standard error of each value that is known, beside the fitted noise
 
     @property
@@ -106,9 +106,10 @@ def checked(
     known = library(candidates, columns, scaling=scaling)
     checks.arm_numbers(Arms(known.features), arms=arms, pending=pending)
     # an empty list has no integer dtype of its own
-    arms, pending = np.asarray(arms).astype(int), np.unique(np.asarray(pending)).astype(int)
+    arms, pending = np.asarray(arms).astype(int), np.asarray(pending).astype(int)
     numbers = _values(values, arms)
-    return Data(known, arms, numbers, pending, _errors(errors, numbers))
+    # a row whose evaluation was made, or failed, is pending no more
+    return Data(known, arms, numbers, np.setdiff1d(pending, arms), _errors(errors, numbers))
 
 
 def _features(candidates: Any) -> np.ndarray:

@@ -1,5 +1,7 @@
 """GO-UCB where things go wrong: points that repeat, oracles that diverge, too few values for a
-scale, nothing to tell."""
+scale, models whose values or gradients are not finite, queries beyond the horizon."""
+
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -7,10 +9,12 @@ import numpy as np
 import pytest
 
 from jsketch import loops
-from jsketch.box import GOUCB, history, oracle, scaling
-from jsketch.box.go_ucb import parametric
+from jsketch.box import GOUCB, history, oracle, radius, scaling
+from jsketch.box.go_ucb import optimism, parametric
 from jsketch.box.go_ucb.network import Network
 from jsketch.problems import boxes
+from jsketch.sketch.tangent import Parametric, flatten
+from jsketch.types import Box, is_traced
 
 KEY = jax.random.key(0)
 SMALL = GOUCB(
@@ -45,8 +49,9 @@ def test_a_refitted_run_asks_for_new_points_and_ends():
 
 def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
     wild = oracle.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
-    run = loops.run_box(SMALL.replace(oracle=wild), PROBLEM, PROBLEM.box, KEY, 5)
-    assert np.asarray(run.info.diverged).all()
+    with pytest.warns(UserWarning, match="not finite"):
+        run = loops.run_box(SMALL.replace(oracle=wild), PROBLEM, PROBLEM.box, KEY, 5)
+    assert np.asarray(run.info.diverged).all() and not np.asarray(run.info.nonfinite_rows).any()
     assert np.isfinite(np.asarray(run.x)).all() and np.isfinite(np.asarray(run.state.centre)).all()
 
 
@@ -107,6 +112,148 @@ def test_a_loss_that_no_float_holds_is_reported():
     w, diverged = parametric._fitted(oracle.Fit(drawn, jnp.asarray(jnp.inf)), jnp.zeros(3))
     np.testing.assert_array_equal(w, drawn)
     assert diverged
+
+
+def _norm(w, x):
+    """Finite everywhere; the gradient by w is NaN at x = 0."""
+    return -jnp.sqrt(jnp.sum((w["a"] * x) ** 2))
+
+
+TRUTH = jnp.array([0.7, 1.8])
+NORM = Parametric(lambda key, x: {"a": 1 + 0.3 * jax.random.uniform(key, x.shape, x.dtype)}, _norm)
+SQUARE = Box(-jnp.ones(2), jnp.ones(2))
+FORMS = {
+    "ball": dict(acquisition="ball"),
+    "first_order": dict(acquisition="first_order"),
+    "plain": dict(acquisition="plain", rate=0.01),
+    "one_row_each": dict(acquisition="ball", refit=False),
+    "adam": dict(oracle=oracle.Gradient(steps=300, restarts=2)),
+}
+
+
+def _norm_at(x):
+    return _norm({"a": TRUTH}, x)
+
+
+def _with_origin(query, slot):
+    """The query with the origin in one slot."""
+    return query.replace(x=query.x.at[slot].set(0.0))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_point_without_a_finite_gradient_is_left_out(name):
+    """Its row is zero, the fit reads the others, and the next point is another one."""
+    optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **FORMS[name])
+    state = optimizer.init(SQUARE, KEY, HORIZON)
+    query = _with_origin(ask(optimizer, state, KEY), 1)
+    for t in range(3):
+        state, info = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
+        assert not info.diverged and bool(info.nonfinite) == (int(info.nonfinite_rows) > 0)
+        assert int(info.nonfinite_rows) == (1 if optimizer.refit or t == 0 else 0)
+        used = np.arange(HORIZON) < int(state.history.count)
+        rows = np.asarray(state.gradients)
+        assert not rows[1].any() and float(state.targets[1]) == 0
+        assert np.isfinite(rows).all() and rows[used & (np.arange(HORIZON) != 1)].any(1).all()
+        query = ask(optimizer, state, jax.random.fold_in(KEY, t))
+        numbers = jax.tree.leaves((query.x, query.proposal, optimizer.ball(state)))
+        assert all(np.isfinite(np.asarray(number)).all() for number in numbers)
+        assert np.asarray(query.x[0]).any() and not query.proposal.fallback
+    np.testing.assert_allclose(jnp.abs(state.w0), TRUTH, atol=1e-2)
+
+
+def test_a_row_that_is_left_out_changes_nothing():
+    """Rows and estimate are, bit for bit, those after an evaluation that failed."""
+    optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, refit=False)
+    state = optimizer.init(SQUARE, KEY, HORIZON)
+    state, _ = tell(optimizer, state, ask(optimizer, state, KEY), -jnp.ones(3), KEY)
+    query = ask(optimizer, state, KEY)
+    origin = _with_origin(query, 0)
+    left_out, info = tell(optimizer, state, origin, -jnp.ones(3), KEY)
+    failed, nothing = tell(optimizer, state, origin, jnp.full(3, jnp.nan), KEY)
+    assert int(info.nonfinite_rows) == 1 and int(nothing.nonfinite_rows) == 0
+    for field in ("gradients", "targets", "centre"):
+        np.testing.assert_array_equal(getattr(left_out, field), getattr(failed, field))
+
+
+def test_gradients_whose_squares_overflow_are_left_out():
+    model = flatten(Parametric(lambda key, x: x[:1] * 0, lambda w, x: w[0] * x[0]), jnp.zeros(1))
+    values, gradients = model.features(jnp.zeros(1), jnp.array([[1.0], [1e200]]))
+    rows, targets, left_out = parametric._rows(
+        jnp.zeros(1), values, gradients, jnp.ones(2), jnp.ones(2, bool)
+    )
+    np.testing.assert_array_equal(rows, [[1.0], [0.0]])
+    np.testing.assert_array_equal(targets, [1.0, 0.0])
+    np.testing.assert_array_equal(left_out, [False, True])
+
+
+def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
+    """A model that is NaN near all candidates, and a radius that is NaN."""
+    nowhere = Parametric(
+        lambda key, x: jnp.ones(1, x.dtype), lambda w, x: w[0] * jnp.log(-9 - x[0])
+    )
+    for optimizer in (
+        SMALL.replace(model=nowhere, reach=1.0),
+        SMALL.replace(schedule=radius.Own(lambda t: jnp.where(t == 2, jnp.nan, 0.0)), reach=1.0),
+    ):
+        state, points = optimizer.init(SQUARE, KEY, HORIZON), []
+        query = ask(optimizer, state, KEY)
+        for t in range(2):
+            state, _ = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
+            query = ask(optimizer, state, jax.random.fold_in(KEY, t))
+            assert bool(query.proposal.fallback) == (t == 1 or optimizer.model is nowhere)
+            assert np.isfinite(np.asarray(query.x)).all()
+            points.append(np.asarray(query.x[0]))
+        state, info = tell(optimizer, state, query, jnp.ones(3), KEY)
+        if optimizer.model is nowhere:
+            assert np.isnan(float(info.proposal.acquisition)) and bool(info.nonfinite)
+            assert bool(info.diverged) and int(info.nonfinite_rows) == 5
+        assert (points[0] != points[1]).all()
+
+
+@pytest.mark.parametrize("drive", [True, False], ids=["drive_box", "run_box"])
+def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
+    """The best point lies on an edge of the box, where ascent is clipped to the origin."""
+    corner = Box(jnp.zeros(2), jnp.ones(2))
+    optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, steps=30, rate=0.3)
+    loop = loops.drive_box if drive else loops.run_box
+    objective = (lambda x: float(_norm_at(x))) if drive else (lambda x, key: _norm_at(x))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run = loop(optimizer, objective, corner, KEY, HORIZON)
+    assert (np.asarray(run.x) == 0).all(1).any() and np.isfinite(np.asarray(run.x)).all()
+    assert [str(w.message).partition(" of the model ")[0] for w in seen] == [
+        "values, gradients or parameters"
+    ]
+
+
+def test_parameters_stay_as_the_oracle_drew_them():
+    """Where no fit is finite, w0 is the first of the draws that the fits began with."""
+    wild = oracle.Gradient(rate=1e200, rule="sgd", steps=3, restarts=2)
+    optimizer = SMALL.replace(oracle=wild)
+    state = optimizer.init(PROBLEM.box, KEY, HORIZON)
+    state, info = tell(optimizer, state, ask(optimizer, state, KEY), jnp.arange(3.0), KEY)
+    drawn = flatten(optimizer.model, PROBLEM.box.lower).draw(jax.random.split(KEY)[0])
+    assert info.diverged
+    np.testing.assert_array_equal(state.w0, drawn)
+
+
+def test_candidates_and_directions_are_drawn_with_different_keys(monkeypatch):
+    """`fold_in(key, 0)` is the first of the keys that `split(key)` makes."""
+    used = []
+    draw = {name: getattr(jax.random, name) for name in ("uniform", "normal")}
+    for name, function in draw.items():
+
+        def seen(key, *args, function=function, **kwargs):
+            if not is_traced(key):
+                used.append(tuple(np.asarray(jax.random.key_data(key)).tolist()))
+            return function(key, *args, **kwargs)
+
+        monkeypatch.setattr(jax.random, name, seen)
+    state = SMALL.init(PROBLEM.box, KEY, HORIZON)
+    state, _ = tell(SMALL, state, ask(SMALL, state, KEY), jnp.arange(3.0), KEY)
+    used.clear()
+    optimism.propose(SMALL, state, SMALL.ball(state), KEY)
+    assert len(used) == 3 and len(set(used)) == 3
 
 
 @pytest.mark.slow

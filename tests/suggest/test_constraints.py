@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from jsketch import struct
 from jsketch.kernels import Columns, Mixed
 from jsketch.suggest import Model, acquisitions, choice, data, feasibility, leave_one_out, suggest
 from jsketch.suggest.acquisitions import Chance, Outlook, Price, Terms, expected_best
@@ -115,6 +116,30 @@ def test_a_batch_has_one_value_of_a_column():
     taken = np.flatnonzero(label == LABEL)[3:]  # too few are left of it
     other = asked(same=LABEL, exclude=taken, acquisition=UCB)
     assert LABEL[other.rows[0]] != label and len(set(LABEL[other.rows])) == 1
+
+
+def test_batches_of_groups_are_rated_by_draws_of_their_own(monkeypatch):
+    """The draws that choose a batch would overrate it; groups are compared with the same draws."""
+    chosen, rated = [], []
+
+    def note(keys, key):
+        jax.debug.callback(lambda data: keys.append(data.tolist()), jax.random.key_data(key))
+
+    @struct.dataclass
+    class Noted(acquisitions.UCB):
+        def choose(self, outlook, size, key):
+            note(chosen, key)
+            return super().choose(outlook, size, key)
+
+    def worth(outlook, picks, key):
+        note(rated, key)
+        return expected_best(outlook, picks, key)
+
+    monkeypatch.setattr(choice, "expected_best", worth)
+    asked(same=LABEL, acquisition=Noted())
+    jax.effects_barrier()
+    assert len(chosen) == len(rated) == 3
+    assert chosen == chosen[:1] * 3 and rated == rated[:1] * 3 and chosen[0] != rated[0]
 
 
 def test_a_budget_is_kept(monkeypatch):

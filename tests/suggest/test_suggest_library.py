@@ -92,6 +92,26 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched, monkeypatch
     np.testing.assert_allclose(found.std, std, atol=1e-8)
 
 
+@pytest.mark.parametrize("sketched", [False, True])
+def test_a_pending_row_that_was_evaluated_counts_once(sketched, monkeypatch):
+    """Also one whose evaluation failed: the same batch as without the mark, and the same budget."""
+    if sketched:
+        monkeypatch.setattr(batch, "EXACT", 0)
+        monkeypatch.setattr(batch.bless, "bless", lambda _, x, *others: Drawn(np.arange(len(x))))
+    values = np.where(ARMS == 29, np.nan, TRUTH[ARMS])
+    cost = 1.0 + np.arange(A) % 7
+    budget = cost[ARMS].sum() + cost[40] + 9
+    for more in (dict(acquisition=acquisitions.UCB(1.5)), dict(costs=cost, budget=budget)):
+        once, twice = (
+            suggest(LIBRARY, ARMS, values, pending=pending, batch=B, model=MODEL, **more)
+            for pending in ([40], [3, 40, 29, 58, 3])
+        )
+        for field in ("rows", "mean", "std", "dictionary_size", "certificate"):
+            np.testing.assert_array_equal(getattr(twice, field), getattr(once, field))
+    with pytest.raises(ValueError, match="7 were evaluated and 1 are pending, 52 are left"):
+        suggest(LIBRARY, ARMS, values, pending=[3, 40, 29], batch=53, model=MODEL)
+
+
 class Drawn:
     def __init__(self, rows):
         self.rows = rows
@@ -254,7 +274,7 @@ NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
         (dict(errors=[1.0]), "errors must hold one standard error for each of the 2 values"),
         (dict(errors=[0.0, -1.0]), r"standard errors from 0 to 1e\+300; error 1 is -1.0"),
         (dict(batch=58), "of 60 candidates 2 were evaluated and 1 are pending, 57 are left"),
-        (dict(pending=range(A), batch=1), "60 are pending, 0 are left"),
+        (dict(pending=range(A), batch=1), "2 were evaluated and 58 are pending, 0 are left"),
         (dict(batch=0), "batch must be an integer of at least 1"),
         (dict(batch=2.0), "batch must be an integer"),
         (dict(acquisition="ei"), "acquisition must be one of suggest.acquisitions"),

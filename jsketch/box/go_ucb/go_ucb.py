@@ -25,7 +25,7 @@ from jsketch.box.go_ucb.forms import Ball
 from jsketch.box.go_ucb.network import Network
 from jsketch.box.go_ucb.optimism import Proposal
 from jsketch.box.go_ucb.oracle import LevenbergMarquardt
-from jsketch.box.go_ucb.parametric import GOState
+from jsketch.box.go_ucb.parametric import GOState, NotFinite
 from jsketch.box.go_ucb.radius import OFUL
 from jsketch.linalg import only_if
 from jsketch.precision import one_dtype
@@ -55,6 +55,14 @@ class GOInfo:
     best: Array  # []
     proposal: Proposal
     diverged: Array  # [] bool: the new parameters were not finite, so the ones before stayed
+    # [] int32, evaluations that eqs. 3 and 5 leave out, because the model's value or gradient there
+    # is not finite: of those whose rows this round computed, with `refit` all so far
+    nonfinite_rows: Array
+
+    @property
+    def nonfinite(self) -> Array:
+        """[] bool: the round left out parameters, rows or starts that are not finite."""
+        return self.diverged | (self.nonfinite_rows > 0) | self.proposal.fallback
 
 
 @struct.dataclass
@@ -120,7 +128,7 @@ class GOUCB:
         nan = jnp.full((), jnp.nan, state.w0.dtype)
         x, proposal = lax.cond(
             state.history.count == 0,
-            lambda: (state.initial[0], Proposal(nan, nan, nan, nan)),
+            lambda: (state.initial[0], Proposal(nan, nan, nan, nan, jnp.zeros((), bool))),
             lambda: optimism.propose(self, state, self.ball(state), key),
         )
         query = history.query(state.history, state.initial, lambda: x[None])
@@ -132,11 +140,12 @@ class GOUCB:
         """Learns y [B]: the oracle's fit after phase I, then one row of eqs. 3 and 5 an
         evaluation."""
         after = history.add(state.history, BoxQuery(query.x, query.mask), y)
-        first, start = state.history.count == 0, (state, jnp.zeros((), bool))
+        nothing = NotFinite(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
+        first, start = state.history.count == 0, (state, nothing)
         explored = only_if(
             first, lambda _: parametric.explored(self, replace(state, history=after), key), start
         )
-        new, diverged = only_if(
+        new, not_finite = only_if(
             ~first,
             lambda _: parametric.learned(self, state, after, self._regularization(state)),
             explored,
@@ -144,7 +153,7 @@ class GOUCB:
         # a query beyond the horizon is empty and teaches nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
         news = history.info(state.history, after)
-        return new, GOInfo(news.observed, news.failed, news.best, query.proposal, diverged)
+        return new, GOInfo(news.observed, news.failed, news.best, query.proposal, *not_finite)
 
     def ball(self, state: GOState) -> Ball:
         """Ball_t around the state's w_t (eqs. 3 and 6)."""

@@ -21,7 +21,7 @@ from jsketch.box.go_ucb.forms import Ball
 from jsketch.box.go_ucb.parametric import GOState
 from jsketch.search.candidates import uniform_and_moved
 from jsketch.search.over_pairs import maximise_over_pairs
-from jsketch.sketch.tangent import flatten
+from jsketch.sketch.tangent import finite_rows, flatten
 from jsketch.types import PRNGKey
 
 # step of the ascent over w, in radii of the ball: long ones follow the gradient along its surface
@@ -34,12 +34,13 @@ FORMS = {"ball": forms.whitened, "plain": forms.plain, "first_order": forms.line
 
 @struct.dataclass
 class Proposal:
-    """How a point was chosen; values in units of y, NaN in phase I."""
+    """How a point was chosen; values in units of y, NaN in phase I and for a uniform point."""
 
     beta: Array  # [], beta_t
     distance: Array  # [], |w - w_t|_Sigma^2 of the optimistic w, <= beta_t
     acquisition: Array  # [], f_w(x_t)
     at_starts: Array  # [], the largest acquisition where the ascent started, the best candidates
+    fallback: Array  # [] bool: no start had a finite acquisition, so the point is a uniform one
 
 
 def propose(go: Any, state: GOState, ball: Ball, key: PRNGKey) -> tuple[Array, Proposal]:
@@ -48,24 +49,33 @@ def propose(go: Any, state: GOState, ball: Ball, key: PRNGKey) -> tuple[Array, P
     lower, upper = region(go, state)
     chosen = FORMS[go.acquisition](model, ball)
     best = state.scaling.inputs(history.best(state.history)[0])
-    z = uniform_and_moved(key, best, lower, upper, go.candidates)
-    gradients = model.features(ball.centre, z)[1]
-    top = _starts(go, jax.vmap(chosen.value)(z, jax.vmap(chosen.start)(gradients)))
+    candidate_key, direction_key = jax.random.split(key)
+    candidates = uniform_and_moved(candidate_key, best, lower, upper, go.candidates)
+    values, gradients = model.features(ball.centre, candidates)
+    # an evaluation where the model has no finite gradient would teach nothing
+    usable = finite_rows(values, gradients)
+    gradients = jnp.where(usable[:, None], gradients, 0)
+    scores = jax.vmap(chosen.value)(candidates, jax.vmap(chosen.start)(gradients))
+    top = _starts(go, jnp.where(jnp.isfinite(scores), scores, -jnp.inf), usable)
 
     def project(z: Array, p: Any) -> tuple[Array, Any]:
         return jnp.clip(z, lower, upper), chosen.project(p)
 
     z, p = (
-        z[top],
-        jax.vmap(chosen.start)(_directions(go, gradients[top], jax.random.fold_in(key, 0))),
+        candidates[top],
+        jax.vmap(chosen.start)(_directions(go, gradients[top], direction_key)),
     )
     found = maximise_over_pairs(
         chosen.value, chosen.uphill, project, z, p, _rule(go, z.dtype), go.steps
     )
     distance = ball.sigma.squared_norm(chosen.move(found.x, found.p))
-    values = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
-    x = jnp.clip(state.scaling.points(found.x), state.box.lower, state.box.upper)
-    return x, Proposal(ball.beta, distance, values[0], values[1])
+    fallback = ~jnp.isfinite(found.value)
+    numbers = state.scaling.rewards(jnp.stack([found.value, found.starts.max()]))
+    distance, value, at_starts = jnp.where(fallback, jnp.nan, jnp.append(distance, numbers))
+    # the first candidate after the best observed point is a uniform one
+    x = state.scaling.points(jnp.where(fallback, candidates[1], found.x))
+    x = jnp.clip(x, state.box.lower, state.box.upper)
+    return x, Proposal(ball.beta, distance, value, at_starts, fallback)
 
 
 def region(go: Any, state: GOState) -> tuple[Array, Array]:
@@ -76,12 +86,14 @@ def region(go: Any, state: GOState) -> tuple[Array, Array]:
     return jnp.maximum(lower, around - reach), jnp.minimum(upper, around + reach)
 
 
-def _starts(go: Any, scores: Array) -> Array:
+def _starts(go: Any, scores: Array, usable: Array) -> Array:
     """Which candidates with these scores [1 + C] start, [K]: the best observed point, the best of
-    all, and, as those may lie on one hill, as many uniform ones."""
+    all, and, as those may lie on one hill, as many uniform ones. Those that are not usable [1 + C]
+    come last."""
     uniform = (go.starts - 1) // 2
     others = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
     scores = scores.at[others].set(-jnp.inf).at[0].set(jnp.inf if go.from_best else -jnp.inf)
+    scores = jnp.where(usable, scores, -jnp.inf)
     return jnp.concatenate([others, lax.top_k(scores, go.starts - uniform)[1].astype(jnp.int32)])
 
 

@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import matmul
-from jsketch.sketch.tangent import Flat
+from jsketch.sketch.tangent import Flat, finite_rows
 from jsketch.types import PRNGKey
 
 
@@ -42,13 +42,26 @@ def mean_squared_error(model: Flat, w: Array, x: Array, y: Array, mask: Array) -
 
 def fit(oracle: Any, model: Flat, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
     """The best of `oracle.restarts` fits to y [n] at x [n,d], those with mask [n], each from a
-    random draw; of fits that are exact to rounding, the first."""
+    random draw; of fits that are exact to rounding, the first. Where no fit is finite, the first
+    draw, with an infinite loss."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
     fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
     # rounding must not choose among interpolating fits, which differ everywhere else
     exact = jnp.finfo(y.dtype).eps * jnp.square(jnp.where(mask, y, 0)).mean()
-    best = jnp.argmin(jnp.where(jnp.isfinite(fits.loss), jnp.maximum(fits.loss, exact), jnp.inf))
-    return Fit(fits.w[best], fits.loss[best])
+    finite = jnp.isfinite(fits.loss) & jnp.isfinite(fits.w).all(1)
+    best = jnp.argmin(jnp.where(finite, jnp.maximum(fits.loss, exact), jnp.inf))
+    return Fit(
+        jnp.where(finite[best], fits.w[best], draws[best]),
+        jnp.where(finite[best], fits.loss[best], jnp.inf),
+    )
+
+
+def _residuals(model: Flat, w: Array, x: Array, y: Array, mask: Array) -> tuple[Array, Array]:
+    """(y_i - f_w(x_i) [n], grad_w f_w(x_i) [n, d_w]); zero where the mask is false and where value
+    or gradient are not finite, so that such a point does not move w."""
+    values, gradients = model.features(w, x)
+    usable = mask & finite_rows(values, gradients)
+    return jnp.where(usable, y - values, 0), jnp.where(usable[:, None], gradients, 0)
 
 
 @struct.dataclass
@@ -71,11 +84,9 @@ class LevenbergMarquardt:
 
         def step(_: int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             w, loss, mu = carry
-            values, jacobian = model.features(w, x)
-            jacobian = jnp.where(mask[:, None], jacobian, 0)
+            residual, jacobian = _residuals(model, w, x, y, mask)
             gram = matmul(jacobian, jacobian.T)
             ridge = mu * (jnp.trace(gram) / x.shape[0] + tiny)
-            residual = jnp.where(mask, y - values, 0)
             dual = jax.scipy.linalg.solve(gram + ridge * identity, residual, assume_a="pos")
             moved = w + matmul(dual, jacobian)
             new = mean_squared_error(model, moved, x, y, mask)
@@ -109,18 +120,19 @@ class Gradient:
         """Parameters from w [d_w] on."""
         rule = {"adam": optax.adam, "sgd": optax.sgd}[self.rule](jnp.asarray(self.rate, x.dtype))
 
-        def loss(w: Array) -> Array:
-            return mean_squared_error(model, w, x, y, mask)
+        count = jnp.maximum(mask.sum(), 1).astype(x.dtype)
 
         def step(_: int, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
             w, memory = carry
+            residual, jacobian = _residuals(model, w, x, y, mask)
+            slope = matmul(-2 / count * residual, jacobian)
             # optax counts steps in int32
             with jax.numpy_dtype_promotion("standard"):
-                updates, memory = rule.update(jax.grad(loss)(w), memory)
+                updates, memory = rule.update(slope, memory)
             return w + updates.astype(w.dtype), memory
 
         w, _ = lax.fori_loop(0, self.steps, step, (w, rule.init(w)))
-        return Fit(w, loss(w))
+        return Fit(w, mean_squared_error(model, w, x, y, mask))
 
 
 def printed() -> Gradient:

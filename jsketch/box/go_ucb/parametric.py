@@ -7,7 +7,7 @@ The functions take the settings, a `GOUCB`, by name `go`; `lam` is its regulariz
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from jsketch.box.go_ucb.oracle import Fit
 from jsketch.box.history import History
 from jsketch.box.scaling import Scaling
 from jsketch.linalg import matmul, put
-from jsketch.sketch.tangent import flatten
+from jsketch.sketch.tangent import finite_rows, flatten
 from jsketch.types import Box, PRNGKey
 
 
@@ -38,23 +38,31 @@ class GOState:
     targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); zero where nothing was learned
 
 
-def explored(go: Any, state: GOState, key: PRNGKey) -> tuple[GOState, Array]:
-    """The state after phase I, with scaling and w0; and whether the oracle diverged, which leaves
-    w0 as it was drawn."""
+class NotFinite(NamedTuple):
+    """What a round left out because it is not finite."""
+
+    diverged: Array  # [] bool, the new parameters or their loss
+    rows: Array  # [] int32, rows of eqs. 3 and 5, of the evaluations whose rows were computed
+
+
+def explored(go: Any, state: GOState, key: PRNGKey) -> tuple[GOState, NotFinite]:
+    """The state after phase I, with scaling and w0, which stays as it was drawn where the oracle
+    diverged."""
     model, past = flatten(go.model, state.box.lower), state.history
     units = scaling.standard(state.box, past) if go.standardize else scaling.identity(state.box)
     x, y = units.inputs(past.x), units.values(past.y)
     # of the horizon's slots only the first are in use
     n = min(go.initial, past.capacity)
     fitted = oracle.fit(go.oracle, model, x[:n], y[:n], past.ok[:n], key)
-    w0, diverged = _fitted(fitted, model.draw(key))
-    state = replace(state, scaling=units, w0=w0, centre=w0)
-    return (_with_rows(go, state, past.ok) if go.exploration_rows else state), diverged
+    state = replace(state, scaling=units, w0=fitted.w, centre=fitted.w)
+    left_out = jnp.zeros((), jnp.int32)
+    if go.exploration_rows:
+        state, left_out = _with_rows(go, state)
+    return state, NotFinite(~jnp.isfinite(fitted.loss), left_out)
 
 
-def learned(go: Any, state: GOState, after: History, lam: ArrayLike) -> tuple[GOState, Array]:
-    """The state after an evaluation of phase II, the last of `after`, and whether its parameters
-    diverged."""
+def learned(go: Any, state: GOState, after: History, lam: ArrayLike) -> tuple[GOState, NotFinite]:
+    """The state after an evaluation of phase II, the last of `after`."""
     new = replace(state, history=after)
     if go.refit:
         return _refitted(go, new)
@@ -82,41 +90,55 @@ def _fitted(fit: Fit, old: Array) -> tuple[Array, Array]:
     return w, diverged | ~jnp.isfinite(fit.loss)
 
 
-def _rescaled(go: Any, state: GOState) -> tuple[GOState, Array]:
+def _rescaled(go: Any, state: GOState) -> tuple[GOState, NotFinite]:
     """The scaling that two values have where one had none; w0 stays."""
     state = replace(state, scaling=scaling.standard(state.box, state.history), centre=state.w0)
-    return _with_rows(go, state, state.history.ok), jnp.zeros((), bool)
+    state, left_out = _with_rows(go, state)
+    return state, NotFinite(jnp.zeros((), bool), left_out)
 
 
-def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> tuple[GOState, Array]:
+def _with_one_row(go: Any, state: GOState, lam: ArrayLike) -> tuple[GOState, NotFinite]:
     """The last evaluation's row, at the w_t that chose it, and w_{t+1} (eqs. 3 and 5)."""
     model, past = flatten(go.model, state.box.lower), state.history
     slot = past.count - 1
     z = state.scaling.inputs(past.x[slot])
     value, gradient = jax.value_and_grad(model.value)(state.centre, z)
-    gradient = jnp.where(past.ok[slot], gradient, 0)
-    residual = jnp.where(past.ok[slot], state.scaling.values(past.y[slot]) - value, 0)
-    gradients = put(state.gradients, slot, gradient)
-    targets = put(state.targets, slot, matmul(gradient, state.centre) + residual)
+    y = state.scaling.values(past.y[slot])
+    row, target, left_out = _rows(state.centre, value, gradient, y, past.ok[slot])
+    gradients = put(state.gradients, slot, row)
+    targets = put(state.targets, slot, target)
     sigma = ellipsoid(gradients, lam)
     centre, diverged = _finite(estimate(sigma, gradients, targets, state.w0), state.centre)
-    return replace(state, gradients=gradients, targets=targets, centre=centre), diverged
+    state = replace(state, gradients=gradients, targets=targets, centre=centre)
+    return state, NotFinite(diverged, left_out.astype(jnp.int32))
 
 
-def _refitted(go: Any, state: GOState) -> tuple[GOState, Array]:
+def _refitted(go: Any, state: GOState) -> tuple[GOState, NotFinite]:
     """Scaling, centre and all rows anew."""
     model, past = flatten(go.model, state.box.lower), state.history
     units = scaling.standard(state.box, past) if go.standardize else state.scaling
     x, y = units.inputs(past.x), units.values(past.y)
     w, diverged = _fitted(go.oracle.refine(model, state.centre, x, y, past.ok), state.centre)
-    return _with_rows(go, replace(state, scaling=units, centre=w), past.ok), diverged
+    state, left_out = _with_rows(go, replace(state, scaling=units, centre=w))
+    return state, NotFinite(diverged, left_out)
 
 
-def _with_rows(go: Any, state: GOState, ok: Array) -> GOState:
-    """Rows of the evaluations with ok [N], all taken at the centre."""
+def _with_rows(go: Any, state: GOState) -> tuple[GOState, Array]:
+    """Rows of all evaluations, taken at the centre, and how many of them are left out."""
     model, past = flatten(go.model, state.box.lower), state.history
     values, gradients = model.features(state.centre, state.scaling.inputs(past.x))
-    gradients = jnp.where(ok[:, None], gradients, 0)
-    residual = state.scaling.values(past.y) - values
-    targets = jnp.where(ok, matmul(gradients, state.centre) + residual, 0)
-    return replace(state, gradients=gradients, targets=targets)
+    y = state.scaling.values(past.y)
+    gradients, targets, left_out = _rows(state.centre, values, gradients, y, past.ok)
+    return replace(state, gradients=gradients, targets=targets), left_out.sum(dtype=jnp.int32)
+
+
+def _rows(
+    w: Array, values: Array, gradients: Array, y: Array, ok: Array
+) -> tuple[Array, Array, Array]:
+    """(g_i [..., d_w], g_i^T w + y_i - f_{x_i}(w) [...], which are left out [...]) of observed y
+    [...] with ok [...]. Failed evaluations and those left out, because their row is not finite, are
+    zero."""
+    targets = matmul(gradients, w) + (y - values)
+    usable = ok & finite_rows(values, gradients) & jnp.isfinite(targets)
+    rows = jnp.where(usable[..., None], gradients, 0)
+    return rows, jnp.where(usable, targets, 0), ok & ~usable

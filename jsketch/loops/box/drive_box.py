@@ -17,6 +17,7 @@ from jax.typing import DTypeLike
 
 from jsketch import struct
 from jsketch.box.history import checked_box
+from jsketch.loops.box.run_box import is_nonfinite, warn_of_nonfinite
 from jsketch.loops.inputs import check_horizon, check_keys
 from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.saving import saved
@@ -52,7 +53,7 @@ class DrivenBox:
 
 
 _ask = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
-_tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, query, y, key)[0])
+_tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, query, y, key))
 
 
 def drive_box(
@@ -79,6 +80,8 @@ def drive_box(
 
     Of `state` and file the longer is resumed; one must hold the first evaluations of the other, so
     that no evaluation is ever lost.
+
+    Warns, once, where the optimiser's info has a field `nonfinite` that is true.
 
     Raises ValueError for an objective that returns no number, for a state of another box or key,
     and for a checkpoint that is damaged, that another process is writing, or that is of another
@@ -116,6 +119,7 @@ def _rounds(
     kept: int,
 ) -> DrivenBox:
     """The rounds from `driven` to the horizon; the file holds `kept` evaluations."""
+    warned = False
     try:
         while driven.t < horizon:
             query = _ask(optimizer, driven.state, jax.random.fold_in(roots.ask, driven.told))
@@ -132,11 +136,14 @@ def _rounds(
                 if file is not None:
                     file.save(driven)
                     kept = driven.t
-            driven = _observed(
+            driven, nonfinite = _observed(
                 optimizer, driven, query, jax.random.fold_in(roots.tell, driven.told)
             )
             if file is not None:
                 file.save(driven)
+            if nonfinite and not warned:
+                warned = True
+                warn_of_nonfinite()
     except BaseException as error:
         keep_with(
             error, driven, "drive_box", file.path if file is not None and kept == driven.t else None
@@ -147,13 +154,14 @@ def _rounds(
 
 def _observed(
     optimizer: BoxOptimizer, driven: DrivenBox, query: PointQuery, key: PRNGKey
-) -> DrivenBox:
-    """The run after its optimiser observed the values of a whole query."""
+) -> tuple[DrivenBox, bool]:
+    """(the run after its optimiser observed the values of a whole query, whether the optimiser
+    reports numbers that are not finite)."""
     values = driven.y[driven.told :]
     y = np.full(query.mask.shape, np.nan)
     y[: len(values)] = values
-    state = _tell(optimizer, driven.state, query, jnp.asarray(y, query.x.dtype), key)
-    return replace(driven, state=state, told=driven.t)
+    state, info = _tell(optimizer, driven.state, query, jnp.asarray(y, query.x.dtype), key)
+    return replace(driven, state=state, told=driven.t), is_nonfinite(info)
 
 
 def _evaluated(objective: Callable[[np.ndarray], Any], x: np.ndarray, dtype: DTypeLike) -> float:

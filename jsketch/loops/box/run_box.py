@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from jsketch import struct
@@ -25,6 +26,7 @@ from jsketch.linalg import put
 from jsketch.loops.inputs import check_horizon, check_keys, check_objective
 from jsketch.loops.keys import split_roots
 from jsketch.types import Box, BoxOptimizer, PointQuery, PRNGKey, is_traced
+from jsketch.warn import warn
 
 
 @struct.dataclass
@@ -166,8 +168,8 @@ def run_box(
                "threads" spreads them over the cores (the default on a CPU, where batched products
                of small matrices are slow)
 
-    Raises ValueError on static mistakes, and RuntimeError for an optimiser that asks for nothing
-    before the horizon.
+    Warns where the optimiser's info has a field `nonfinite` that is true. Raises ValueError on
+    static mistakes, and RuntimeError for an optimiser that asks for nothing before the horizon.
     """
     check_horizon(horizon)
     box = checked_box(box)
@@ -194,4 +196,19 @@ def run_box(
             f"the run stopped after {int(jnp.min(run.t))} of {horizon} evaluations: the optimiser"
             " asked for no point."
         )
+    if not is_traced(run.t) and is_nonfinite(run.info):
+        warn_of_nonfinite()
     return run
+
+
+def is_nonfinite(info: Any) -> bool:
+    """Whether the info of a round, or of several, reports numbers that are not finite."""
+    return bool(np.any(getattr(info, "nonfinite", False)))
+
+
+def warn_of_nonfinite() -> None:
+    """What a loop warns of, once a run."""
+    warn(
+        "values, gradients or parameters of the model were not finite: the optimiser left them out"
+        " and continued, and its choices may be poor (`GOInfo` names what was left out).",
+    )
