@@ -7,10 +7,12 @@ the column as a spreadsheet counts them (the header is row 1).
 
 from __future__ import annotations
 
+import csv
 import datetime
 import importlib
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +27,10 @@ PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
 # Excel shows these in place of a value that it could not compute.
 EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+_UNUSED = "\x1f"  # a separator that no text holds
+LONGEST_HEADER = 2**16  # characters
 EXAMPLES = 3  # cells that an error message quotes
+_SEPARATORS = " A comma or a point in these cells may separate thousands or decimals."
 
 _MINUS = "\u2212\u2013"  # a Unicode minus, and the dash that word processors put in its place
 _NARROW = "\u00a0\u202f\u2009"  # spaces between groups of digits
@@ -34,8 +39,8 @@ _NUMBER = re.compile(
     r"(?P<number>[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>(?:[^\W\d_]|[%‰°€$/])\D*)?"
 )
 _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
-_COMMA_DECIMAL = re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d*),\d*(?:[eE][+-]?\d+)?")
+_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+_EXCHANGED = str.maketrans(",.", ".,")
 _DATE = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(?::\d{2})?"
 )
@@ -134,7 +139,10 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
     except ValueError:
         pass
     else:
-        if not (semicolons and _ambiguous(cells[cells.str.contains(".", regex=False)], ".")):
+        # Python ignores an underscore between digits, and a point may separate thousands
+        points = semicolons and cells.str.contains(".", regex=False).any()
+        unclear = points and not any(np.isnan(_with_comma(word)) for word in cells)
+        if not unclear and not cells.str.contains("_", regex=False).any():
             return Reading(values, "numbers")
     codes, distinct = pd.factorize(cells)
     words = [_without_typography(word) for word in distinct]
@@ -144,11 +152,8 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
     alike = np.array([match is not None for match in matches])
     values, note, why = np.full(len(words), np.nan), "", ""
     if alike.any():
-        found = _values([match for match in matches if match is not None], semicolons)
-        if isinstance(found, str):
-            why = found
-        else:
-            values[alike], note = found
+        found = [match for match in matches if match is not None]
+        values[alike], note, why = _values(found, semicolons)
     if alike.sum() == filled and not why:
         return Reading(values[codes], "numbers" if filled else "unclear", note)
     if 2 * sum(dates) > filled:
@@ -160,39 +165,53 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
     return Reading(np.full(len(cells), np.nan), "text", note)
 
 
-def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[list[float], str] | str:
-    """(values, a note on how they were read) of cells that look like numbers, or a sentence why
-    they are not read."""
-    units = {(match["unit"] or "").strip() for match in matches}
-    if len(units) > 1:
-        named = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:EXAMPLES])
-        return f" The cells have different units: {named}."
-    unit = units.pop()
+def _values(
+    matches: Sequence[re.Match[str]], semicolons: bool
+) -> tuple[np.ndarray, str, str]:
+    """(values, a note on how they were read, a sentence why some are not read) of cells that look
+    like numbers. Of cells that do not agree, those are NaN that differ from most others."""
+    units = Counter((match["unit"] or "").strip() for match in matches)
+    unit = units.most_common(1)[0][0]
     notes = [f"numbers in {unit}"] if unit else []
     words = [match["number"] for match in matches]
-    if not all(_PLAIN.fullmatch(word) for word in words):
-        grouped = all(_PLAIN.fullmatch(w) or _COMMA_GROUPS.fullmatch(w) for w in words)
-        decimal = all(_COMMA_DECIMAL.fullmatch(w) or w.lstrip("+-").isdigit() for w in words)
-        if decimal and (semicolons or not grouped):
-            words = [word.replace(".", "").replace(",", ".") for word in words]
+    point = np.array([_with_point(word) for word in words])
+    comma = np.array([_with_comma(word) for word in words])
+    commas = any("," in word for word in words)
+    values, why = point, ""
+    if not np.isnan(point).any() and not np.isnan(comma).any():
+        # commas are decimal where semicolons separate the columns, and points elsewhere
+        if not np.array_equal(point, comma) and semicolons != commas:
+            why = _SEPARATORS
+            values = np.full(len(words), np.nan)
+        elif commas:
+            values = comma
             notes.append("numbers with decimal commas")
-        elif grouped and not decimal:
-            words = [word.replace(",", "") for word in words]
-            notes.append("numbers with commas between thousands")
-        else:
-            return " A comma or a point in these cells may separate thousands or decimals."
-    elif semicolons and _ambiguous(pd.Series([word for word in words if "." in word]), "."):
-        return " A point in these cells may separate thousands or decimals."
-    return [float(word) for word in words], " and ".join(notes)
+    elif not np.isnan(comma).any():
+        values = comma
+        notes.append("numbers with decimal commas")
+    elif np.isnan(point).any():
+        why = _SEPARATORS
+        values = comma if np.isnan(point).sum() > np.isnan(comma).sum() else point
+    elif commas:
+        notes.append("numbers with commas between thousands")
+    if len(units) > 1:
+        named = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:EXAMPLES])
+        why = f" The cells have different units: {named}."
+        same = [(match["unit"] or "").strip() == unit for match in matches]
+        values = np.where(same, values, np.nan)
+    return values, " and ".join(notes), why
 
 
-def _ambiguous(words: pd.Series, separator: str) -> bool:
-    """Whether each of some words may have its separator between thousands."""
-    return bool(len(words)) and bool(words.str.fullmatch(_groups(separator)).all())
+def _with_point(word: str) -> float:
+    """A number with a decimal point and commas between thousands, or NaN."""
+    if _PLAIN.fullmatch(word):
+        return float(word)
+    return float(word.replace(",", "")) if _GROUPS.fullmatch(word) else np.nan
 
 
-def _groups(separator: str) -> str:
-    return rf"[+-]?[1-9]\d{{0,2}}(?:\{separator}\d{{3}})+"
+def _with_comma(word: str) -> float:
+    """A number with a decimal comma and points between thousands, or NaN."""
+    return _with_point(word.translate(_EXCHANGED))
 
 
 def _without_typography(word: str) -> str:
@@ -230,14 +249,17 @@ def read(path: Path, needed: Sequence[str]) -> Table:
     Raises ValueError for an empty file, a missing, repeated or unnamed column, a row with more
     cells than the header, a format whose package is missing, and text in an unknown encoding."""
     check_package(path)
-    kind = path.suffix.lower()
+    kind, separator = path.suffix.lower(), ""
     if kind in PARQUET:
-        table = Table(path, _parquet(path))
+        frame = _parquet(path)
     elif kind in EXCEL:
-        table = Table(path, _with_header(path, _excel(path)))
+        frame = _with_header(path, _excel(path))
     else:
         frame, separator = _separated(path, needed)
-        table = Table(path, _with_header(path, frame), separator == ";")
+        frame = _with_header(path, frame)
+    unnamed = frame[_is_empty(frame.iloc[:, 0])]
+    frame = frame.drop(index=unnamed.index[unnamed.apply(_is_empty).all(axis=1)])
+    table = Table(path, frame, separator == ";")
     for name in needed:
         if name not in table.names:
             raise ValueError(
@@ -246,6 +268,10 @@ def read(path: Path, needed: Sequence[str]) -> Table:
     if len(table) == 0:
         raise ValueError(f"{path} has a header and no rows.")
     return table
+
+
+def _is_empty(cells: pd.Series) -> pd.Series:
+    return cells.isna() if pd.api.types.is_numeric_dtype(cells.dtype) else cells == ""
 
 
 def content(path: Path, table: pd.DataFrame) -> bytes:
@@ -296,12 +322,12 @@ def check_package(path: Path) -> None:
 def _parquet(path: Path) -> pd.DataFrame:
     import pyarrow
 
-    try:
-        # an open file: pandas would read a folder as one data set
-        with path.open("rb") as file:
+    # an open file: pandas would read a folder as one data set
+    with path.open("rb") as file:
+        try:
             table = pd.read_parquet(file, engine="pyarrow")
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{path} is not a Parquet file: {str(error).strip()}") from error
+        except Exception as error:  # a damaged file raises errors of many kinds
+            raise ValueError(f"{path} is not a Parquet file: {str(error).strip()}") from error
     table = table.reset_index() if table.index.names != [None] else table
     table = table.set_axis([str(name).strip() for name in table.columns], axis=1)
     _check_names(path, list(table.columns))
@@ -310,7 +336,7 @@ def _parquet(path: Path) -> pd.DataFrame:
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
             try:
                 table[name] = table[name].astype(object).map(_as_text, na_action=None)
-            except ValueError as error:
+            except (ValueError, pyarrow.ArrowException) as error:
                 raise ValueError(f"{path}, column '{name}': {error}") from error
     return table.set_axis(range(FIRST_ROW, len(table) + FIRST_ROW))
 
@@ -319,23 +345,22 @@ def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
     """Text whose first row is its header."""
     names = list(table.iloc[0])
     table = table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
-    unnamed = table[table.iloc[:, 0] == ""]
-    table = table.drop(index=unnamed.index[(unnamed == "").all(axis=1)])
     _check_names(path, names)
     return table
 
 
 def _separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
-    """(text, the separator): the one that makes most columns of the first line, and finds those
-    that are needed."""
+    """(text, the separator): the one that makes most columns of the header, and finds those that
+    are needed. A header without any of them names a single column."""
     text = _decoded(path)
-    first = text.lstrip("\r\n").split("\n", 1)[0]
+    start = text.lstrip("\r\n")[:LONGEST_HEADER]
 
     def found(separator: str) -> tuple[int, int]:
-        names = [name.strip().strip('"') for name in first.split(separator)]
-        return sum(name in names for name in needed), len(names)
+        lines = io.StringIO(start, newline=None)
+        names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
+        return sum(name in [n.strip() for n in names] for name in needed), len(names)
 
-    separator = max(",;\t", key=found)
+    separator = max(f"{_UNUSED},;\t", key=found)
     try:
         # pandas renames repeated columns of a header and may take the first column for row names;
         # without a header it does neither
@@ -381,12 +406,13 @@ def _decoded(path: Path) -> str:
 
 def _excel(path: Path) -> pd.DataFrame:
     """The first sheet, as text."""
-    from zipfile import BadZipFile
-
-    try:
-        table = pd.read_excel(path, header=None, dtype=object, na_filter=False, engine="openpyxl")
-    except (BadZipFile, KeyError) as error:
-        raise ValueError(f"{path} is not an Excel file: {str(error).strip()}") from error
+    with path.open("rb") as file:
+        try:
+            table = pd.read_excel(
+                file, header=None, dtype=object, na_filter=False, engine="openpyxl"
+            )
+        except Exception as error:  # a damaged file raises errors of many kinds
+            raise ValueError(f"{path} is not an Excel file: {str(error).strip()}") from error
     if table.empty:
         raise ValueError(f"{path} is empty: it needs a header and at least one row.")
     return table.map(_as_text)

@@ -308,3 +308,82 @@ def test_semicolons_and_decimal_commas(tmp_path):
     arguments += ["--observations", str(tmp_path / "done.csv"), "--out", str(tmp_path / "next.csv")]
     suggest.run(parse(arguments))
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "next.csv"), expected)
+
+
+def read_features(tmp_path, words, ending=".csv", **more):
+    """The features of a library whose only column holds these words."""
+    frame = pd.DataFrame({"id": [f"c{i}" for i in range(len(words))], "x": words})
+    path = tmp_path / f"library{ending}"
+    if ending == ".csv":
+        frame.to_csv(path, index=False, **more)
+    else:
+        write(path, frame)
+    found = tables.read_candidates(path)
+    return found.columns[0].kind, found.features[:, 0].tolist()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
+def test_an_underscore_is_no_separator_of_thousands(tmp_path, ending):
+    with pytest.raises(ValueError, match="row 4, column 'x': the value is '1_000', not a finite"):
+        read_features(tmp_path, ["1", "2", "1_000", "3"], ending)
+    assert read_features(tmp_path, ["1_1", "1_2", "1_1", "1_2"], ending)[0] == "category"
+
+
+def test_points_between_thousands_are_read_beside_decimal_commas(tmp_path):
+    words, values = ["0,5", "2.048", "16", "1,5e-07", "2e-07"], [0.5, 2048, 16, 1.5e-7, 2e-7]
+    assert read_features(tmp_path, words) == ("numbers", values)
+    # 1500 and 2.75, or 1.5 and 2750
+    with pytest.raises(ValueError, match="may separate thousands or decimals"):
+        read_features(tmp_path, ["1,500", "2.750"])
+
+
+@pytest.mark.parametrize(
+    ("words", "row"),
+    [(["0.5", "1.5", "1,2,3", "7"], 4), (["0,5", "1,5", "1,2,3", "7"], 4), (["1 C", "2 C", "3 K"], 4)],
+)
+def test_the_cell_that_differs_from_the_others_is_named(tmp_path, words, row):
+    with pytest.raises(ValueError, match=f"row {row}, column 'x': the value is '{words[row - 2]}'"):
+        read_features(tmp_path, words)
+
+
+@pytest.mark.parametrize("ids", [["a;1", "b;2"], ["1,4-dioxane", "b"], ["a\t1", "b"]])
+def test_ids_alone_may_hold_any_separator(tmp_path, ids):
+    (tmp_path / "ids.csv").write_text("\n".join(["id", *ids]))
+    found = tables.read(tmp_path / "ids.csv", ["id"])
+    assert found.text("id").tolist() == ids
+
+
+@pytest.mark.parametrize("name", ["sample, no", "a;b"])
+def test_lines_may_end_with_a_carriage_return(tmp_path, name):
+    (tmp_path / "ids.csv").write_bytes(f"{name}\rc1\rc2\r".encode())
+    assert tables.read(tmp_path / "ids.csv", [name]).text(name).tolist() == ["c1", "c2"]
+    (tmp_path / "done.csv").write_bytes(b"id;value\rc1;1,5\rc2;2\r")
+    found = tables.read(tmp_path / "done.csv", ["id", "value"])
+    assert found.numbers("value").tolist() == [1.5, 2.0]
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".parquet"])
+def test_damaged_files_are_refused_in_a_sentence(tmp_path, ending):
+    path = Path(write(tmp_path / f"library{ending}", library()))
+    whole, random = path.read_bytes(), np.random.default_rng(0)
+    for at in random.integers(0, len(whole), 60):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+        try:
+            tables.read_candidates(path)
+        except ValueError as error:
+            assert str(path) in str(error)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
+def test_empty_rows_are_left_out(tmp_path, ending):
+    frame = library(count=4).round(6)
+    empty = frame.reindex([0, 1, 9, 2, 3, 9])
+    path = Path(write(tmp_path / f"library{ending}", empty.set_axis(range(6))))
+    found = tables.read_candidates(path)
+    assert found.ids.tolist() == frame["id"].tolist()
+    assert (found.features == frame[["size", "mass"]]).all(axis=None)
+
+
+def test_a_name_in_the_header_may_have_two_lines(tmp_path):
+    (tmp_path / "done.csv").write_text('"size\n(mm)";id\n1,5;c1\n')
+    assert tables.read(tmp_path / "done.csv", ["id"]).names == ["size\n(mm)", "id"]

@@ -21,7 +21,7 @@ from pathlib import Path
 import jax
 from report import Report
 
-KINDS = ("arms", "streams", "boxes")
+KINDS = ("arms", "streams", "boxes", "sheets")
 EVERY = 100  # problems between two lines of progress; programs are dropped then
 
 
@@ -34,7 +34,7 @@ def main():
         nargs="*",
         default=KINDS,
         metavar="kind",
-        help="arms, streams, boxes; by default all",
+        help="arms, streams, boxes, sheets; by default all",
     )
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=300, help="seeds of each kind")

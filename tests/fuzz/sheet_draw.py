@@ -1,0 +1,263 @@
+"""Random problems as sheets: a library, evaluations, pending and excluded candidates, and what a
+reader must find in them, which is written down here without any of the code that reads."""
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+import numpy as np
+from sheet_files import Grid
+
+WORDS = ("NA", "None", "nan", "n/a", "NULL", "TRUE", "FALSE", "1,4-dioxane", "2-MeTHF", "=SUM(A1)",
+         "acetic acid", "<5", "-", "?", "Ä", "DMF", "#1", "inf", "a;b", 'the "best"', "5' end",
+         "two\nlines", "\u03b2-form", "\u6c34", "1/2/x")  # fmt: skip
+# codes that a reader must not take for numbers
+CODES = ("1_1", "1_2", "2_1", "10_2", "1-2", "3-10", "0x1F", "1:1:1")
+SMILES = ("CCO", "OCC", "C[C@H](O)F", "C[C@@H](O)F", "[K+].CC(=O)[O-]", "[Cs+].CC(=O)[O-]",
+          "c1ccccc1", "C#N", "F/C=C/F", "F/C=C\\F", "O")  # fmt: skip
+NAMES = ("size", "mass", "Größe", "size, mm", "a;b", 'the "width"', "50 %", "None", "NA", "x.1",
+         "Unnamed: 0", "two\nlines", "=x", "1", "temperature (°C)", "index", "\u03bb")  # fmt: skip
+MOLECULES = find_spec("rdkit") is not None
+COUNT = 24  # candidates of a sheet that is suggested from, whose program is compiled once
+LAYOUTS = (("dyadic", "words"), ("dyadic", "general", "whole"), ("dyadic", "bits"))
+
+
+@dataclass
+class Column:
+    """A column of the library: cells as they are written, and features as they must be read."""
+
+    name: str
+    kind: str  # of `Columns`; "none" for a column that is ignored
+    option: str  # that names the column, if any
+    cells: list
+    features: np.ndarray  # [A, width]
+    labels: list  # of the candidates, where a batch has one of them
+    sites: list = field(default_factory=list)  # (name, width) of each feature, of a sequence
+
+
+@dataclass
+class Sheet:
+    """A random problem. Rows are numbers from 0 on."""
+
+    ids: list[str]
+    columns: list[Column]
+    order: list[int]  # of the columns of the library; len(columns) is the column of ids
+    id_name: str
+    value_name: str
+    error_name: str | None
+    cost_name: str | None
+    costs: np.ndarray | None
+    same: Column | None
+    failures: bool
+    minimize: bool
+    arms: np.ndarray
+    values: np.ndarray  # NaN for a failed evaluation
+    errors: np.ndarray
+    pending: np.ndarray  # may be repeated, and observed
+    excluded: np.ndarray
+
+    @property
+    def count(self):
+        return len(self.ids)
+
+    @property
+    def features(self):
+        return [column for column in self.columns if column.kind != "none"]
+
+    def grids(self):
+        """The tables by the names of their options."""
+        library = {}
+        for at in self.order:
+            if at == len(self.columns):
+                library[self.id_name] = list(self.ids)
+            else:
+                library[self.columns[at].name] = list(self.columns[at].cells)
+        if self.cost_name is not None:
+            library[self.cost_name] = self.costs.tolist()
+        done = {
+            self.id_name: [self.ids[arm] for arm in self.arms],
+            self.value_name: [None if np.isnan(y) else y for y in self.values.tolist()],
+        }
+        if self.error_name is not None:
+            done[self.error_name] = self.errors.tolist()
+        named = {column.name for column in self.columns if column.option == "--categories"}
+        return {
+            "candidates": Grid(library, named),
+            "observations": Grid(done),
+            "pending": Grid({self.id_name: [self.ids[arm] for arm in self.pending]}),
+            "exclude": Grid({self.id_name: [self.ids[arm] for arm in self.excluded]}),
+        }
+
+    def options(self):
+        """The command's options, but those that name files."""
+        found = ["--id-column", self.id_name, "--value-column", self.value_name]
+        for option in ("--categories", "--sequence", "--bits", "--smiles", "--ignore"):
+            names = [column.name for column in self.columns if column.option == option]
+            found += [option, *names] if names else []
+        found += ["--error-column", self.error_name] if self.error_name is not None else []
+        found += ["--cost", self.cost_name] if self.cost_name is not None else []
+        found += ["--same", self.same.name] if self.same is not None else []
+        found += ["--failures"] * self.failures + ["--minimize"] * self.minimize
+        return found
+
+    def left(self):
+        """Candidates that may be suggested."""
+        taken = {*self.arms.tolist(), *self.pending.tolist(), *self.excluded.tolist()}
+        return self.count - len(taken)
+
+    def truth(self):
+        """What must be read, by name."""
+        sites = [
+            (column.kind, *site) for at in self.order for column in self.columns[at : at + 1]
+            if column.kind != "none" for site in column.sites
+        ]  # fmt: skip
+        parts = [
+            column.features for at in self.order for column in self.columns[at : at + 1]
+            if column.kind != "none"
+        ]  # fmt: skip
+        return {
+            "ids": np.array(self.ids, object),
+            "features": np.hstack(parts),
+            "columns": [(kind, width) for kind, _, width in sites],
+            "names": [name for _, name, _ in sites],
+            "same": None if self.same is None else np.array(self.same.labels),
+            "cost": self.costs,
+            "arms": self.arms,
+            "values": -self.values if self.minimize else self.values,
+            "errors": None if self.error_name is None else self.errors,
+            "pending": np.setdiff1d(self.pending, self.arms),
+            "excluded": np.unique(self.excluded),
+        }
+
+
+def sheet(seed, whole=None):
+    """A random problem; with `whole` one of LAYOUTS, whose sizes are the same for all seeds."""
+    random = np.random.default_rng([seed, 11])
+    count = COUNT if whole is not None else int(random.integers(8, 41))
+    names = [str(name) for name in random.permutation(NAMES)]
+    kinds = list(whole) if whole is not None else _kinds(random)
+    columns = [_column(random, count, names.pop(), kind) for kind in kinds]
+    taken = random.permutation(count)
+    many = 9 if whole is not None else int(random.integers(1, count - 5))
+    observed = taken[:many]
+    arms = observed[random.integers(0, many, 2 * many)]
+    arms = random.permutation(np.append(arms[: int(random.integers(1, 2 * many))], observed))
+    failures = whole is None and random.uniform() < 0.4
+    values = _numbers(random, len(arms), str(random.choice(["dyadic", "general", "whole", "large"])))
+    if failures:
+        values = np.where(random.uniform(size=len(arms)) < 0.3, np.nan, values)
+    rest = taken[many:]
+    pending = rest[: 3 if whole is not None else random.integers(0, 4)]
+    pending = random.permutation(np.concatenate([pending, pending[:1], observed[: random.integers(3)]]))
+    excluded = rest[3 : 5 if whole is not None else random.integers(3, 6)]
+    if whole is None:
+        excluded = np.concatenate([excluded, excluded[:1], taken[: random.integers(2)]])
+    cost = whole is None and random.uniform() < 0.3
+    labelled = [column for column in columns if column.labels and whole is None]
+    priced = str(random.choice(["cost", "Price", "price, €"])) if cost else None
+    found = Sheet(
+        _ids(random, count), columns, random.permutation(len(columns) + 1).tolist(),
+        str(random.choice(["id", "id", "Name", "sample, no", "No"])),
+        str(random.choice(["value", "Yield (%)", "y;1", "Wert"])),
+        str(random.choice(["error", "sd", "Fehler, %"])) if random.uniform() < 0.3 else None,
+        priced, 2.0 ** random.integers(-2, 12, count) if cost else None,
+        labelled[0] if labelled and random.uniform() < 0.3 else None,
+        failures, bool(random.uniform() < 0.3),
+        arms, values, np.abs(_numbers(random, len(arms), "general")), pending, excluded,
+    )  # fmt: skip
+    if found.error_name is not None:
+        found.errors[np.isnan(values)] = 0
+        found.errors[:1] = 0
+    return found
+
+
+def _kinds(random):
+    kinds = ["dyadic", "general", "whole", "large", "tiny", "words", "codes", "named", "sequence"]
+    kinds += ["bits", "ignored", "dates"] + ["smiles"] * MOLECULES
+    some = random.choice(kinds, int(random.integers(1, 6))).tolist()
+    return some if any(kind not in ("ignored", "dates") for kind in some) else [*some, "whole"]
+
+
+def _numbers(random, count, style):
+    """Dyadic numbers are exact in units that are powers of two apart."""
+    found = random.integers(-20000, 20000, count) / 64.0
+    if style == "general":
+        found = np.round(random.standard_normal(count), int(random.integers(1, 9)))
+    elif style == "whole":
+        found = random.integers(-5, 3000, count).astype(float)
+    elif style == "large":
+        found = np.round(10.0 ** random.uniform(-1, 9, count), 2)
+    elif style == "tiny":
+        found = 10.0 ** random.uniform(-12, -3, count)
+    if style != "whole":
+        found[:2] = [0.5, -0.25] if count > 1 else [0.5]
+    # Excel files hold 16 digits
+    return np.array([float(f"{x:.15g}") for x in found + 0.0])
+
+
+def _column(random, count, name, kind):
+    if kind in ("dyadic", "general", "whole", "large", "tiny"):
+        values = _numbers(random, count, kind)
+        values[:2] = [0.5, -0.25] if kind != "whole" else [3.0, 1200.0]
+        values = values + 0.0
+        return Column(name, "numbers", "", values.tolist(), values[:, None], values.tolist(), [(name, 1)])
+    if kind in ("words", "codes", "named"):
+        pool = {"words": WORDS, "codes": CODES}.get(kind, (50.0, 60.0, 0.5, -1.0, 75.25, 1000.0))
+        levels = [pool[i] for i in random.permutation(len(pool))[: random.integers(2, 5)]]
+        if kind == "words":
+            levels = ["water", *levels[:2]]  # a whole column of "inf" is another matter
+        chosen = [levels[i] for i in np.append(np.arange(len(levels)), random.integers(0, len(levels), count - len(levels)))]
+        words = [c if isinstance(c, str) else repr(c).removesuffix(".0") for c in chosen]
+        labels = chosen if kind == "named" else words
+        option = "--categories" if kind == "named" else ""
+        return Column(name, "category", option, chosen, _one_hot(words), labels, [(name, len(set(words)))])
+    if kind == "sequence":
+        size = int(random.integers(1, 5))
+        words = ["".join(random.choice(list("ACGT"), size)) for _ in range(count)]
+        words[:2] = ["A" * size, "C" * size]
+        sites = [[word[i] for word in words] for i in range(size)]
+        parts = [_one_hot(site) for site in sites]
+        named = [(f"{name}[{i + 1}]", part.shape[1]) for i, part in enumerate(parts)]
+        return Column(name, "category", "--sequence", words, np.hstack(parts), [], named)
+    if kind in ("bits", "smiles"):
+        return _fingerprints(random, count, name, kind)
+    cells = [f"2024-0{random.integers(1, 10)}-1{random.integers(10)}" for _ in range(count)]
+    if kind == "ignored":
+        cells = [None if random.uniform() < 0.3 else str(random.choice(WORDS)) for _ in range(count)]
+        cells[0] = "x"
+    return Column(name, "none", "--ignore", cells, np.zeros((count, 0)), [])
+
+
+def _fingerprints(random, count, name, kind):
+    if kind == "smiles":
+        from experiments.suggest.molecules import fingerprints
+
+        some = [SMILES[i] for i in random.permutation(len(SMILES))[: random.integers(3, 6)]]
+        words = ["CCO", "c1ccccc1", *random.choice(some, count - 2).tolist()]
+        packed = fingerprints(words).packed
+    else:
+        words = ["".join(random.choice(["0", "1"], 8)) for _ in range(count)]
+        words[:2] = ["00000001", "11010000"]
+        packed = np.array([[int(word[::-1], 2)] for word in words], float)
+    return Column(name, "bits", f"--{kind}", words, packed, [], [(name, packed.shape[1])])
+
+
+def _one_hot(words):
+    levels = sorted(set(words))
+    return np.array([[float(word == level) for level in levels] for word in words])
+
+
+def _ids(random, count):
+    """Each candidate's own id, of a style that may be another one for each."""
+    styles = [
+        lambda i: f"c{i}", lambda i: str(i), lambda i: f"{i:05d}", lambda i: f"=A{i}+1",
+        lambda i: f'a"{i}', lambda i: f'"{i}"', lambda i: f"{i},4-x", lambda i: f"a;{i}",
+        lambda i: f"a\t{i}", lambda i: f"\u03b2-{i}", lambda i: f"Größe {i}", lambda i: f"{i}" + "x" * 300,
+        lambda i: f"{i}.50", lambda i: f"{i}e5", lambda i: f"-{i + 1}", lambda i: f"two\n{i}",
+        lambda i: f"'{i}", lambda i: f"#{i}", lambda i: f"\u6c34{i}", lambda i: f"1_{i}",
+        lambda i: f"{i + 10**14}", lambda i: f"{i} %", lambda i: f"a  {i}", lambda i: f"@{i}",
+    ]  # fmt: skip
+    some = random.permutation(len(styles))[: random.integers(1, 6)]
+    found = [styles[some[random.integers(len(some))]](i) for i in range(count)]
+    if random.uniform() < 0.3:
+        found[:5] = random.permutation(["NA", "None", "nan", "TRUE", "null", "inf", "N/A"])[:5].tolist()
+    return found

@@ -1,0 +1,243 @@
+"""Tables of a random sheet as files: three formats, and many dialects and spellings of each.
+
+A cell is a float, a text, or None for an empty one. Every way to write a table has the same
+meaning, so every file must be read the same way.
+"""
+
+import datetime
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import openpyxl
+import pandas as pd
+
+ENDINGS = (".csv", ".xlsx", ".parquet")
+UNITS = ("%", " %", " °C", " mg/mL", "€", "\u00a0µm")
+SPACES = ("\u00a0", "\u202f", "\u2009")
+TWO_MEANINGS = re.compile(r"\D?[1-9]\d{0,2}(\.\d{3})+(?![\d.])")
+EMPTY = ("", "", "", " ", "#N/A", "#DIV/0!")
+
+
+@dataclass
+class Grid:
+    """A table: cells by column name, all of one length."""
+
+    columns: dict[str, list]
+    # columns whose cells are names, so that numbers among them keep their spelling
+    names: set[str] = field(default_factory=set)
+
+    def __len__(self):
+        return len(next(iter(self.columns.values()), []))
+
+    def copy(self):
+        return Grid({name: list(cells) for name, cells in self.columns.items()}, set(self.names))
+
+    def rows(self, order):
+        """Some of the rows, in some order."""
+        return Grid(
+            {name: [cells[i] for i in order] for name, cells in self.columns.items()},
+            set(self.names),
+        )
+
+
+def write(path, grid, random):
+    """Writes the table in a random way. Returns the row of each cell as a spreadsheet counts, or
+    None where the format cannot hold the table."""
+    return {".csv": _separated, ".xlsx": _excel, ".parquet": _parquet}[path.suffix](
+        path, grid, random
+    )
+
+
+def _is_fraction(cells):
+    """Whether a comma or a point in some cell can be a decimal one only: 0.5 cannot be 500."""
+    return any(isinstance(c, float) and 0 < abs(c) < 1 and "e" not in repr(c) for c in cells)
+
+
+def spelled(cells, random, may_have_unit=True):
+    """A column of numbers as text, in one of the spellings that have one meaning."""
+    style = random.choice(["plain", "fixed", "exponent", "comma", "groups", "comma groups", "narrow"])
+    if not _is_fraction(cells) or style in ("plain", "fixed", "exponent"):
+        style = style if style in ("plain", "fixed", "exponent") else "plain"
+    unit = random.choice(UNITS) if may_have_unit and random.uniform() < 0.3 else ""
+    minus = random.choice(["-", "-", "\u2212", "\u2013"])
+    plus = random.uniform() < 0.2
+    space = random.choice(SPACES)
+
+    def word(cell):
+        if not isinstance(cell, float):
+            return "" if cell is None else cell
+        whole = cell.is_integer() and abs(cell) < 1e15 and random.uniform() < 0.7
+        number = str(int(cell)) if whole else repr(cell)
+        if style == "fixed" and float(f"{cell:.9f}") == cell:
+            number = f"{cell:.9f}" if random.uniform() < 0.5 else f"{cell:.9f}".rstrip("0")
+        elif style == "exponent":
+            number = f"{cell:.16{random.choice(['e', 'E'])}}"
+        elif style in ("groups", "comma groups", "narrow") and abs(cell) >= 1000:
+            number = format(int(cell) if whole else cell, ",")
+            number = number.replace(",", space) if style == "narrow" else number
+        if style in ("comma", "comma groups"):
+            number = number.translate(str.maketrans(",.", ".,"))
+        if number.startswith("-"):
+            number = minus + number[1:]
+        elif plus:
+            number = "+" + number
+        return number + unit
+
+    return [word(cell) for cell in cells]
+
+
+def _in_words(grid, name, random):
+    """The cells of a column as text."""
+    cells = grid.columns[name]
+    if not any(isinstance(cell, float) for cell in cells):
+        return ["" if cell is None else cell for cell in cells]
+    if name in grid.names:
+        return [_as_name(cell, random) if isinstance(cell, float) else cell or "" for cell in cells]
+    return spelled(cells, random, all(isinstance(cell, float) or not cell for cell in cells))
+
+
+def _as_name(cell, random):
+    """A number that names a category: 50 and 50.0 are one."""
+    return str(int(cell)) if cell.is_integer() and random.uniform() < 0.5 else repr(cell)
+
+
+def _blank_rows(count, random):
+    """Rows of the table before which an empty row is, some of them behind the last one."""
+    if random.uniform() < 0.7 or not count:
+        return []
+    return sorted([*random.integers(1, count + 1, random.integers(2)), count, count][: 1 + random.integers(3)])
+
+
+def _numbered(count, blank):
+    """The spreadsheet's row of each row of a table."""
+    return [i + 2 + sum(at <= i for at in blank) for i in range(count)]
+
+
+def _separated(path, grid, random):
+    names, count = list(grid.columns), len(grid)
+    words = {name: _in_words(grid, name, random) for name in names}
+    separator = str(random.choice([",", ";", "\t"]))
+    if separator == ";":
+        # numbers such as 1.500, all of them with three decimals, have two meanings there
+        for name in names:
+            some = [word for word in words[name] if "." in word]
+            if some and all(map(TWO_MEANINGS.match, some)):
+                separator = ","
+    ending = str(random.choice(["\n", "\r\n", "\n", "\r"]))
+    quoting = random.choice(["needed", "all", "some"])
+    spaces = random.uniform() < 0.3
+
+    def cell(word):
+        if word == "" and random.uniform() < 0.2:
+            word = str(random.choice(EMPTY))
+        needed = any(c in word for c in (separator, '"', "\n", "\r")) or word != word.strip()
+        if needed or quoting == "all" or (quoting == "some" and random.uniform() < 0.3):
+            word = '"' + word.replace('"', '""') + '"'
+        if spaces and separator != "\t":
+            word = " " * random.integers(3) + word + " " * random.integers(3)
+        return word
+
+    lines = [separator.join(cell(name) for name in names)]
+    blank = _blank_rows(count, random)
+    empty = [separator * (len(names) - 1), "", " " if separator != "\t" else ""]
+    for i in range(count + 1):
+        lines += [str(random.choice(empty)) for at in blank if at == i]
+        if i < count:
+            lines.append(separator.join(cell(words[name][i]) for name in names))
+    text = ending.join(lines) + (ending if random.uniform() < 0.8 else "")
+    encoding = str(random.choice(["utf-8", "utf-8-sig", "utf-16", "cp1252"]))
+    try:
+        raw = text.encode(encoding)
+    except UnicodeEncodeError:
+        raw = text.encode("utf-8")
+    path.write_bytes(raw)
+    return _numbered(count, blank)
+
+
+def _is_whole(word):
+    return bool(re.fullmatch(r"-?[1-9]\d{0,14}|0", word))
+
+
+def _excel(path, grid, random):
+    names, count = list(grid.columns), len(grid)
+    book = openpyxl.Workbook()
+    sheet = book.active
+    blank = _blank_rows(count, random)
+    rows = _numbered(count, blank)
+    for j, name in enumerate(names, 1):
+        _put(sheet.cell(1, j), name)
+        cells = grid.columns[name]
+        if random.uniform() < 0.3:
+            cells = _in_words(grid, name, random)
+        typed = random.uniform() < 0.5
+        for row, cell in zip(rows, cells, strict=True):
+            if isinstance(cell, str) and typed and _is_whole(cell):
+                cell = int(cell)
+            elif isinstance(cell, str) and typed and cell in ("TRUE", "FALSE"):
+                cell = cell == "TRUE"
+            elif isinstance(cell, str) and typed and re.fullmatch(r"\d{4}-\d\d-\d\d", cell):
+                cell = datetime.datetime.fromisoformat(cell)
+            elif isinstance(cell, float) and cell.is_integer() and random.uniform() < 0.3:
+                cell = int(cell)
+            elif cell in (None, "") and random.uniform() < 0.2:
+                cell = str(random.choice(EMPTY))
+            _put(sheet.cell(row, j), cell)
+    if random.uniform() < 0.2:
+        for j in range(1, len(names) + 1):
+            _put(sheet.cell(count + len(blank) + 3, j), " ")
+    if random.uniform() < 0.2:
+        book.create_sheet("notes")["A1"] = "nothing of this is read"
+    book.save(path)
+    return rows
+
+
+def _put(at, cell):
+    at.value = cell
+    if isinstance(cell, str) and cell:
+        # text that begins with "=" is not a formula
+        at.data_type = "e" if cell in EMPTY and cell.strip() else "s"
+
+
+def _parquet(path, grid, random):
+    names, count = list(grid.columns), len(grid)
+    if len(set(names)) < len(names):
+        return None
+    frame = pd.DataFrame(
+        {name: _series(grid, name, random) for name in names}, index=range(count), columns=names
+    )
+    blank = _blank_rows(count, random)
+    rows = _numbered(count, blank)
+    if blank:
+        full = frame.set_axis(rows).reindex(range(2, count + len(blank) + 2))
+        # a type without missing values becomes one that has them
+        frame = full if all(full[name].isna().sum() >= len(blank) for name in names) else frame
+    if random.uniform() < 0.2:
+        frame = frame.set_index(names[0])
+    frame.to_parquet(path, compression=random.choice(["snappy", "zstd", None]))
+    return rows if len(frame) > count else list(range(2, count + 2))
+
+
+def _series(grid, name, random):
+    cells = grid.columns[name]
+    some = [cell for cell in cells if cell is not None]
+    numbers = bool(some) and all(isinstance(cell, float) for cell in some)
+    if numbers and random.uniform() < 0.7:
+        values = np.array([np.nan if cell is None else cell for cell in cells])
+        whole = all(cell.is_integer() and abs(cell) < 2**53 for cell in some)
+        if whole and random.uniform() < 0.5:
+            return pd.Series([None if c is None else int(c) for c in cells], dtype="Int64")
+        with np.errstate(over="ignore"):
+            exact = (values.astype(np.float32) == values).all()
+        return pd.Series(values.astype(np.float32) if exact and random.uniform() < 0.5 else values)
+    words = _in_words(grid, name, random)
+    if all(_is_whole(word) for word in words) and random.uniform() < 0.5:
+        return pd.Series([int(word) for word in words])
+    if set(words) == {"TRUE", "FALSE"} and random.uniform() < 0.5:
+        return pd.Series([word == "TRUE" for word in words])
+    dates = words and all(re.fullmatch(r"\d{4}-\d\d-\d\d", word) for word in words)
+    if dates and random.uniform() < 0.5:
+        return pd.Series(pd.to_datetime(words))
+    if random.uniform() < 0.5:
+        words = [None if word == "" else word for word in words]
+    return pd.Series(words, dtype=random.choice([object, "category", "string"]))

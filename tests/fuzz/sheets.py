@@ -1,0 +1,394 @@
+"""Tables for the command that suggests: whatever their format, dialect, spelling and order, the same
+arrays are read from them, and so the same batch is chosen; mistakes are refused with their place."""
+
+import contextlib
+import hashlib
+import io
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import sheet_draw
+import sheet_faults
+from sheet_files import ENDINGS, write
+
+from experiments.suggest import cells, inputs
+from experiments.suggest import main as command
+from experiments.suggest.options import parse
+from jsketch.kernels import Columns
+from jsketch.suggest import library
+
+EVERY = 20  # sheets, of which one is suggested from: to fit a model takes half a second
+CLOSE = 1e-9  # of the range of numbers, where the order of sums changes the rounding
+LEFT = 10  # candidates of a sheet that is suggested from, all of which are rated
+NAMES_OF_RESULTS = ("status", "Pending", "ERROR", "cost", "mean", "Standard_Deviation")
+
+
+class Case:
+    """One sheet, its folder, and the report of what fails."""
+
+    def __init__(self, seed, report, folder):
+        self.seed, self.report, self.folder = seed, report, folder
+        self.whole = seed % EVERY == 0
+        layout = sheet_draw.LAYOUTS[seed // (2 * EVERY) % len(sheet_draw.LAYOUTS)]
+        self.sheet = sheet_draw.sheet(seed, layout if self.whole else None)
+        self.random = np.random.default_rng([seed, 12])
+        kinds = ", ".join(column.option or column.kind for column in self.sheet.columns)
+        self.words = f"seed {seed}, {self.sheet.count} candidates ({kinds})"
+        report.problem = self.words
+        self.files = 0
+
+    def place(self, table, ending):
+        """A file that is not there yet."""
+        self.files += 1
+        return self.folder / f"{table}{self.files}{ending}"
+
+    def written(self, grids, ending=None):
+        """(options that name the files, the spreadsheet's rows by table), or None where the format
+        cannot hold a table. Without an ending each table has a random one."""
+        found, rows = [], {}
+        for name, grid in grids.items():
+            if not len(grid) and name in ("pending", "exclude"):
+                continue
+            # Excel files take the longest
+            mixed = str(self.random.choice(ENDINGS, p=[0.6, 0.1, 0.3]))
+            path = self.place(name, ending or mixed)
+            rows[name] = path, write(path, grid, self.random)
+            if rows[name][1] is None:
+                return None
+            found += [f"--{name}", str(path)]
+        return found, rows
+
+    def read(self, grids, words, ending=None, options=None):
+        """(options, Inputs), or None, which is a failure, where the tables are refused."""
+        files, rows = self.written(grids, ending)
+        mine = self.sheet.options() if options is None else options
+        parsed = parse([*files, *mine, "--batch", "1", "--out", str(self.folder / "next.csv")])
+        self.report.problem = f"{self.words}, {words}"
+        try:
+            found = inputs.read(parsed)
+        except Exception as error:
+            kind = type(error).__name__
+            shown = {name: path.read_bytes()[:80] for name, (path, _) in rows.items()}
+            self.report.true("is read", False, f"{kind}: {error} {shown if ending == '.csv' else ''}")
+            return None
+        self.report.true("is read", True)
+        return parsed, found
+
+    def check_truth(self, found, truth):
+        """Exactly the arrays of the sheet."""
+        r, candidates = self.report, found.candidates
+        r.same("ids", candidates.ids, truth["ids"])
+        r.same("features", candidates.features, truth["features"])
+        r.same("names of features", candidates.names, truth["names"])
+        kinds = [(group.kind, group.width) for group in candidates.columns]
+        r.true("kinds of features", kinds == truth["columns"], f"{kinds} is not {truth['columns']}")
+        for name in ("arms", "values", "pending", "excluded"):
+            r.same(name, getattr(found, name), truth[name])
+        for name, mine in (("errors", found.errors), ("same", candidates.same), ("cost", candidates.cost)):
+            both = mine is None, truth[name] is None
+            r.true(f"{name} are there", both[0] == both[1])
+            if not any(both):
+                r.same(name, mine, truth[name])
+        distinct, count = np.unique(truth["features"], axis=0, return_counts=True)
+        alike = int(count[count > 1].sum())
+        said = [note for note in candidates.notes if "have the same features" in note]
+        r.same("candidates that coincide", [s.split()[0] for s in said], [str(alike)] * (alike > 0))
+
+    # ------------------------------------------------------------------ what is read
+
+    def check_formats(self):
+        """Every format."""
+        truth = self.sheet.truth()
+        for ending in ENDINGS:
+            read = self.read(self.sheet.grids(), f"as {ending or 'a mixture'}", ending)
+            if read is not None:
+                self.check_truth(read[1], truth)
+
+    def check_orders(self):
+        """Rows in another order, in all tables, and negated values that are to be small."""
+        grids, truth = self.sheet.grids(), self.sheet.truth()
+        order = {name: self.random.permutation(len(grid)) for name, grid in grids.items()}
+        grids = {name: grid.rows(order[name]) for name, grid in grids.items()}
+        values = grids["observations"].columns[self.sheet.value_name]
+        values[:] = [None if y is None else -y for y in values]
+        options = [option for option in self.sheet.options() if option != "--minimize"]
+        options += [] if self.sheet.minimize else ["--minimize"]
+        read = self.read(grids, "permuted and negated", options=options)
+        if read is None:
+            return
+        # a feature of categories or sites does not depend on the order either
+        at = np.argsort(order["candidates"])
+        for name in ("ids", "features", "same", "cost"):
+            truth[name] = None if truth[name] is None else truth[name][order["candidates"]]
+        for name in ("arms", "values", "errors"):
+            truth[name] = None if truth[name] is None else truth[name][order["observations"]]
+        truth["arms"] = at[truth["arms"]]
+        for name in ("pending", "excluded"):
+            truth[name] = np.sort(at[truth[name]])
+        self.check_truth(read[1], truth)
+
+    def check_units(self):
+        """Numbers in other units: the same scaled features, exactly for units that are powers of
+        two apart and dyadic numbers, and up to rounding for others."""
+        if all(column.kind != "numbers" for column in self.sheet.columns):
+            return
+        exact = bool(self.random.integers(2))
+        grids = self.sheet.grids()
+        for column in self.sheet.columns:
+            if column.kind != "numbers":
+                continue
+            dyadic = all((64 * x).is_integer() and abs(x) < 1e6 for x in column.cells)
+            factor, shift = 2.0 ** int(self.random.integers(-8, 9)), 0.0
+            if exact and dyadic:
+                shift = float(self.random.integers(-100, 100))
+            elif not exact:
+                factor = float(self.random.choice([1000.0, 1e-3, 1.8, 60.0, -1.0]))
+            cells = [factor * x + shift for x in column.cells]
+            grids["candidates"].columns[column.name] = cells
+        read = self.read({"candidates": grids["candidates"]}, "in other units")
+        if read is None:
+            return
+        truth = self.sheet.truth()
+        groups = [Columns(*column) for column in truth["columns"]]
+        one, two = (np.asarray(x.features) for x in (library(truth["features"], groups), read[1].library))
+        if exact:
+            self.report.same("features in units of powers of two", two, one)
+        else:
+            # a negative factor turns a column around
+            apart = np.minimum(np.abs(two - one), np.abs(1 - two - one)).max()
+            self.report.true("features in other units", apart <= CLOSE, f"differ by {apart:.1e}")
+
+    def check_added(self):
+        """Columns about evaluations, and candidates that are pending and observed, change nothing."""
+        sheet, random = self.sheet, self.random
+        grids = sheet.grids()
+        names = [sheet.value_name, sheet.value_name.upper(), *NAMES_OF_RESULTS]
+        names += [sheet.error_name] if sheet.error_name is not None else []
+        names = [n for n in names if n != sheet.cost_name and n not in grids["candidates"].columns]
+        added = list(dict.fromkeys(random.permutation(names)[: random.integers(1, 4)].tolist()))
+        columns = dict(grids["candidates"].columns)
+        for name in added:
+            cells = [None if random.uniform() < 0.3 else x for x in random.standard_normal(sheet.count).tolist()]
+            if random.uniform() < 0.3:
+                cells = random.choice(["done", "failed", "later"], sheet.count).tolist()
+            columns[name] = cells
+        order = random.permutation(list(columns)).tolist()
+        features = [c.name for at in sheet.order for c in sheet.columns[at : at + 1]]
+        places = iter(features)
+        order = [next(places) if name in features else name for name in order]
+        grids["candidates"].columns = {name: columns[name] for name in order}
+        done = grids["observations"]
+        done.columns["remark"] = [str(x) for x in random.choice(["", "a;b", "1,5", "2024-01-05"], len(done))]
+        more = random.choice(sheet.arms, random.integers(1, 4)).tolist()
+        grids["pending"].columns[sheet.id_name] += [sheet.ids[arm] for arm in more]
+        read = self.read(grids, f"with {added}")
+        if read is None:
+            return
+        self.check_truth(read[1], sheet.truth())
+        said = [note for note in read[1].candidates.notes if "not used as features" in note]
+        self.report.true(
+            "columns that are left out are named",
+            len(said) == 1 and all(f"'{name}'" in said[0] for name in added),
+            str(said),
+        )
+
+    def check_ids_written(self):
+        """Ids of a batch in every format, read as pending: the workflow of every round."""
+        random = self.random
+        rows = random.permutation(self.sheet.count)[: random.integers(1, 6)]
+        if rows.size == self.sheet.count:
+            return
+        for ending in ENDINGS:
+            path = self.place("batch", ending)
+            numbers = {"mean": np.zeros(len(rows)), "standard_deviation": np.ones(len(rows))}
+            ids = np.array(self.sheet.ids, object)[rows]
+            path.write_bytes(cells.content(path, pd.DataFrame({self.sheet.id_name: ids, **numbers})))
+            table = cells.read(path, [self.sheet.id_name])
+            self.report.problem = f"{self.words}, a batch as {ending}"
+            self.report.same("ids of a batch", table.text(self.sheet.id_name).to_numpy(object), ids)
+
+    # ------------------------------------------------------------------ what is refused
+
+    def check_refusals(self):
+        """One mistake in every format."""
+        grids, random = self.sheet.grids(), self.random
+        fault = sheet_faults.put(self.sheet, grids, random)
+        if fault is None:
+            self.report.skipped["no room for the mistake"] += 1
+            return
+        others = {name: grid for name, grid in grids.items() if name != fault.table}
+        more, rows = self.written(others, ".csv")
+        for ending in ENDINGS if fault.table is not None else (".csv",):
+            self.report.problem = f"{self.words}, {fault.words} as {ending}"
+            wrong = {} if fault.table is None else {fault.table: grids[fault.table]}
+            written = self.written(wrong, ending)
+            if written is None:
+                continue
+            files, rows = written
+            files = [*more, *files]
+            out = self.folder / f"refused{random.choice(ENDINGS)}"
+            arguments = [*files, *self.sheet.options(), "--batch", "1", *fault.options]
+            message = self.refusal([*arguments, "--out", str(out)])
+            if message is None:
+                continue
+            path, at = rows.get(fault.table, (None, None))
+            named = [] if path is None else [str(path)]
+            if fault.row is not None:
+                named.append(f"row {at[fault.row] if fault.row >= 0 else 1}")
+            named += [] if fault.column is None else [f"column '{fault.column}'"]
+            for word in named:
+                self.report.true("a refusal has its place", word in message, f"{word}: {message}")
+        made = {p.name for p in self.folder.iterdir() if p.name.startswith("refused")}
+        self.report.true("nothing is written", not made, str(made))
+
+    def refusal(self, arguments):
+        """The sentence of a ValueError, or None, which is a failure."""
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                command.run(parse(arguments))
+        except Exception as error:
+            plain = type(error) is ValueError and "\n" not in str(error).replace("two\nlines", "")
+            self.report.true("a refusal is a sentence", plain, f"{type(error).__name__}: {error}")
+            return str(error) if plain else None
+        self.report.true("a mistake is refused", False)
+        return None
+
+    def check_damage(self):
+        """A file that is cut off, or has other bytes: read, or refused in a sentence."""
+        ending, random = str(self.random.choice(ENDINGS)), self.random
+        path = next(path for path in self.folder.iterdir() if path.match(f"candidates*{ending}"))
+        raw = bytearray(path.read_bytes())
+        path = self.place("damaged", ending)
+        if random.uniform() < 0.5:
+            raw = raw[: random.integers(len(raw))]
+        else:
+            for at in random.integers(0, len(raw), random.integers(1, 4)):
+                raw[at] = random.integers(256)
+        path.write_bytes(bytes(raw))
+        self.report.problem = f"{self.words}, a damaged {ending}"
+        arguments = ["--candidates", str(path), *self.sheet.options(), "--batch", "1"]
+        try:
+            inputs.read(parse([*arguments, "--out", str(self.folder / "next.csv")]))
+        except Exception as error:
+            plain = type(error) is ValueError and str(path) in str(error)
+            self.report.true("damage is refused", plain, f"{type(error).__name__}: {error}")
+        else:
+            self.report.true("damage is refused", True)
+
+    def check_kept(self):
+        """A file that exists is kept, and a table is kept with --overwrite too."""
+        files, rows = self.written(self.sheet.grids(), ".csv")
+        table = rows["candidates"][0]
+        kept = self.place("kept", str(self.random.choice(ENDINGS)))
+        kept.write_text("results")
+        link = self.place("link", ".csv")
+        link.symlink_to(table)
+        again = table.parent / ".." / table.parent.name / table.name
+        free = str(self.place("free", ".csv"))
+        for target in (
+            ["--out", str(kept)],
+            ["--out", str(link), "--overwrite"],
+            ["--out", str(again), "--overwrite"],
+            ["--out", free, "--report", str(kept)],
+            ["--out", free, "--report", str(table), "--overwrite"],
+            ["--out", free, "--report", free],
+        ):
+            self.report.problem = f"{self.words}, {target[0]} and {target[-1]}"
+            self.refusal([*files, *self.sheet.options(), "--batch", "1", *target])
+        self.report.problem = self.words
+        self.report.true("a file is kept", kept.read_text() == "results" and link.is_symlink())
+        self.report.true("nothing is left behind", not Path(free).exists())
+
+    # ------------------------------------------------------------------ what is suggested
+
+    def check_whole(self):
+        """The command itself, and batches of all candidates that are left: the same order, means
+        and standard deviations, whatever the order of rows and the units are."""
+        sheet, report = self.sheet, self.report
+        ending = str(self.random.choice(ENDINGS))
+        out = self.place("next", ending)
+        files, _ = self.written(sheet.grids())
+        arguments = [*files, *sheet.options(), "--batch", str(LEFT)]
+        report.problem = f"{self.words}, the command"
+        with contextlib.redirect_stdout(io.StringIO()):
+            batch = command.run(parse([*arguments, "--out", str(out)]))
+        table = cells.read(out, [sheet.id_name, "mean", "standard_deviation"])
+        report.same("ids of the batch", table.text(sheet.id_name), np.array(sheet.ids, object)[batch.rows])
+        numbers = table.numbers("mean"), table.numbers("standard_deviation")
+        sign = -1 if sheet.minimize else 1
+        # 16 digits are written to Excel files
+        digits = [float(f"{sign * x:.16g}") if ending == ".xlsx" else sign * x for x in batch.mean]
+        report.same("means of the batch", numbers[0], digits)
+        report.true("deviations are positive", (numbers[1] > 0).all() and len(set(batch.rows)) == LEFT)
+        truth = sheet.truth()
+        taken = {*truth["arms"].tolist(), *truth["pending"].tolist(), *truth["excluded"].tolist()}
+        report.true("nobody is suggested twice", not taken & set(batch.rows.tolist()))
+
+        grids = sheet.grids()
+        order = self.random.permutation(len(sheet.arms))
+        grids["observations"] = grids["observations"].rows(order)
+        self.compare("observations in another order", grids, batch, np.arange(sheet.count), 1.0)
+        rows = self.random.permutation(sheet.count)
+        grids = sheet.grids()
+        grids["candidates"] = grids["candidates"].rows(rows)
+        self.compare("the library in another order", grids, batch, rows, 1.0)
+        grids, scale = sheet.grids(), 2.0 ** int(self.random.integers(-20, 21))
+        for name in (sheet.value_name, sheet.error_name):
+            if name is not None:
+                cells_of = grids["observations"].columns[name]
+                cells_of[:] = [scale * y for y in cells_of]
+        self.compare("values in other units", grids, batch, np.arange(sheet.count), scale, exact=True)
+
+    def compare(self, words, grids, batch, rows, scale, exact=False):
+        """The batch from other tables: row i of their library is row rows[i] of the sheet's."""
+        read = self.read(grids, words)
+        if read is None:
+            return
+        options, found = read
+        report, key = self.report, jax.random.key(0)
+        options.batch = LEFT
+        model = command.fitted(options, found, key)
+        names = ("lengthscale", "ratio", "scale", "centre")
+        unit = dict(scale=scale, centre=scale)
+        for name in names:
+            one = np.asarray(getattr(batch.model, name)) * unit.get(name, 1.0)
+            two = np.asarray(getattr(model, name))
+            size = np.abs(one).max() if name != "centre" else scale * batch.model.scale + abs(one)
+            apart = np.abs(one - two).max() / size
+            report.true(f"{name} of the model", apart <= (0 if exact else 1e-6), f"differs by {apart:.1e}")
+        # the model is the same: how far a fit is off is compared above
+        same = batch.model._replace(scale=batch.model.scale * scale, centre=batch.model.centre * scale)
+        other = command.suggested(options, found, same, key)
+        picked, mine = rows[other.rows], batch.rows
+        report.same("the same candidates are rated", np.sort(picked), np.sort(mine))
+        place = np.argsort(mine)[np.searchsorted(np.sort(mine), picked)]
+        unit = scale * np.abs(batch.mean).max() + scale * batch.std.max()
+        for name, a, b in (("mean", batch.mean, other.mean), ("std", batch.std, other.std)):
+            apart = np.abs(scale * a[place] - b).max() / unit
+            report.true(f"{name} of candidates", apart <= (0 if exact else CLOSE), f"differs by {apart:.1e}")
+        # candidates with equal features are picked in any order
+        group = np.unique(self.sheet.truth()["features"], axis=0, return_inverse=True)[1].ravel()
+        report.same("picks", group[picked], group[mine])
+
+
+def check(seed, report, long=False):
+    """One sheet; of every EVERY-th one the batch."""
+    with tempfile.TemporaryDirectory(prefix="sheet") as name:
+        case = Case(seed, report, Path(name))
+        checks = [
+            case.check_formats,
+            case.check_orders,
+            case.check_units,
+            case.check_added,
+            case.check_ids_written,
+            case.check_refusals,
+            case.check_damage,
+            case.check_kept,
+        ]
+        for part in checks:
+            part()
+        if case.whole:
+            case.check_whole()
