@@ -14,7 +14,7 @@ from jsketch.suggest import batch as batches
 from jsketch.suggest import choice, feasibility, posterior
 from jsketch.suggest.acquisitions import UCB, Chance, Outlook, Terms, rated
 from jsketch.suggest.batch import Suggestion
-from jsketch.suggest.data import Data
+from jsketch.suggest.data import Data, kernel_of
 from jsketch.suggest.model import Model
 from jsketch.suggest.parts.processes import Processes
 from jsketch.suggest.parts.rows import Part
@@ -43,7 +43,7 @@ def suggest(
     numbers    [k] int, the rows of the small library in the large one
     excluded   [e] int, rows of the large one
     """
-    kernel = batches.kernel_of(data, model)
+    kernel = kernel_of(data.library, model.lengthscale)
     known, size = processes.by_first(lambda: batches.evaluated(kernel, data, model, key))
     none = jnp.zeros(0, bool)
     whole: Any = (data.library.features, *map(jnp.asarray, known), none, none)
