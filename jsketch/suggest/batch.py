@@ -16,8 +16,8 @@ from jsketch.sketch import bless
 from jsketch.suggest import choice, constraints, feasibility
 from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, Price, Spread
 from jsketch.suggest.constraints import Constraints, Limits
-from jsketch.suggest.data import LARGEST, Data, checked, filled, slots
-from jsketch.suggest.model import EXACT, Model, of_data
+from jsketch.suggest.data import LARGEST, Data, checked, filled, kernel_of, slots
+from jsketch.suggest.model import EXACT, Model, check_finite, of_data
 from jsketch.types import PRNGKey
 
 # folded into the key of a suggestion, as `model.FIT` is
@@ -124,8 +124,8 @@ def suggest(
     Raises ValueError, in words, for candidates that are no finite matrix, a constant column (with
     scaling), columns that do not fit them, arms or pending rows that are not there, values of
     another length, infinite or too large, errors below 0, labels or costs that are not one for each
-    candidate, a batch larger than what is left, a budget that is spent, and options outside their
-    range.
+    candidate, a batch larger than what is left, a budget that is spent, options outside their
+    range, and distances or predictions that are not finite.
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
     data = checked(candidates, columns, arms, values, pending, scaling, errors)
@@ -152,7 +152,7 @@ def _check_options(data: Data, acquisition: Any, lengthscale: Any, model: Any) -
     if model is not None and not isinstance(model, Model):
         raise ValueError(f"model must be a Model, such as `fit` gives; {model!r} was given.")
     if model is not None:
-        Mixed(model.lengthscale, data.library.columns).check(data.library.features)
+        kernel_of(data.library, model.lengthscale)
         checks.positive(ratio=model.ratio, scale=model.scale)
         checks.finite(centre=model.centre)
         if max(abs(model.centre), model.scale) > LARGEST:
@@ -193,7 +193,7 @@ def _chosen(
     key: PRNGKey,
 ) -> Suggestion:
     features = data.library.features
-    kernel = kernel_of(data, model)
+    kernel = kernel_of(data.library, model.lengthscale)
     taken = _taken(data, known)
     limits, members = _limits(kernel, data, known, ~taken, batch, key)
     # what was excluded or failed is no rival, what has a value is
@@ -215,12 +215,6 @@ def _chosen(
     )
     chance = None if limits.success is None else limits.success[found.rows]
     return in_units(found, chance, model, width, size)
-
-
-def kernel_of(data: Data, model: Model) -> Mixed:
-    """The model's kernel, in the dtype of the features."""
-    dtype = data.library.features.dtype
-    return Mixed(jnp.asarray(model.lengthscale, dtype), data.library.columns)
 
 
 def evaluated(
@@ -245,18 +239,20 @@ def asked(data: Data, acquisition: Any) -> tuple[Any, float]:
 
 
 def in_units(found: choice.Found, chance: Any, model: Model, width: float, size: int) -> Suggestion:
-    """What was found, in units of the values; `chance` [B] of success, or None."""
+    """What was found, in units of the values; `chance` [B] of success, or None. Raises ValueError
+    where it is not finite."""
     rows = np.asarray(found.rows)
     there = rows >= 0
-    mean = model.centre + model.scale * np.asarray(found.mean, float)
-    std = model.scale * np.sqrt(np.asarray(found.variance, float))
-    certificate = Certificate(
-        model.scale * float(found.gap), int(found.best), int(found.rival), width
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = model.centre + model.scale * np.asarray(found.mean, float)[there]
+        std = model.scale * np.sqrt(np.asarray(found.variance, float)[there])
+        gap = model.scale * np.asarray(found.gap, float)
+    check_finite(model, means=mean, standard_deviations=std, bounds=gap)
+    certificate = Certificate(float(gap), int(found.best), int(found.rival), width)
     return Suggestion(
         rows[there],
-        mean[there],
-        std[there],
+        mean,
+        std,
         model,
         size,
         certificate if model.fitted else None,

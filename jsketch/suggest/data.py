@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -14,6 +15,9 @@ from jsketch.kernels.mixed import Columns, Mixed, check_columns
 from jsketch.types import Arms
 
 LARGEST = 1e300  # beyond it a prediction may be no number any more
+# by how much a squared distance may be multiplied on its way to a kernel value: by 5 in a Matern
+# kernel, and by 4 where the square is expanded into a sum
+DISTANCES = 64.0
 WIDEST = 1e6  # scales; a value with a larger error says as little
 FEW = 2  # values that say something of a spread
 ENOUGH = 8  # candidates, or half of them, whose values are a measure of all others' spread
@@ -70,7 +74,7 @@ def library(
     """Candidates [A, d] as a `Library`; `columns` say what their features are, None: all numbers.
 
     With scaling every number is brought to [0, 1]; without they are as they are. Raises ValueError
-    for what `suggest` says it does.
+    as `suggest` does for candidates and columns.
     """
     checks.truth(scaling=scaling)
     if isinstance(candidates, Library):
@@ -83,14 +87,63 @@ def library(
     features = _features(candidates)
     groups = (Columns("numbers", features.shape[1]),) if columns is None else columns
     groups = check_columns(groups, features.shape[1])
-    Mixed(np.ones(1), groups).check_inputs(features)
+    # in JAX's floating dtype, in which numbers may be infinite before they are scaled
+    with np.errstate(over="ignore"):
+        Mixed(np.ones(1), groups).check_inputs(features)
     start = 0
     for group in groups:
         stop = start + group.width
         if group.kind == "numbers" and scaling:
             features[:, start:stop] = in_units(features[:, start:stop], start)
         start = stop
-    return Library(jnp.asarray(features), groups)
+    dtype = jax.dtypes.canonicalize_dtype(float)
+    bad = np.argwhere(np.abs(features) > jnp.finfo(dtype).max)
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(
+            f"candidates must be finite in {dtype.name}; row {row}, column {column} is"
+            f" {features[row, column]:g}. Scale them, or use float64 (jax_enable_x64)."
+        )
+    return Library(jnp.asarray(features, dtype), groups)
+
+
+@jax.jit
+def _ends(features: Array) -> tuple[Array, Array]:
+    return features.min(0), features.max(0)
+
+
+def kernel_of(library: Library, lengthscale: Any) -> Mixed:
+    """The kernel of a library's columns with lengthscales [L]. Raises ValueError where they are no
+    lengthscales of these columns, or where squared distances are not finite."""
+    features, columns = library
+    dtype, length = features.dtype, np.asarray(lengthscale, float)
+    checks.all_positive(lengthscale=length)
+    if length.shape != (library.lengthscales,):
+        raise ValueError(
+            f"a model of these columns has {library.lengthscales} lengthscales; an array of shape"
+            f" {length.shape} was given."
+        )
+    least, most = (np.asarray(end, float) for end in _ends(features))
+    # of each lengthscale: the first of its columns, and whether that is a number
+    first: list[int] = []
+    number: list[bool] = []
+    start = 0
+    for group in columns:
+        first += range(start, start + group.lengthscales)
+        number += [group.kind == "numbers"] * group.lengthscales
+        start += group.width
+    with np.errstate(over="ignore"):
+        # the distance of two categories, or of two fingerprints, is at most 1
+        squared = np.square(np.where(number, (most - least)[first], 1) / length)
+        total = squared.sum()
+    if not total <= float(jnp.finfo(dtype).max) / DISTANCES:
+        at = int(np.argmax(squared))
+        raise ValueError(
+            f"squared distances of the candidates are not finite in {dtype.name}: the largest is"
+            f" that of column {first[at]}, from {least[first[at]]:g} to {most[first[at]]:g}, whose"
+            f" lengthscale is {length[at]:g}. Scale the candidates, or take a larger lengthscale."
+        )
+    return Mixed(jnp.asarray(length, dtype), columns)
 
 
 def checked(
@@ -218,7 +271,7 @@ def standardized(
     float of the features' precision."""
     with np.errstate(over="ignore"):
         known = np.minimum(errors / scale, WIDEST)
-    return (values - centre) / np.maximum(scale, errors / WIDEST), np.square(known)
+        return (values - centre) / np.maximum(scale, errors / WIDEST), np.square(known)
 
 
 def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:

@@ -12,10 +12,10 @@ from jax import Array
 
 from jsketch import checks
 from jsketch.factor import inverse_root_by_lapack
-from jsketch.kernels.mixed import Columns, Mixed
+from jsketch.kernels.mixed import Columns
 from jsketch.linalg import matmul
-from jsketch.suggest.data import checked, filled, moments, power_of_two, slots
-from jsketch.suggest.model import EXACT, Model, sampled
+from jsketch.suggest.data import checked, filled, kernel_of, moments, power_of_two, slots
+from jsketch.suggest.model import EXACT, Model, check_finite, sampled
 from jsketch.types import PRNGKey
 
 
@@ -70,15 +70,18 @@ def leave_one_out(
     values, variances = data.standardized(model.centre, model.scale, model.fitted)
     y = filled(values[observed], len(index))
     noise = model.ratio + filled(variances[observed], len(index))
-    kernel = Mixed(jnp.asarray(model.lengthscale, dtype), data.library.columns)
+    kernel = kernel_of(data.library, model.lengthscale)
     numbers = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
     mean, variance = _left_out(kernel, data.library.features, *numbers)
     mean, variance = np.asarray(mean, float)[: len(at)], np.asarray(variance, float)[: len(at)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, std = model.centre + model.scale * mean, model.scale * np.sqrt(variance)
+    check_finite(model, means=mean, standard_deviations=std)
     return LeftOut(
         at,
         data.values[at],
-        model.centre + model.scale * mean,
-        model.scale * np.sqrt(variance),
+        mean,
+        std,
         moments(data.values[at], data.errors[at], data.arms[at]).weight,
     )
 

@@ -22,6 +22,7 @@ from jsketch.suggest.data import (
     Library,
     checked,
     filled,
+    kernel_of,
     moments,
     power_of_two,
     slots,
@@ -73,7 +74,7 @@ def fit(
 
     Of more than EXACT evaluations FITTED are read, and all for the noise and the scale, unless
     there are errors. Fewer than FEW values, or values that are all the same, teach nothing: the
-    defaults are taken, and `fitted` is False. Raises ValueError for what `suggest` says it does.
+    defaults are taken, and `fitted` is False. Raises ValueError as `suggest` does.
     """
     key = None if key is None else checks.one_key(key=key)
     data = checked(candidates, columns, arms, values, (), scaling, errors)
@@ -87,9 +88,10 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
         fixed = _lengthscales(known, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
     start = hyperparameters.default(known.lengthscales)
+    length = np.asarray(start.lengthscale if fixed is None else fixed, float)
+    kernel = kernel_of(known, length)
     if len(values) < FEW or np.ptp(values) == 0:
         centre = float(values[0]) if len(values) else 0.0
-        length = np.asarray(start.lengthscale if fixed is None else fixed, float)
         return Model(length, float(start.noise / start.outputscale), 1.0, centre, False)
     key = jax.random.key(0) if key is None else key
     rows = sampled(len(values), EXACT if len(values) <= EXACT else FITTED, key)
@@ -107,7 +109,6 @@ def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
         jnp.zeros((), dtype),
         jnp.ones((), dtype),
     )
-    kernel = Mixed(start.lengthscale, known.columns)
     found = hyperparameters.fit(kernel, standard, fixed, variances)
     model = Model(
         np.asarray(found.lengthscale, float),
@@ -132,7 +133,7 @@ def _with_all(
     points, included = slots(distinct[sampled(len(distinct), INDUCING, key)])
     index, observed = slots(arms)
     y = filled(values / unit - centre, len(index))
-    kernel = Mixed(jnp.asarray(model.lengthscale, known.features.dtype), known.columns)
+    kernel = kernel_of(known, model.lengthscale)
     arrays = map(jnp.asarray, (index, y, points, RATIOS, observed, included))
     found = _evidence(kernel, known.features, *arrays)
     best = int(np.nanargmax(np.asarray(found.log_likelihood)))
@@ -160,6 +161,20 @@ def _evidence(
         observed=observed,
         included=included,
     )
+
+
+def check_finite(model: Model, **numbers: np.ndarray) -> None:
+    """Raises ValueError for numbers of a posterior that are not finite, by their names."""
+    wrong = [
+        name.replace("_", " ") for name, each in numbers.items() if not np.isfinite(each).all()
+    ]
+    if wrong:
+        raise ValueError(
+            f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The"
+            f" model has a ratio of {model.ratio:g}, a scale of {model.scale:g} and a centre of"
+            f" {model.centre:g}: beside evaluations that repeat a ratio must be larger, and the"
+            " values must not be far beyond scale and centre."
+        )
 
 
 def _lengthscales(library: Library, lengthscale: Any) -> np.ndarray:

@@ -300,6 +300,76 @@ def test_what_is_wrong_with_arrays(change, words):
         suggest(**{**right, **change})
 
 
+FAR = LIBRARY * [1, 1e200, 1]
+TINY = np.array([0.7, 1e-300, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            dict(lengthscale=1e-300),
+            r"distances.*not finite.*column 0, from 0 to 1.*lengthscale is 1e-300",
+        ),
+        (dict(lengthscale=TINY), r"column 1, from 0 to 1, whose lengthscale is 1e-300"),
+        (dict(model=MODEL._replace(lengthscale=TINY)), r"column 1, from 0 to 1, whose lengthscale"),
+        (dict(candidates=FAR, scaling=False), r"column 1, from -9\..*e\+199 to 9\..*e\+199, whose"),
+        (dict(candidates=FAR, scaling=False, arms=[], values=[]), "column 1, from -9"),
+        (
+            dict(model=MODEL._replace(scale=5e-324)),
+            r"not finite: means, bounds are NaN.*scale of 4.94066e-324",
+        ),
+        (
+            dict(arms=[4] * 6, values=range(6), model=MODEL._replace(ratio=1e-17)),
+            "not finite: means, standard deviations, bounds are",
+        ),
+    ],
+)
+def test_what_is_not_finite_is_named(change, words):
+    """In place of a suggestion whose means and deviations are NaN."""
+    right = dict(candidates=LIBRARY, arms=[4, 5], values=[1.0, 2.0], batch=3)
+    with pytest.raises(ValueError, match=words):
+        suggest(**{**right, **change})
+
+
+def test_fits_and_predictions_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="column 2, from 0 to 1, whose lengthscale is 1e-200"):
+        fit(*FIRST, lengthscale=[1.0, 1.0, 1e-200])
+    with pytest.raises(ValueError, match="column 1, from 0 to 1, whose lengthscale is 1e-300"):
+        leave_one_out(*FIRST, MODEL._replace(lengthscale=TINY))
+    with pytest.raises(ValueError, match="the posterior is not finite.*ratio of 1e-17"):
+        leave_one_out(LIBRARY, [4] * 6, range(6), MODEL._replace(ratio=1e-17))
+
+
+@pytest.mark.parametrize("count", [A, 700])
+def test_the_largest_distances_are_numbers_or_named(count):
+    """Around the square root of the largest float, summed directly and expanded."""
+    x = np.random.default_rng(0).uniform(-1, 1, (count, 3))
+    arms, refused = np.arange(count // 2), []
+    for unit in (1e150, 1e152, 3e152, 1e153, 3e153, 1e154, 1e156):
+        try:
+            found = suggest(x * unit, arms, np.sin(arms), scaling=False, batch=3, model=MODEL)
+        except ValueError as error:
+            assert "distances of the candidates are not finite" in str(error)
+            refused.append(unit)
+        else:
+            assert np.isfinite(found.mean).all()
+    assert 1e152 not in refused and 1e154 in refused
+
+
+@pytest.mark.float32
+def test_candidates_that_are_too_large_for_the_dtype_are_named():
+    huge = np.where(np.arange(A)[:, None] == 7, [[0, 1e300, 0]], LIBRARY)
+    assert np.isfinite(np.asarray(library(huge).features)).all()
+    if jnp.zeros(()).dtype == jnp.float32:
+        with pytest.raises(
+            ValueError, match=r"in float32; row 7, column 1 is 1e\+300.*jax_enable_x64"
+        ):
+            library(huge, scaling=False)
+    else:
+        assert float(library(huge, scaling=False).features[7, 1]) == 1e300
+
+
 def test_repeated_candidates_are_no_mistake():
     twice = LIBRARY[[0, 0, *range(2, A)]]
     with warnings.catch_warnings():
