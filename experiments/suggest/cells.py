@@ -165,9 +165,7 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
     return Reading(np.full(len(cells), np.nan), "text", note)
 
 
-def _values(
-    matches: Sequence[re.Match[str]], semicolons: bool
-) -> tuple[np.ndarray, str, str]:
+def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndarray, str, str]:
     """(values, a note on how they were read, a sentence why some are not read) of cells that look
     like numbers. Of cells that do not agree, those are NaN that differ from most others."""
     units = Counter((match["unit"] or "").strip() for match in matches)

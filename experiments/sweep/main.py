@@ -67,7 +67,7 @@ def run(sweep: Sweep) -> pd.DataFrame:
             shards.record(shard, sweep.out, again)
         if sweep.cluster and left(sweep, tasks):
             alike(sweep.out, config | dict(shard=str(Shard(1, sweep.shards)), seeds=sweep.seeds))
-            cluster.run(sweep, len(tasks))
+            cluster.run(sweep)
             adopt(sweep, config, tasks)
         missing = left(sweep, tasks)
         of_these = "" if shard is None else f", shard {shard}"

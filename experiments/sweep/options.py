@@ -80,10 +80,11 @@ class Sweep:
     # others may run at the same time. The same command without it takes what they have made, runs
     # the rest, and leaves tables and figures of the whole
     shard: str | None = None
-    # runs all shards as jobs, by submitit (an extra): as processes of this machine, or by Slurm
+    # runs all shards as an array of jobs by submitit (an extra), through Slurm or on this machine;
+    # the jobs of this machine start at the same time
     cluster: Literal["local", "slurm"] | None = None
     shards: int = 4  # of --cluster
-    at_once: int | None = None  # shards at a time; default: one on this machine, all with Slurm
+    at_once: int | None = None  # shards that Slurm runs at a time; default: all
     # of each job, as submitit names them: timeout_min=240 gpus_per_node=1 slurm_partition=long
     submit: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
 

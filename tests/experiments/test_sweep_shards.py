@@ -126,107 +126,66 @@ def test_shards_that_do_not_fit_are_refused(tmp_path):
         shards.provenance(made)
 
 
-class Job:
-    """As submitit's, done in this process when it is asked for the second time."""
+class Jobs:
+    """An executor with submitit's interface that runs the shards in this process, except those in
+    `dying`."""
 
-    def __init__(self, line, folder, dies):
-        self.line, self.dies, self.asked, self.cancelled = line, dies, 0, False
-        self.paths = SimpleNamespace(stderr=folder / "errors.txt", stdout=folder / "said.txt")
-        self.paths.stderr.write_text("many lines\nerror: no disk is left\n")
+    def __init__(self, folder, dying=()):
+        self.folder, self.dying, self.commands = folder, dying, []
 
-    def done(self):
-        self.asked += 1
-        if self.asked == 2 and not self.dies:
-            sweep.run(tyro.cli(Sweep, args=self.line[3:]))
-        return self.asked >= 2
-
-    def cancel(self):
-        self.cancelled = True
+    def map_array(self, function, commands):
+        self.commands += commands
+        for words in commands:
+            assert words[1:4] == ["-P", "-m", "experiments.sweep.main"]
+            if words[-1] not in self.dying:
+                sweep.run(tyro.cli(Sweep, args=words[4:]))
+        paths = SimpleNamespace(stderr=self.folder / "errors.txt")
+        return [SimpleNamespace(wait=lambda: None, paths=paths) for _ in commands]
 
 
-def test_a_cluster_runs_what_is_not_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "PAUSE", 0.0)
-    whole = dataclasses.replace(part(tmp_path, None), cluster="local", shards=3, at_once=2)
-    jobs = []
-
-    def submit(line, dies=False):
-        jobs.append(Job(line, tmp_path, dies))
-        assert sum(job.asked < 2 for job in jobs) <= 2
-        return jobs[-1]
-
-    def second_dies(line):
-        return submit(line, dies="2/3" in line)
-
-    with pytest.raises(ValueError, match=r"1 of 3 shards .*\n  shard 2/3: error: no disk is left"):
-        cluster.run(whole, 8, SimpleNamespace(submit=second_dies))
-    assert len(jobs) == 3 and cluster.done(whole) == 5
-    cluster.run(whole, 8, SimpleNamespace(submit=submit))
-    # the one that was not done, and nothing else
-    assert len(jobs) == 4 and cluster.done(whole) == 8
-    # nothing is left to submit, and the whole makes no run again
+def test_a_cluster_runs_the_shards_that_are_not_done(tmp_path, monkeypatch):
+    whole = dataclasses.replace(part(tmp_path, None), cluster="local", shards=3)
+    jobs = Jobs(tmp_path, dying=("2/3",))
+    with pytest.raises(ValueError, match=r"1 of 3 shards .*\n  shard 2/3: .*errors.txt"):
+        cluster.run(whole, jobs)
+    assert len(jobs.commands) == 3
+    jobs.dying = ()
+    cluster.run(whole, jobs)
+    assert len(jobs.commands) == 4
+    # the whole sweep submits nothing, and makes no run again
     monkeypatch.setattr(execution, "save", None)
     assert len(sweep.run(whole)) == 4
     assert len(tidy.load(tmp_path).summary) == 8
-    # other shards of what is done are not submitted, those of another sweep are refused before
     monkeypatch.setattr(cluster, "run", None)
-    sweep.run(dataclasses.replace(whole, shards=2))
     with pytest.raises(ValueError, match="horizon was 30, is now 31"):
         sweep.run(dataclasses.replace(whole, horizon=31))
     with pytest.raises(ValueError, match="shard 1/3 .* seeds was 2, is now 3"):
         sweep.run(dataclasses.replace(whole, seeds=3))
-    (tmp_path / "said.txt").write_text("a line\n INFO - Job has timed out. Ran 2 minutes\n")
-    assert "its time was over" in cluster._errors(jobs[-1])
 
 
-def test_jobs_have_their_time_and_gpus_of_their_own(tmp_path, monkeypatch):
-    """submitit ends jobs after 2 or 5 minutes, and shows all jobs on a machine the same GPUs."""
-    asked = []
-
-    def executor(folder, cluster):
-        return SimpleNamespace(update_parameters=lambda **given: asked.append(given))
-
-    monkeypatch.setitem(sys.modules, "submitit", SimpleNamespace(AutoExecutor=executor))
-    local = dataclasses.replace(part(tmp_path, None), cluster="local")
-    for submit in ((), ("timeout_min=3",)):
-        cluster.executor(dataclasses.replace(local, submit=submit))
-    assert [given["timeout_min"] for given in asked] == [cluster.MINUTES, 3]
-    with pytest.raises(ValueError, match="as in --submit timeout_min=240"):
-        cluster.executor(dataclasses.replace(local, cluster="slurm"))
-    two = dataclasses.replace(local, submit=("gpus_per_node=2",))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert cluster.own_gpus(local, 1) == []
-    assert cluster.own_gpus(two, 1) == ["env", "CUDA_VISIBLE_DEVICES=2,3"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,7")
-    assert cluster.own_gpus(two, 0) == ["env", "CUDA_VISIBLE_DEVICES=4,5"]
-    with pytest.raises(ValueError, match="takes 4 GPUs, and CUDA_VISIBLE_DEVICES names 3"):
-        cluster.own_gpus(two, 1)
+def test_submitit_runs_the_shards(tmp_path):
+    pytest.importorskip("submitit")
+    whole = dataclasses.replace(
+        part(tmp_path, None), cluster="local", shards=2, submit=("timeout_min=5",)
+    )
+    cluster.run(whole)
+    assert cluster.unfinished(whole) == []
 
 
-def test_a_cluster_is_left_with_its_jobs_cancelled(tmp_path, monkeypatch):
-    class Stopped(Job):
-        def done(self):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(cluster, "PAUSE", 0.0)
-    whole = dataclasses.replace(part(tmp_path, None), cluster="slurm", shards=2)
-    jobs = []
-
-    def submit(line):
-        jobs.append(Stopped(line, tmp_path, False))
-        return jobs[-1]
-
-    with pytest.raises(KeyboardInterrupt):
-        cluster.run(whole, 8, SimpleNamespace(submit=submit))
-    assert [job.cancelled for job in jobs] == [True, True]
+def test_options_of_clusters_that_are_refused(tmp_path, monkeypatch):
+    whole = dataclasses.replace(part(tmp_path, None), cluster="local", shards=2)
+    monkeypatch.setitem(sys.modules, "submitit", SimpleNamespace())
+    with pytest.raises(ValueError, match="--submit timeout_min=240"):
+        sweep.run(whole)
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ValueError, match="--cluster needs submitit"):
         sweep.run(whole)
-    for words, said in (
+    for words, why in (
         (dict(shard="1/2"), "--cluster runs all shards, --shard one of them"),
         (dict(shards=9), "there are 8 runs, too few for 9 shards"),
         (dict(at_once=0), "--at-once must be at least 1"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=why):
             sweep.run(dataclasses.replace(whole, **words))
     with pytest.raises(ValueError, match="NAME=VALUE, such as timeout_min=240; 'x' was given"):
         cluster.parameters(["gpus_per_node=1", "x"])
