@@ -160,30 +160,46 @@ def outcome(read, path, truth):
     return "harmless" if same(found, truth) else "silent"
 
 
-def flips(kind, folder, count):
-    """[(place, bit, outcome)] of `count` single bits of a file of that kind; None: of all bits."""
+def made(kind, folder):
+    """(path, content, values) of a file of that kind."""
     name, read = KINDS[kind]
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     read(path)
-    whole = path.read_bytes()
-    truth = read(path)
-    random = np.random.default_rng(zlib.crc32(kind.encode()))
-    bits = 8 * len(whole)
-    chosen = range(bits) if count is None else random.choice(bits, count, replace=False).tolist()
+    return path, path.read_bytes(), read(path)
+
+
+def flips(kind, folder, choose):
+    """[(place, bit, outcome)] of single bits of a file of that kind; choose(content) gives the bits
+    by their numbers in the file."""
+    path, whole, truth = made(kind, folder)
     found = []
-    for place, bit in (divmod(at, 8) for at in chosen):
+    for place, bit in (divmod(int(at), 8) for at in choose(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
-        found.append((place, bit, outcome(read, path, truth)))
+        found.append((place, bit, outcome(KINDS[kind][1], path, truth)))
     path.write_bytes(whole)
-    assert same(read(path), truth)
+    assert same(KINDS[kind][1](path), truth)
     return found
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [15, pytest.param(150, marks=pytest.mark.slow)])
 def test_a_flipped_bit_is_refused_or_harmless(kind, count, tmp_path):
-    wrong = [
-        flip for flip in flips(kind, tmp_path, count) if flip[2] not in ("refused", "harmless")
-    ]
-    assert wrong == []
+    random = np.random.default_rng(zlib.crc32(kind.encode()))
+    found = flips(kind, tmp_path, lambda whole: random.choice(8 * len(whole), count, replace=False))
+    assert [flip for flip in found if flip[2] not in ("refused", "harmless")] == []
+
+
+@pytest.mark.parametrize("kind", ["stream", "drive", "arms", "box"])
+def test_the_names_of_a_header_are_in_the_hash(kind, tmp_path):
+    """The lowest bit of the first letter of each of them."""
+
+    def first_letters(whole):
+        header = next(
+            entry
+            for line in whole.splitlines()
+            if {"belongs", "forecaster"} & (entry := json.loads(line)).keys()
+        )
+        return [8 * (whole.index(f'"{name}": '.encode()) + 1) for name in header]
+
+    assert {flip[2] for flip in flips(kind, tmp_path, first_letters)} == {"refused"}
