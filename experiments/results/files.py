@@ -118,7 +118,7 @@ def check_folder(folder: Path) -> None:
 def _probe(folder: Path) -> None:
     """Permissions, read-only and full disks show in a file that is written, and nowhere else."""
     try:
-        # a file without a name, of which a killed process leaves nothing
+        # the system removes it when its process ends, however that ends
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(PROBE)
     except OSError as error:

@@ -50,8 +50,9 @@ def held(lock: Path, what: object, advice: str) -> Iterator[None]:
     """Holds the lock file `lock` of `what`, a file or a folder. Raises ValueError, with the advice,
     while another process or another call in this process holds it.
 
-    The operating system releases the lock when the process ends, however it ends. The lock file
-    stays and blocks nobody. On a disk that has no locks a warning takes the place of the lock.
+    The operating system releases the lock when the process ends, however it ends; the lock file
+    stays, and the next process locks it again. On a disk that has no locks a warning takes the
+    place of the lock.
     """
     holder = filelock.FileLock(lock, blocking=False, fallback_to_soft=False)
     try:
@@ -86,7 +87,10 @@ def _replace(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
             if path.exists():
                 shutil.copymode(path, part)
-            # before the file is closed, which ends its lock
+            if os.name == "nt":
+                # Windows renames no open file, and removes none either
+                file.close()
+            # elsewhere the part file takes the name before it is closed, which ends its lock
             part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
