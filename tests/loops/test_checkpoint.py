@@ -172,7 +172,7 @@ def test_a_damaged_file_is_refused(tmp_path):
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
         (
             content.replace(b'"version": 2', b'"version": 1'),
-            "is a jsketch run, version 1, and not a jsketch run, version 2: name another file",
+            "is a jsketch run, version 1, and not a jsketch run, version 2. Name another file",
         ),
         (b"", "is not a saved jsketch run"),
         (content.replace(b'"sha256"', b'"sha"'), "damaged"),

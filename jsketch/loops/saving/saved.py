@@ -34,18 +34,19 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes
 
 def parts(path: str | os.PathLike[str], content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
     """`read`, of what the file at that path holds."""
+    advice = "Name another file, or remove it."
     line, _, rest = content.partition(b"\n")
     try:
         first = json.loads(line)
         found = first["format"], first["version"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is not a saved {kind}.") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path} is not a saved {kind}. {advice}") from error
     if found != (kind, VERSION):
         raise ValueError(
-            f"{path} is a {found[0]}, version {found[1]}, and not a {kind}, version {VERSION}: name"
-            " another file, or remove it."
+            f"{path} is a {found[0]}, version {found[1]}, and not a {kind}, version {VERSION}."
+            f" {advice}"
         )
     if hashlib.sha256(rest).hexdigest() != first.get("sha256"):
-        raise ValueError(f"{path} is damaged: it does not hold what was saved.")
+        raise ValueError(f"{path} is damaged: it does not hold what was saved. {advice}")
     header, _, body = rest.partition(b"\n")
     return json.loads(header), body
