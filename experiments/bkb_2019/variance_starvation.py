@@ -39,7 +39,7 @@ from experiments.bkb_2019.posteriors import (
     one,
 )
 from experiments.figures import drawing
-from experiments.results import environment, files, outputs, summaries, tidy
+from experiments.results import environment, outputs, summaries, tidy
 
 CHOSEN = [
     "lengthscale",
@@ -253,9 +253,7 @@ def main() -> None:
         )
         title = "GP draws evaluated on [0, 0.5]"
         opened.finish(summary, tidy_runs(config, numbers, options.seeds), title)
-        files.write(
-            options.out / DRAWN_TABLE, table_of(columns).to_parquet(index=False, compression="zstd")
-        )
+        tidy.write_table(options.out / DRAWN_TABLE, table_of(columns))
         draw(options.out)
     print_table(numbers)
     print(

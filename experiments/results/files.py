@@ -1,71 +1,75 @@
-"""Files that are whole or not at all, and whether one can be written, asked before the work and not
-after it."""
+"""Files and folders of results: whether they can be written, asked before the work and not after
+it; one writer to a folder at a time; and checksums. `write` is that of
+`jsketch.loops.saving.files`."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from jsketch.loops.saving.files import about, unfinished, write
+from jsketch.loops.saving.files import held as _held
+
+__all__ = [
+    "check",
+    "check_checksum",
+    "check_folder",
+    "check_new",
+    "held",
+    "remove_parts",
+    "scratch",
+    "with_checksum",
+    "write",
+]
+
+MARK = b"jsketch sha256 of all other bytes: "  # precedes a checksum in a file
 PROBE = bytes(4096)  # what must fit on the disk before anything is computed
-_parts: set[Path] = set()  # temporary files of unfinished writes, and scratch folders
 
 
-def write(path: Path, content: bytes) -> None:
-    """Replaces `path` by way of a temporary file beside it, whose name no other writer has: an
-    interrupted write leaves the old file, and of several writers at a time one wins. Folders that
-    are missing are made.
-
-    A symbolic link stays one: the file that it names is replaced. Devices and pipes (/dev/stdout)
-    are written to as they are. Raises OSError that names `path`.
-    """
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)
-        else:
-            _replace(Path(os.path.realpath(path)), content)
-    except OSError as error:
-        raise _about(path, error) from error
+def with_checksum(content: bytes, at: int) -> bytes:
+    """The content of a file with the checksum of all of it, inserted where readers of the format
+    pass over it."""
+    return content[:at] + MARK + hashlib.sha256(content).digest() + content[at:]
 
 
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.tmp")
-    _parts.add(part)
-    try:
-        with part.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, part)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    finally:
-        _parts.discard(part)
+def check_checksum(path: Path, content: bytes) -> None:
+    """Raises ValueError, naming the file, for content that does not fit its checksum. Content
+    without one, of files that were written before they had it, is not verified."""
+    before, mark, after = content.rpartition(MARK)
+    if mark and hashlib.sha256(before + after[32:]).digest() != after[:32]:
+        raise ValueError(f"{path} is damaged (it does not fit its checksum).")
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Holds `folder`. Raises ValueError while another process, or another call in this one, holds
+    it."""
+    lock = folder / "runs" / "lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with _held(lock, folder, "use another --out"):
+        yield
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A temporary folder that goes when the block, or the process, ends."""
     with tempfile.TemporaryDirectory(prefix="jsketch-") as name:
-        _parts.add(Path(name))
+        unfinished.add(Path(name))
         try:
             yield Path(name)
         finally:
-            _parts.discard(Path(name))
+            unfinished.discard(Path(name))
 
 
 def remove_parts() -> None:
     """Removes the temporary files of unfinished writes and the scratch folders, for a process that
     ends now."""
-    for part in tuple(_parts):
+    for part in tuple(unfinished):
         if part.is_dir():
             shutil.rmtree(part, ignore_errors=True)
         else:
@@ -107,21 +111,15 @@ def check_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _about(folder, error) from error
+        raise about(folder, error) from error
     _probe(folder)
 
 
 def _probe(folder: Path) -> None:
     """Permissions, read-only and full disks show in a file that is written, and nowhere else."""
-    part = folder / f".{secrets.token_hex(8)}.tmp"
     try:
-        part.write_bytes(PROBE)
+        # the system removes it when its process ends, however that ends
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(PROBE)
     except OSError as error:
-        raise _about(folder, error) from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _about(path: Path, error: OSError) -> OSError:
-    """The same error, of the file that the caller named and not of a temporary one."""
-    return error if error.errno is None else OSError(error.errno, error.strerror, str(path))
+        raise about(folder, error) from error

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.results import environment, files, lock, store, tidy
+from experiments.results import environment, files, store, tidy
 
 TABLES = (tidy.CURVES, tidy.SUMMARY, tidy.PROVENANCE)
 SHOWN = 3  # differences in a message
@@ -73,7 +73,7 @@ def opened(
             dict(experiment=experiment, commit=environment.code(), config=config, seeds=seeds)
         )
     )
-    with lock.held(out):
+    with files.held(out):
         record = read_record(out)
         if (
             options.overwrite

@@ -2,11 +2,14 @@
 can be resumed.
 
 A folder of results holds `summary.json`, figures, and `runs/`: one configuration file per algorithm
-and one npz file per algorithm and seed. Every file appears whole or not at all.
+and one npz file per algorithm and seed. Every file appears whole or not at all, and carries a
+checksum of what it holds, so that a damaged one is refused. JSON files that were written before
+they had a checksum are read without verification.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from pathlib import Path
@@ -17,49 +20,68 @@ import numpy as np
 from experiments.results import files
 
 _ABSENT = "not there"
+_CHECKSUM = "checksum"  # the last entry of a JSON object in a file, of all others
+_SHA256 = "sha256 "  # begins its value: no flipped bit hides both, and with them the entry
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON, whole or not at all. Raises ValueError for a NaN or an infinity, which JSON
-    cannot hold."""
+    """Write JSON, whole or not at all; an object with its checksum. Raises ValueError for a NaN or
+    an infinity, which JSON cannot hold."""
+    if isinstance(content, dict):
+        # as it is read: lists for tuples, words for the numbers that name entries
+        content = json.loads(json.dumps(content, allow_nan=False))
+        content[_CHECKSUM] = _checksum(content)
     files.write(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object. Raises ValueError, naming the file, for anything else."""
+    """A JSON object, without its checksum. Raises ValueError, naming the file, for anything else,
+    and for an object that does not fit its checksum."""
     try:
         content = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}).") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} is damaged (it holds no JSON object).")
+    has_checksum = _CHECKSUM in content or any(
+        isinstance(value, str) and value.startswith(_SHA256) for value in content.values()
+    )
+    if has_checksum and content.pop(_CHECKSUM, None) != _checksum(content):
+        raise ValueError(f"{path} is damaged (it does not fit its checksum).")
     return content
 
 
+def _checksum(content: dict[str, Any]) -> str:
+    return _SHA256 + hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
 def write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write a compressed npz, whole or not at all."""
+    """Write a compressed npz with a checksum, whole or not at all."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    files.write(path, buffer.getvalue())
+    # the checksum is the comment of the zip file, whose size are the last two bytes
+    size = len(files.with_checksum(b"", 0)).to_bytes(2, "little")
+    content = buffer.getvalue()[:-2] + size
+    files.write(path, files.with_checksum(content, len(content)))
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a file. Raises ValueError, naming it, for one that is damaged."""
-    with path.open("rb") as file:
-        try:
-            return dict(np.load(file, allow_pickle=False))
-        except Exception as error:
-            # bytes that are wrong lead anywhere in zipfile, zlib and numpy
-            raise ValueError(f"{path} is damaged ({error or type(error).__name__}).") from error
+    content = path.read_bytes()
+    files.check_checksum(path, content)
+    try:
+        return dict(np.load(io.BytesIO(content), allow_pickle=False))
+    except Exception as error:
+        # bytes that are wrong lead anywhere in zipfile, zlib and numpy
+        raise ValueError(f"{path} is damaged ({error or type(error).__name__}).") from error
 
 
-def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
-    """Say that the runs of `name` in `folder` are made with `config`, or check that they are.
-
-    Raises ValueError, naming each difference, when runs there were made with another configuration.
-    """
+def claim(folder: Path, name: str, config: dict[str, Any], new: bool = False) -> None:
+    """Record that the runs of `name` in `folder` are made with `config`. Raises ValueError, naming
+    each difference, when runs there were made with another configuration; new: there are no runs,
+    and what is recorded of another configuration is replaced."""
     path = folder / "runs" / f"{name}.json"
-    if path.exists():
+    if path.exists() and not new:
         try:
             before = read_json(path)
         except ValueError as error:

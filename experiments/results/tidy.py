@@ -16,6 +16,8 @@ and three lines make a figure of it:
     ratio = curves[curves.metric == "regret_ratio"]
     ratio.groupby(["t", "algorithm"], observed=True).value.mean().unstack().plot()
 
+Tables carry checksums of their pages, as Parquet defines them, and one of the whole file, which
+other readers of Parquet pass over; those that were written before are read without verification.
 `curves.attrs` says which experiment made the table, the title of its figures, and what each metric
 is. `python -m experiments.redraw` draws the figures again.
 """
@@ -82,7 +84,7 @@ def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> Non
         table.attrs = dict(
             experiment=experiment, title=title, metrics=metrics, configuration=configuration
         )
-        files.write(folder / name, _parquet(table))
+        write_table(folder / name, table)
 
 
 def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -128,10 +130,33 @@ def load(folder: str | Path) -> Results:
     return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
 
 
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Writes a Parquet table with checksums, whole or not at all."""
+    buffer = io.BytesIO()
+    # the bytes of floats compress better side by side than number by number
+    split = [name for name in table if name == "value"]
+    table.to_parquet(
+        buffer,
+        index=False,
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=[name for name in table if name not in split],
+        use_byte_stream_split=split,
+        write_page_checksum=True,
+    )
+    content = buffer.getvalue()
+    # the checksums of the pages leave out the footer, which has the names and types of the columns:
+    # that of the whole file stands between the last page and the footer
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    files.write(path, files.with_checksum(content, footer))
+
+
 def read_table(path: Path) -> pd.DataFrame:
-    """A parquet table. Raises ValueError, naming it, for one that is damaged."""
+    """A Parquet table. Raises ValueError, naming it, for one that is damaged."""
+    content = path.read_bytes()
+    files.check_checksum(path, content)
     try:
-        return pd.read_parquet(path)
+        return pd.read_parquet(io.BytesIO(content), page_checksum_verification=True)
     except Exception as error:
         # bytes that are wrong lead anywhere in pyarrow
         raise ValueError(f"{path} is damaged ({error}).") from error
@@ -197,18 +222,3 @@ def _categories(table: pd.DataFrame) -> pd.DataFrame:
         if isinstance(table[name].dtype, pd.StringDtype | np.dtypes.ObjectDType)
     ]
     return table.astype({name: "category" for name in words})
-
-
-def _parquet(table: pd.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    # the bytes of floats compress better side by side than number by number
-    split = [name for name in table if name == "value"]
-    table.to_parquet(
-        buffer,
-        index=False,
-        compression="zstd",
-        compression_level=19,
-        use_dictionary=[name for name in table if name not in split],
-        use_byte_stream_split=split,
-    )
-    return buffer.getvalue()

@@ -21,7 +21,7 @@ import pandas as pd
 import tyro
 
 from experiments import cli
-from experiments.results import environment, files, lock, outputs, shards, store, summaries, tidy
+from experiments.results import environment, files, outputs, shards, store, summaries, tidy
 from experiments.results.shards import Shard
 from experiments.runs import plan_line
 from experiments.sweep import cluster, configurations, execution, heat_maps, options, settings
@@ -59,7 +59,7 @@ def run(sweep: Sweep) -> pd.DataFrame:
         again = options.command(sweep, shards.CHOSEN)
         sweep = dataclasses.replace(sweep, out=shard.folder(sweep.out))
     files.check_folder(sweep.out)
-    with lock.held(sweep.out):
+    with files.held(sweep.out):
         claim(sweep, config)
         if shard is None:
             adopt(sweep, config, tasks)
@@ -106,10 +106,10 @@ def claim(sweep: Sweep, config: dict[str, Any]) -> None:
             f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace"
             " them: use another --out."
         )
-    if not tables and not list(made.parent.glob("row*.npz")):
-        # of a sweep that did not fit, or was stopped before its first run was done
-        made.unlink(missing_ok=True)
-    store.claim(sweep.out, "sweep", config)
+    # of a sweep that did not fit, or was stopped before its first run was done, nothing is kept;
+    # its record is replaced and never removed, as other shards read it at the same time
+    new = not tables and not any(made.parent.glob("row*.npz"))
+    store.claim(sweep.out, "sweep", config, new)
 
 
 def execute(

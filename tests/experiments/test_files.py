@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from experiments.data import evaluations
@@ -134,10 +135,41 @@ def test_what_cannot_be_written_is_said_before_the_work(tmp_path, monkeypatch):
         files.check_new(tmp_path / "file", False)
     files.check_folder(tmp_path / "a" / "b")
     assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(files.tempfile, "TemporaryFile", full)
     for check in (files.check_folder, lambda folder: files.check(folder / "a.json")):
         with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
             check(tmp_path)
+
+
+def test_a_writer_leaves_the_part_of_another_one_alone(tmp_path, monkeypatch):
+    """The second writer writes the same file while the first one is in the middle of it."""
+    path, fsync, parts = tmp_path / "a.json", os.fsync, []
+
+    def meanwhile(descriptor):
+        if not parts:
+            parts.extend(tmp_path.iterdir())
+            files.write(path, b"second")
+            assert [part.exists() for part in parts] == [True]
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    files.write(path, b"first")
+    assert path.read_bytes() == b"first" and names(tmp_path) == ["a.json"]
+
+
+def test_what_has_no_checksum_is_read(tmp_path):
+    """Results that were written before files had checksums, or by hand."""
+    (tmp_path / "a.json").write_text('{"seeds": 3}')
+    assert store.read_json(tmp_path / "a.json") == dict(seeds=3)
+    table = pd.DataFrame(dict(t=[1, 2], value=[0.5, 0.25]))
+    table.to_parquet(tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(tidy.read_table(tmp_path / "a.parquet"), table)
+
+
+def test_other_readers_read_the_tables(tmp_path):
+    table = pd.DataFrame(dict(t=[1, 2], value=[0.5, 0.25]))
+    tidy.write_table(tmp_path / "a.parquet", table)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), table)
 
 
 def test_a_process_that_ends_removes_what_it_was_writing(tmp_path, monkeypatch):

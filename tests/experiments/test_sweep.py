@@ -20,7 +20,7 @@ import tyro
 
 from experiments.bbkb_2020 import regret
 from experiments.bkb_2019 import linear
-from experiments.results import files, lock, outputs, tidy
+from experiments.results import files, outputs, tidy
 from experiments.sweep import configurations, execution, settings
 from experiments.sweep import main as sweep
 from experiments.sweep.options import Grid, Ranges, Sweep
@@ -150,7 +150,7 @@ def test_an_interrupted_sweep_goes_on(finished, tmp_path):
     ended = signalled(tmp_path, "SIGINT")
     assert ended.returncode == 130 and ended.stderr.endswith(b"\ninterrupted\n"), ended.stderr
     assert b"Traceback" not in ended.stderr and not (tmp_path / tidy.CURVES).exists()
-    assert not list(tmp_path.rglob("*.tmp")) and 3 <= len(list(tmp_path.glob("runs/row*.npz"))) < 8
+    assert not list(tmp_path.rglob("*.part")) and 3 <= len(list(tmp_path.glob("runs/row*.npz"))) < 8
     sweep.run(dataclasses.replace(options, out=tmp_path))
     assert_same_rows(options.out, tmp_path)
 
@@ -259,8 +259,8 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(
 def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):
     options, _ = finished
     holder = (
-        "import sys; from pathlib import Path; from experiments.results import lock\n"
-        "with lock.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from experiments.results import files\n"
+        "with files.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", holder, str(tmp_path)],
@@ -270,14 +270,14 @@ def test_a_folder_that_another_process_holds_is_refused(finished, tmp_path):
     )
     try:
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(ValueError, match=f"is being written by process {process.pid}: wait"):
+        with pytest.raises(ValueError, match="is being written by another process"):
             sweep.run(dataclasses.replace(options, out=tmp_path))
     finally:
         process.kill()
         process.wait()
         process.stdin.close()
         process.stdout.close()
-    with lock.held(tmp_path):  # a killed holder leaves nothing behind
+    with files.held(tmp_path):  # a killed holder leaves nothing behind
         pass
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import tyro
 
-from experiments.results import shards, tidy
+from experiments.results import shards, store, tidy
 from experiments.sweep import cluster, execution
 from experiments.sweep import main as sweep
 from experiments.sweep.options import Grid, Ranges, Sweep, command
@@ -124,6 +124,23 @@ def test_shards_that_do_not_fit_are_refused(tmp_path):
     made = [dict(config=dict(horizon=t, shard=str(t)), commits_of_runs=[]) for t in (30, 31)]
     with pytest.raises(ValueError, match="of several sweeps: horizon was 30, is now 31"):
         shards.provenance(made)
+
+
+def test_shards_that_restart_together_find_each_other(tmp_path, monkeypatch):
+    """A shard without runs replaces its configuration, and another one reads it meanwhile."""
+    config, out = dict(horizon=30), tmp_path / "shards" / "1-of-2"
+    options = part(out, None)
+    sweep.claim(options, config)
+    shards.record(shards.Shard(1, 2), out, "")
+    write, read = store.files.write, []
+
+    def meanwhile(path, content):
+        read.append(sweep.alike(tmp_path, config))
+        write(path, content)
+
+    monkeypatch.setattr(store.files, "write", meanwhile)
+    sweep.claim(options, config)
+    assert read == [{shards.Shard(1, 2): out}]
 
 
 class Jobs:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from jsketch import kernels, loops, online
-from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe
 from jsketch.loops.streams import live as live_streams
 from jsketch.sketch import nystrom
@@ -165,7 +164,7 @@ def test_a_file_is_whole_or_the_old_one(tmp_path, monkeypatch):
     def fail(descriptor):
         raise OSError("disk full")
 
-    monkeypatch.setattr(saved.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
         stream.save(tmp_path / "stream")
     assert loops.Live.load(tmp_path / "stream", TAYLOR).received == 0

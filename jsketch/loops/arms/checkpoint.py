@@ -2,8 +2,8 @@
 
 The file says what it belongs to: the algorithm with all its numbers, the problem, the keys, the
 horizon and the versions. A run that resumes from it makes the picks, and has the state, of one that
-was never interrupted, bit for bit on one machine. During a run `path.lock` keeps every other one
-from its file.
+was never interrupted, bit for bit on one machine. During a run the lock file `path.lock`,
+which stays afterwards, keeps every other one from its file.
 """
 
 from __future__ import annotations

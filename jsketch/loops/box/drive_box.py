@@ -196,13 +196,7 @@ class _File(NamedTuple):
         fit."""
         if not self.path.exists():
             return None
-        try:
-            header, body = saved.read(self.path, saved.BOX_RUN)
-        except ValueError as error:
-            raise ValueError(
-                f"{error} Runs saved before files said what they belong to cannot be read. Name"
-                " another file, or remove it."
-            ) from error
+        header, body = saved.read(self.path, saved.BOX_RUN)
         check_belongs(self.path, header["belongs"], self.belongs)
         return restored(self.path, start, body)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flax import serialization
 
-from jsketch.loops.saving import lock, processes
+from jsketch.loops.saving import files, processes
 from jsketch.loops.saving.describe import differences
 
 
@@ -31,32 +31,32 @@ def restored(path: Path, start: Any, body: bytes) -> Any:
 
 
 @contextmanager
-def locked(files: Iterable[Path]) -> Iterator[None]:
-    """Holds the files for this process. Raises ValueError when another process, or call, is writing
-    one of them."""
+def locked(paths: Iterable[Path]) -> Iterator[None]:
+    """Holds the files at these paths. Raises ValueError while another process, or another call in
+    this one, is writing one of them."""
     with ExitStack() as stack:
-        for file in files:
-            stack.enter_context(lock.held(Path(f"{file}.lock"), file, "name another checkpoint"))
+        for path in paths:
+            stack.enter_context(files.held(Path(f"{path}.lock"), path, "name another checkpoint"))
         yield
 
 
 @contextmanager
-def held(files: list[Path], over: bool) -> Iterator[None]:
+def held(paths: list[Path], over: bool) -> Iterator[None]:
     """`locked`, for a run that may lie over several processes: process 0 holds its files. Raises
     ValueError in all of them where another one is writing."""
     if not over:
-        with locked(files):
+        with locked(paths):
             yield
         return
     with ExitStack() as stack:
         refused = None
         try:
-            stack.enter_context(locked(files if processes.writes(over) else []))
+            stack.enter_context(locked(paths if processes.writes(over) else []))
         except ValueError as error:
             refused = error
         # all of them learn of it, and none waits for one that has ended
         if bool(processes.from_first(np.array(refused is not None))):
-            raise refused or ValueError(f"process 0 cannot write {', '.join(map(str, files))}.")
+            raise refused or ValueError(f"process 0 cannot write {', '.join(map(str, paths))}.")
         yield
 
 

@@ -1,5 +1,8 @@
-"""Files of live streams and of runs: a line of JSON that says what it is, then the numbers of the
-state."""
+"""The format of the files of live streams and of runs.
+
+A file has a line of JSON with its kind, the version of the format and a hash of all that follows;
+then a line of JSON, the header, with what the file belongs to; then the numbers of the state.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+from jsketch.loops.saving import files
+
 STREAM, RUN = "jsketch live stream", "jsketch run"
 ARM_RUN, BOX_RUN = "jsketch run over arms on the host", "jsketch run over a box"
-VERSION = 1
+VERSION = 2
 
 
 def write(path: str | os.PathLike[str], kind: str, header: dict[str, Any], body: bytes) -> None:
     """Writes a file of a kind, STREAM, RUN, ARM_RUN or BOX_RUN, whole or not at all."""
-    header = dict(format=kind, version=VERSION, sha256=hashlib.sha256(body).hexdigest()) | header
-    # another process that writes to the same path has a part of its own: the last one to finish is
-    # the file
-    part = Path(f"{os.fspath(path)}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(json.dumps(header).encode() + b"\n" + body)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        # a full disk, an interrupt
-        part.unlink(missing_ok=True)
-        raise
+    content = json.dumps(header).encode() + b"\n" + body
+    first = dict(format=kind, version=VERSION, sha256=hashlib.sha256(content).hexdigest())
+    files.write(path, json.dumps(first).encode() + b"\n" + content)
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes]:
@@ -40,16 +34,19 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], bytes
 
 def parts(path: str | os.PathLike[str], content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
     """`read`, of what the file at that path holds."""
-    line, _, body = content.partition(b"\n")
+    advice = "Name another file, or remove it."
+    line, _, rest = content.partition(b"\n")
     try:
-        header = json.loads(line)
-        found = header["format"], header["version"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is not a saved {kind}.") from error
+        first = json.loads(line)
+        found = first["format"], first["version"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path} is not a saved {kind}. {advice}") from error
     if found != (kind, VERSION):
         raise ValueError(
-            f"{path} is a {found[0]}, version {found[1]}; this is {kind}, version {VERSION}."
+            f"{path} is a {found[0]}, version {found[1]}, and not a {kind}, version {VERSION}."
+            f" {advice}"
         )
-    if hashlib.sha256(body).hexdigest() != header.get("sha256"):
-        raise ValueError(f"{path} is damaged: its numbers are not those that were saved.")
-    return header, body
+    if hashlib.sha256(rest).hexdigest() != first.get("sha256"):
+        raise ValueError(f"{path} is damaged: it does not hold what was saved. {advice}")
+    header, _, body = rest.partition(b"\n")
+    return json.loads(header), body

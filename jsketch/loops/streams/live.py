@@ -137,8 +137,7 @@ class Live:
         return forecasts
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one file, whole or not at all: a line of JSON that says what it is,
-        then the numbers."""
+        """Writes everything to one file, whole or not at all (`jsketch.loops.saving.saved`)."""
         self._check_state()
         header = dict(
             forecaster=describe(self.forecaster),

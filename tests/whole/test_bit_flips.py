@@ -1,0 +1,205 @@
+"""One flipped bit in a saved file is refused with a sentence that names the file, or harmless."""
+
+import json
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.results import outputs, shards, store, tidy
+from experiments.sweep import main as sweep
+from jsketch import Arms, Box, kernels, loops, online, problems
+from jsketch.bandits import FixedBKB
+from jsketch.box import UniformBox
+from jsketch.sketch.taylor import Taylor
+
+KEY = jax.random.key(0)
+ARMS = Arms(jnp.linspace(0, 1, 12)[:, None])
+PROBLEM = problems.finite_arms(np.asarray(ARMS.features), np.sin(np.arange(12.0)), 0.1)
+FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=4, capacity=12)
+BOX = Box(jnp.zeros(1), jnp.ones(1))
+FORECASTER = online.PKAWV(Taylor(2, 4, 0.8), 0.5)
+CONFIG = dict(problem="tiny", algorithm="bkb", horizon=20, noise_std=0.01, chosen=["t", 3])
+SHARD = shards.Shard(2, 3)
+
+
+def stream(path):
+    """The stream in the file, which is made if there is none."""
+    if not path.exists():
+        live = loops.Live(FORECASTER, 2, KEY)
+        live.learn_many(np.linspace(-1, 1, 40).reshape(20, 2), np.linspace(0, 1, 20))
+        live.save(path)
+    live = loops.Live.load(path, FORECASTER)
+    return live.state, live.received, live.inputs, jax.random.key_data(live._key)
+
+
+def drive(path):
+    calls = []
+
+    def objective(arms):
+        calls.append(arms)
+        return np.sin(arms)
+
+    new = not path.exists()
+    driven = loops.drive(FIXED, objective, ARMS, KEY, 8, checkpoint=path)
+    return driven.state, driven.arm, driven.reward, new or len(calls)
+
+
+def run(path):
+    found = loops.run(FIXED, PROBLEM, KEY, 8, checkpoint=path)
+    return found.trace, found.state
+
+
+def box(path):
+    calls = []
+
+    def objective(x):
+        calls.append(x)
+        return float(x[0])
+
+    new = not path.exists()
+    driven = loops.drive_box(UniformBox(), objective, BOX, KEY, 4, checkpoint=path)
+    return driven.state, driven.x, driven.y, driven.told, new or len(calls)
+
+
+def arrays(scale):
+    t = np.arange(1, 21)
+    values = np.random.default_rng(scale).uniform(size=(2, 20))
+    return dict(
+        t=t,
+        regret_ratio=values[0],
+        simple_regret=values[1],
+        final_regret_ratio=values[0, -1],
+        batches=np.asarray(scale),
+    )
+
+
+def tables(path):
+    """The tables of the folder of the file."""
+    folder = path.parent
+    if not path.exists():
+        runs = [tidy.Run(CONFIG, seed, arrays(seed)) for seed in range(3)]
+        tidy.write(folder, runs, "tiny", "a title")
+        store.write_json(folder / tidy.PROVENANCE, dict(seeds=3, numbers=[0.25, 1e-7], held=CONFIG))
+    found = tidy.load(folder)
+    return *map(_plain, (found.curves, found.summary)), json.dumps(found.provenance)
+
+
+def _plain(table):
+    columns = {name: table[name].to_numpy().tolist() for name in table}
+    return json.dumps([list(map(str, table.dtypes)), columns, table.attrs])
+
+
+def single_run(path):
+    if not path.exists():
+        store.write_npz(path, arrays(0) | dict(commit=np.asarray("one")))
+    found = store.read_saved(path)
+    return [(name, str(value.dtype), value.tolist()) for name, value in found.items()]
+
+
+def claimed(path):
+    store.claim(path.parents[1], path.stem, CONFIG)
+    return store.read_json(path)
+
+
+def of_a_shard(path):
+    """What the whole reads of its shards: sweep.json and shard.json."""
+    out = path.parents[2] if path.name == shards.RECORD else path.parents[3]
+    if not path.exists():
+        store.claim(SHARD.folder(out), "sweep", CONFIG)
+        shards.record(SHARD, SHARD.folder(out), "scripts/sweep --shard {shard}")
+    sweep.alike(out, CONFIG)
+    found = shards.started(out)
+    with pytest.raises(FileNotFoundError) as missing:
+        shards.complete(out, tidy.CURVES)
+    return [list(shard) for shard in found], str(missing.value)
+
+
+def record(path):
+    folder = path.parents[1]
+    if not path.exists():
+        made = dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
+        outputs.Folder(folder, made, ["one"], False)._record(made)
+    return outputs.read_record(folder)
+
+
+KINDS = dict(
+    stream=("saved.stream", stream),
+    drive=("drive.saved", drive),
+    arms=("arms.saved", run),
+    box=("box.saved", box),
+    curves=(tidy.CURVES, tables),
+    table_of_runs=(tidy.SUMMARY, tables),
+    summary=(tidy.PROVENANCE, tables),
+    single_run=("runs/bkb-000.npz", single_run),
+    configuration=("runs/bkb.json", claimed),
+    record=("runs/experiment.json", record),
+    sweep=("shards/2-of-3/runs/sweep.json", of_a_shard),
+    shard=("shards/2-of-3/shard.json", of_a_shard),
+)
+
+
+def same(one, other):
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return False
+    pairs = zip(*(map(np.asarray, jax.tree.leaves(values)) for values in (one, other)), strict=True)
+    return all(
+        a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs
+    )
+
+
+def outcome(read, path, truth):
+    """What reading the file leads to: "refused", "harmless", "silent", or a raw exception."""
+    try:
+        found = read(path)
+    except Exception as error:
+        plain = type(error) is ValueError and path.name in str(error)
+        return "refused" if plain else f"{type(error).__name__}: {error}"
+    return "harmless" if same(found, truth) else "silent"
+
+
+def made(kind, folder):
+    """(path, content, values) of a file of that kind."""
+    name, read = KINDS[kind]
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    read(path)
+    return path, path.read_bytes(), read(path)
+
+
+def flips(kind, folder, choose):
+    """[(place, bit, outcome)] of single bits of a file of that kind; choose(content) gives the bits
+    by their numbers in the file."""
+    path, whole, truth = made(kind, folder)
+    found = []
+    for place, bit in (divmod(int(at), 8) for at in choose(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+        found.append((place, bit, outcome(KINDS[kind][1], path, truth)))
+    path.write_bytes(whole)
+    assert same(KINDS[kind][1](path), truth)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [15, pytest.param(150, marks=pytest.mark.slow)])
+def test_a_flipped_bit_is_refused_or_harmless(kind, count, tmp_path):
+    random = np.random.default_rng(zlib.crc32(kind.encode()))
+    found = flips(kind, tmp_path, lambda whole: random.choice(8 * len(whole), count, replace=False))
+    assert [flip for flip in found if flip[2] not in ("refused", "harmless")] == []
+
+
+@pytest.mark.parametrize("kind", ["stream", "drive", "arms", "box"])
+def test_the_names_of_a_header_are_in_the_hash(kind, tmp_path):
+    """The lowest bit of the first letter of each of them."""
+
+    def first_letters(whole):
+        header = next(
+            entry
+            for line in whole.splitlines()
+            if {"belongs", "forecaster"} & (entry := json.loads(line)).keys()
+        )
+        return [8 * (whole.index(f'"{name}": '.encode()) + 1) for name in header]
+
+    assert {flip[2] for flip in flips(kind, tmp_path, first_letters)} == {"refused"}
