@@ -166,6 +166,8 @@ def run_seeds(
     checkpoint: a file that the run is written to every `every` evaluations (by default a 20th of
     the horizon) and resumes from when it is called again with the same arguments. Several seeds on
     threads have a file each, numbered name.0, name.1.
+    Functions and classes are compared by name: an edited kernel or problem is not noticed unless
+    its attribute `checkpoint_tag`, a text, changes too.
 
     mesh: devices that share the seeds, whatever its axes are called: each runs its part in one
     program, and waits for no other. Where the devices do not divide S, some repeat the last seed;
