@@ -165,9 +165,7 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
     return Reading(np.full(len(cells), np.nan), "text", note)
 
 
-def _values(
-    matches: Sequence[re.Match[str]], semicolons: bool
-) -> tuple[np.ndarray, str, str]:
+def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndarray, str, str]:
     """(values, a note on how they were read, a sentence why some are not read) of cells that look
     like numbers. Of cells that do not agree, those are NaN that differ from most others."""
     units = Counter((match["unit"] or "").strip() for match in matches)
@@ -257,8 +255,10 @@ def read(path: Path, needed: Sequence[str]) -> Table:
     else:
         frame, separator = _separated(path, needed)
         frame = _with_header(path, frame)
-    unnamed = frame[_is_empty(frame.iloc[:, 0])]
-    frame = frame.drop(index=unnamed.index[unnamed.apply(_is_empty).all(axis=1)])
+    empty = _is_empty(frame.iloc[:, 0])
+    if empty.any():
+        empty[empty] = frame[empty].apply(_is_empty).all(axis=1)
+        frame = frame[~empty]
     table = Table(path, frame, separator == ";")
     for name in needed:
         if name not in table.names:

@@ -339,7 +339,11 @@ def test_points_between_thousands_are_read_beside_decimal_commas(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "row"),
-    [(["0.5", "1.5", "1,2,3", "7"], 4), (["0,5", "1,5", "1,2,3", "7"], 4), (["1 C", "2 C", "3 K"], 4)],
+    [
+        (["0.5", "1.5", "1,2,3", "7"], 4),
+        (["0,5", "1,5", "1,2,3", "7"], 4),
+        (["1 C", "2 C", "3 K"], 4),
+    ],
 )
 def test_the_cell_that_differs_from_the_others_is_named(tmp_path, words, row):
     with pytest.raises(ValueError, match=f"row {row}, column 'x': the value is '{words[row - 2]}'"):
