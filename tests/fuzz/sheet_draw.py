@@ -271,7 +271,8 @@ def _ids(random, count):
     styles = [
         lambda i: f"c{i}", lambda i: str(i), lambda i: f"{i:05d}", lambda i: f"=A{i}+1",
         lambda i: f'a"{i}', lambda i: f'"{i}"', lambda i: f"{i},4-x", lambda i: f"a;{i}",
-        lambda i: f"a\t{i}", lambda i: f"\u03b2-{i}", lambda i: f"Größe {i}", lambda i: f"{i}" + "x" * 300,
+        lambda i: f"a\t{i}", lambda i: f"\u03b2-{i}", lambda i: f"Größe {i}",
+        lambda i: f"{i}" + "x" * 300,
         lambda i: f"{i}.50", lambda i: f"{i}e5", lambda i: f"-{i + 1}", lambda i: f"two\n{i}",
         lambda i: f"'{i}", lambda i: f"#{i}", lambda i: f"\u6c34{i}", lambda i: f"1_{i}",
         lambda i: f"{i + 10**14}", lambda i: f"{i} %", lambda i: f"a  {i}", lambda i: f"@{i}",

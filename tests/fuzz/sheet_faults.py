@@ -16,9 +16,12 @@ class Fault(NamedTuple):
 
 
 def put(sheet, grids, random):
-    """Makes one mistake in the tables. Returns the Fault, or None where the sheet has no room for
-    the one that was drawn."""
-    return FAULTS[random.integers(len(FAULTS))](sheet, grids, random)
+    """Makes one mistake in the tables, and returns the Fault."""
+    while True:
+        # None where the sheet has no room for this mistake
+        fault = FAULTS[random.integers(len(FAULTS))](sheet, grids, random)
+        if fault is not None:
+            return fault
 
 
 def _feature(sheet, random, *kinds):
@@ -228,7 +231,7 @@ def large_batch(sheet, grids, random):
 
 FAULTS = (
     missing_feature, missing_feature, wrong_number, wrong_number, large_number, wrong_word,
-    wrong_molecule, unaligned, dates, two_meanings, two_units, constant, too_many_words, repeated_id,
-    missing_id, unknown_id, wrong_value, wrong_value, wrong_error, wrong_cost, missing_column,
-    unnamed_column, only_header, one_candidate, only_ids, two_roles, large_batch,
+    wrong_molecule, unaligned, dates, two_meanings, two_units, constant, too_many_words,
+    repeated_id, missing_id, unknown_id, wrong_value, wrong_value, wrong_error, wrong_cost,
+    missing_column, unnamed_column, only_header, one_candidate, only_ids, two_roles, large_batch,
 )  # fmt: skip
