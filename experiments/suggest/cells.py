@@ -255,8 +255,10 @@ def read(path: Path, needed: Sequence[str]) -> Table:
     else:
         frame, separator = _separated(path, needed)
         frame = _with_header(path, frame)
-    unnamed = frame[_is_empty(frame.iloc[:, 0])]
-    frame = frame.drop(index=unnamed.index[unnamed.apply(_is_empty).all(axis=1)])
+    empty = _is_empty(frame.iloc[:, 0])
+    if empty.any():
+        empty[empty] = frame[empty].apply(_is_empty).all(axis=1)
+        frame = frame[~empty]
     table = Table(path, frame, separator == ";")
     for name in needed:
         if name not in table.names:

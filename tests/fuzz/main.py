@@ -4,6 +4,7 @@
     scripts/fuzz --long --count 700          hard ones too (near-duplicates, regularizations down to
                                              1e-8), of all shapes
     scripts/fuzz arms --long --first 138 --count 1     one problem again
+    scripts/fuzz sheets --count 2000         tables, as files of all formats
 
 Prints what failed, and exits with status 1 if anything did. A seed is a problem: the same in every
 run.

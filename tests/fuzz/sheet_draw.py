@@ -132,7 +132,11 @@ class Sheet:
 def sheet(seed, whole=None):
     """A random problem; with `whole` one of LAYOUTS, whose sizes are the same for all seeds."""
     random = np.random.default_rng([seed, 11])
-    count = COUNT if whole is not None else int(random.integers(8, 41))
+    count = (
+        COUNT
+        if whole is not None
+        else int(random.integers(8, 41) if random.uniform() < 0.3 else random.integers(8, 17))
+    )
     names = [str(name) for name in random.permutation(NAMES)]
     kinds = list(whole) if whole is not None else _kinds(random)
     columns = [_column(random, count, names.pop(), kind) for kind in kinds]
@@ -140,17 +144,22 @@ def sheet(seed, whole=None):
     many = 9 if whole is not None else int(random.integers(1, count - 5))
     observed = taken[:many]
     arms = observed[random.integers(0, many, 2 * many)]
-    arms = random.permutation(np.append(arms[: int(random.integers(1, 2 * many))], observed))
+    arms = random.permutation(np.append(arms[: int(random.integers(1, many + 1))], observed))
     failures = whole is None and random.uniform() < 0.4
-    values = _numbers(random, len(arms), str(random.choice(["dyadic", "general", "whole", "large"])))
+    values = _numbers(
+        random, len(arms), str(random.choice(["dyadic", "general", "whole", "large"]))
+    )
     if failures:
         values = np.where(random.uniform(size=len(arms)) < 0.3, np.nan, values)
     rest = taken[many:]
     pending = rest[: 3 if whole is not None else random.integers(0, 4)]
-    pending = random.permutation(np.concatenate([pending, pending[:1], observed[: random.integers(3)]]))
+    pending = random.permutation(
+        np.concatenate([pending, pending[:1], observed[: random.integers(3)]])
+    )
     excluded = rest[3 : 5 if whole is not None else random.integers(3, 6)]
     if whole is None:
         excluded = np.concatenate([excluded, excluded[:1], taken[: random.integers(2)]])
+        pending, excluded = (rows[: len(rows) * random.integers(2)] for rows in (pending, excluded))
     cost = whole is None and random.uniform() < 0.3
     labelled = [column for column in columns if column.labels and whole is None]
     priced = str(random.choice(["cost", "Price", "price, €"])) if cost else None
@@ -199,17 +208,26 @@ def _column(random, count, name, kind):
         values = _numbers(random, count, kind)
         values[:2] = [0.5, -0.25] if kind != "whole" else [3.0, 1200.0]
         values = values + 0.0
-        return Column(name, "numbers", "", values.tolist(), values[:, None], values.tolist(), [(name, 1)])
+        return Column(
+            name, "numbers", "", values.tolist(), values[:, None], values.tolist(), [(name, 1)]
+        )
     if kind in ("words", "codes", "named"):
         pool = {"words": WORDS, "codes": CODES}.get(kind, (50.0, 60.0, 0.5, -1.0, 75.25, 1000.0))
         levels = [pool[i] for i in random.permutation(len(pool))[: random.integers(2, 5)]]
         if kind == "words":
             levels = ["water", *levels[:2]]  # a whole column of "inf" is another matter
-        chosen = [levels[i] for i in np.append(np.arange(len(levels)), random.integers(0, len(levels), count - len(levels)))]
+        chosen = [
+            levels[i]
+            for i in np.append(
+                np.arange(len(levels)), random.integers(0, len(levels), count - len(levels))
+            )
+        ]
         words = [c if isinstance(c, str) else repr(c).removesuffix(".0") for c in chosen]
         labels = chosen if kind == "named" else words
         option = "--categories" if kind == "named" else ""
-        return Column(name, "category", option, chosen, _one_hot(words), labels, [(name, len(set(words)))])
+        return Column(
+            name, "category", option, chosen, _one_hot(words), labels, [(name, len(set(words)))]
+        )
     if kind == "sequence":
         size = int(random.integers(1, 5))
         words = ["".join(random.choice(list("ACGT"), size)) for _ in range(count)]
@@ -222,7 +240,9 @@ def _column(random, count, name, kind):
         return _fingerprints(random, count, name, kind)
     cells = [f"2024-0{random.integers(1, 10)}-1{random.integers(10)}" for _ in range(count)]
     if kind == "ignored":
-        cells = [None if random.uniform() < 0.3 else str(random.choice(WORDS)) for _ in range(count)]
+        cells = [
+            None if random.uniform() < 0.3 else str(random.choice(WORDS)) for _ in range(count)
+        ]
         cells[0] = "x"
     return Column(name, "none", "--ignore", cells, np.zeros((count, 0)), [])
 
@@ -251,7 +271,8 @@ def _ids(random, count):
     styles = [
         lambda i: f"c{i}", lambda i: str(i), lambda i: f"{i:05d}", lambda i: f"=A{i}+1",
         lambda i: f'a"{i}', lambda i: f'"{i}"', lambda i: f"{i},4-x", lambda i: f"a;{i}",
-        lambda i: f"a\t{i}", lambda i: f"\u03b2-{i}", lambda i: f"Größe {i}", lambda i: f"{i}" + "x" * 300,
+        lambda i: f"a\t{i}", lambda i: f"\u03b2-{i}", lambda i: f"Größe {i}",
+        lambda i: f"{i}" + "x" * 300,
         lambda i: f"{i}.50", lambda i: f"{i}e5", lambda i: f"-{i + 1}", lambda i: f"two\n{i}",
         lambda i: f"'{i}", lambda i: f"#{i}", lambda i: f"\u6c34{i}", lambda i: f"1_{i}",
         lambda i: f"{i + 10**14}", lambda i: f"{i} %", lambda i: f"a  {i}", lambda i: f"@{i}",
@@ -259,5 +280,7 @@ def _ids(random, count):
     some = random.permutation(len(styles))[: random.integers(1, 6)]
     found = [styles[some[random.integers(len(some))]](i) for i in range(count)]
     if random.uniform() < 0.3:
-        found[:5] = random.permutation(["NA", "None", "nan", "TRUE", "null", "inf", "N/A"])[:5].tolist()
+        found[:5] = random.permutation(["NA", "None", "nan", "TRUE", "null", "inf", "N/A"])[
+            :5
+        ].tolist()
     return found

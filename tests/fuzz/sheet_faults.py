@@ -16,9 +16,12 @@ class Fault(NamedTuple):
 
 
 def put(sheet, grids, random):
-    """Makes one mistake in the tables. Returns the Fault, or None where the sheet has no room for
-    the one that was drawn."""
-    return FAULTS[random.integers(len(FAULTS))](sheet, grids, random)
+    """Makes one mistake in the tables, and returns the Fault."""
+    while True:
+        # None where the sheet has no room for this mistake
+        fault = FAULTS[random.integers(len(FAULTS))](sheet, grids, random)
+        if fault is not None:
+            return fault
 
 
 def _feature(sheet, random, *kinds):
@@ -32,7 +35,8 @@ def _feature(sheet, random, *kinds):
 
 def _cell(sheet, grids, random, kinds, words, why):
     """A wrong cell in a feature column."""
-    column, row = _feature(sheet, random, *kinds), int(random.integers(sheet.count))
+    # other words are compared with the first one
+    column, row = _feature(sheet, random, *kinds), int(random.integers(1, sheet.count))
     if column is None:
         return None
     grids["candidates"].columns[column.name][row] = words[random.integers(len(words))]
@@ -46,7 +50,18 @@ def missing_feature(sheet, grids, random):
 
 
 def wrong_number(sheet, grids, random):
-    words = ("many", "<5", "1_000", "inf", "-inf", "nan", "1e400", "1,2,3", "2024-01-05", "12 or 13")
+    words = (
+        "many",
+        "<5",
+        "1_000",
+        "inf",
+        "-inf",
+        "nan",
+        "1e400",
+        "1,2,3",
+        "2024-01-05",
+        "12 or 13",
+    )
     return _cell(sheet, grids, random, ("numbers",), words, "a feature that is no number")
 
 
@@ -63,9 +78,11 @@ def wrong_molecule(sheet, grids, random):
 
 
 def unaligned(sheet, grids, random):
-    return _cell(sheet, grids, random, ("sequence",), ("ACGTACGT",), "an unaligned sequence") if (
-        sheet.count > 1
-    ) else None
+    return (
+        _cell(sheet, grids, random, ("sequence",), ("ACGTACGT",), "an unaligned sequence")
+        if (sheet.count > 1)
+        else None
+    )
 
 
 def _whole_column(sheet, grids, random, words, row, why):
@@ -86,6 +103,7 @@ def dates(sheet, grids, random):
 def two_meanings(sheet, grids, random):
     some = (("1,500", "2,750"), ("1,5", "2.5"), ("1,500", "2.750"))
     words = some[random.integers(len(some))]
+    grids["candidates"].semicolons = False
     return _whole_column(sheet, grids, random, words, 0, "two meanings")
 
 
@@ -95,7 +113,9 @@ def two_units(sheet, grids, random):
 
 
 def constant(sheet, grids, random):
-    column = _feature(sheet, random, "numbers", "category", "categories", "sequence", "bits", "smiles")
+    column = _feature(
+        sheet, random, "numbers", "category", "categories", "sequence", "bits", "smiles"
+    )
     cells = grids["candidates"].columns[column.name]
     grids["candidates"].columns[column.name] = [cells[0]] * sheet.count
     return Fault("a constant column", "candidates", None, column.name)
@@ -133,7 +153,16 @@ def unknown_id(sheet, grids, random):
 
 def wrong_value(sheet, grids, random):
     row = int(random.integers(len(sheet.arms)))
-    words = ("many", "inf", "1e400", "1_000", "<5", "nan", 2e300, *([] if sheet.failures else [None, "#N/A"]))
+    words = (
+        "many",
+        "inf",
+        "1e400",
+        "1_000",
+        "<5",
+        "nan",
+        2e300,
+        *([] if sheet.failures else [None, "#N/A"]),
+    )
     grids["observations"].columns[sheet.value_name][row] = words[random.integers(len(words))]
     return Fault("a wrong value", "observations", row, sheet.value_name)
 
@@ -156,7 +185,9 @@ def wrong_cost(sheet, grids, random):
 
 
 def missing_column(sheet, grids, random):
-    table, name = (("candidates", sheet.id_name), ("observations", sheet.value_name))[random.integers(2)]
+    table, name = (("candidates", sheet.id_name), ("observations", sheet.value_name))[
+        random.integers(2)
+    ]
     del grids[table].columns[name]
     return Fault(f"no column '{name}'", table)
 
@@ -200,7 +231,7 @@ def large_batch(sheet, grids, random):
 
 FAULTS = (
     missing_feature, missing_feature, wrong_number, wrong_number, large_number, wrong_word,
-    wrong_molecule, unaligned, dates, two_meanings, two_units, constant, too_many_words, repeated_id,
-    missing_id, unknown_id, wrong_value, wrong_value, wrong_error, wrong_cost, missing_column,
-    unnamed_column, only_header, one_candidate, only_ids, two_roles, large_batch,
+    wrong_molecule, unaligned, dates, two_meanings, two_units, constant, too_many_words,
+    repeated_id, missing_id, unknown_id, wrong_value, wrong_value, wrong_error, wrong_cost,
+    missing_column, unnamed_column, only_header, one_candidate, only_ids, two_roles, large_batch,
 )  # fmt: skip

@@ -6,7 +6,7 @@ meaning, so every file must be read the same way.
 
 import datetime
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import openpyxl
@@ -26,19 +26,16 @@ class Grid:
     columns: dict[str, list]
     # columns whose cells are names, so that numbers among them keep their spelling
     names: set[str] = field(default_factory=set)
+    # whether semicolons may separate the columns, where a comma in a number is decimal
+    semicolons: bool = True
 
     def __len__(self):
         return len(next(iter(self.columns.values()), []))
 
-    def copy(self):
-        return Grid({name: list(cells) for name, cells in self.columns.items()}, set(self.names))
-
     def rows(self, order):
         """Some of the rows, in some order."""
-        return Grid(
-            {name: [cells[i] for i in order] for name, cells in self.columns.items()},
-            set(self.names),
-        )
+        columns = {name: [cells[i] for i in order] for name, cells in self.columns.items()}
+        return replace(self, columns=columns)
 
 
 def write(path, grid, random):
@@ -56,7 +53,9 @@ def _is_fraction(cells):
 
 def spelled(cells, random, may_have_unit=True):
     """A column of numbers as text, in one of the spellings that have one meaning."""
-    style = random.choice(["plain", "fixed", "exponent", "comma", "groups", "comma groups", "narrow"])
+    style = random.choice(
+        ["plain", "fixed", "exponent", "comma", "groups", "comma groups", "narrow"]
+    )
     if not _is_fraction(cells) or style in ("plain", "fixed", "exponent"):
         style = style if style in ("plain", "fixed", "exponent") else "plain"
     unit = random.choice(UNITS) if may_have_unit and random.uniform() < 0.3 else ""
@@ -106,7 +105,9 @@ def _blank_rows(count, random):
     """Rows of the table before which an empty row is, some of them behind the last one."""
     if random.uniform() < 0.7 or not count:
         return []
-    return sorted([*random.integers(1, count + 1, random.integers(2)), count, count][: 1 + random.integers(3)])
+    return sorted(
+        [*random.integers(1, count + 1, random.integers(2)), count, count][: 1 + random.integers(3)]
+    )
 
 
 def _numbered(count, blank):
@@ -117,7 +118,7 @@ def _numbered(count, blank):
 def _separated(path, grid, random):
     names, count = list(grid.columns), len(grid)
     words = {name: _in_words(grid, name, random) for name in names}
-    separator = str(random.choice([",", ";", "\t"]))
+    separator = str(random.choice([",", ";", "\t"] if grid.semicolons else [",", "\t"]))
     if separator == ";":
         # numbers such as 1.500, all of them with three decimals, have two meanings there
         for name in names:

@@ -1,8 +1,8 @@
-"""Tables for the command that suggests: whatever their format, dialect, spelling and order, the same
-arrays are read from them, and so the same batch is chosen; mistakes are refused with their place."""
+"""Tables for the command that suggests: whatever their format, dialect, spelling and order, the
+same arrays are read from them, and so the same batch is chosen. Mistakes are refused with their
+place."""
 
 import contextlib
-import hashlib
 import io
 import tempfile
 from pathlib import Path
@@ -54,7 +54,8 @@ class Case:
                 continue
             # Excel files take the longest
             mixed = str(self.random.choice(ENDINGS, p=[0.6, 0.1, 0.3]))
-            path = self.place(name, ending or mixed)
+            short = ending == ".xlsx" and len(grids) > 1 and name in ("pending", "exclude")
+            path = self.place(name, mixed if short or ending is None else ending)
             rows[name] = path, write(path, grid, self.random)
             if rows[name][1] is None:
                 return None
@@ -72,7 +73,9 @@ class Case:
         except Exception as error:
             kind = type(error).__name__
             shown = {name: path.read_bytes()[:80] for name, (path, _) in rows.items()}
-            self.report.true("is read", False, f"{kind}: {error} {shown if ending == '.csv' else ''}")
+            self.report.true(
+                "is read", False, f"{kind}: {error} {shown if ending == '.csv' else ''}"
+            )
             return None
         self.report.true("is read", True)
         return parsed, found
@@ -87,17 +90,19 @@ class Case:
         r.true("kinds of features", kinds == truth["columns"], f"{kinds} is not {truth['columns']}")
         for name in ("arms", "values", "pending", "excluded"):
             r.same(name, getattr(found, name), truth[name])
-        for name, mine in (("errors", found.errors), ("same", candidates.same), ("cost", candidates.cost)):
+        for name, mine in (
+            ("errors", found.errors),
+            ("same", candidates.same),
+            ("cost", candidates.cost),
+        ):
             both = mine is None, truth[name] is None
             r.true(f"{name} are there", both[0] == both[1])
             if not any(both):
                 r.same(name, mine, truth[name])
-        distinct, count = np.unique(truth["features"], axis=0, return_counts=True)
+        _, count = np.unique(truth["features"], axis=0, return_counts=True)
         alike = int(count[count > 1].sum())
         said = [note for note in candidates.notes if "have the same features" in note]
         r.same("candidates that coincide", [s.split()[0] for s in said], [str(alike)] * (alike > 0))
-
-    # ------------------------------------------------------------------ what is read
 
     def check_formats(self):
         """Every format."""
@@ -106,29 +111,6 @@ class Case:
             read = self.read(self.sheet.grids(), f"as {ending or 'a mixture'}", ending)
             if read is not None:
                 self.check_truth(read[1], truth)
-
-    def check_orders(self):
-        """Rows in another order, in all tables, and negated values that are to be small."""
-        grids, truth = self.sheet.grids(), self.sheet.truth()
-        order = {name: self.random.permutation(len(grid)) for name, grid in grids.items()}
-        grids = {name: grid.rows(order[name]) for name, grid in grids.items()}
-        values = grids["observations"].columns[self.sheet.value_name]
-        values[:] = [None if y is None else -y for y in values]
-        options = [option for option in self.sheet.options() if option != "--minimize"]
-        options += [] if self.sheet.minimize else ["--minimize"]
-        read = self.read(grids, "permuted and negated", options=options)
-        if read is None:
-            return
-        # a feature of categories or sites does not depend on the order either
-        at = np.argsort(order["candidates"])
-        for name in ("ids", "features", "same", "cost"):
-            truth[name] = None if truth[name] is None else truth[name][order["candidates"]]
-        for name in ("arms", "values", "errors"):
-            truth[name] = None if truth[name] is None else truth[name][order["observations"]]
-        truth["arms"] = at[truth["arms"]]
-        for name in ("pending", "excluded"):
-            truth[name] = np.sort(at[truth[name]])
-        self.check_truth(read[1], truth)
 
     def check_units(self):
         """Numbers in other units: the same scaled features, exactly for units that are powers of
@@ -153,7 +135,9 @@ class Case:
             return
         truth = self.sheet.truth()
         groups = [Columns(*column) for column in truth["columns"]]
-        one, two = (np.asarray(x.features) for x in (library(truth["features"], groups), read[1].library))
+        one, two = (
+            np.asarray(x.features) for x in (library(truth["features"], groups), read[1].library)
+        )
         if exact:
             self.report.same("features in units of powers of two", two, one)
         else:
@@ -161,39 +145,61 @@ class Case:
             apart = np.minimum(np.abs(two - one), np.abs(1 - two - one)).max()
             self.report.true("features in other units", apart <= CLOSE, f"differ by {apart:.1e}")
 
-    def check_added(self):
-        """Columns about evaluations, and candidates that are pending and observed, change nothing."""
+    def check_changes(self):
+        """What changes nothing: rows in another order, columns about evaluations, candidates that
+        are pending and observed, and negated values that are to be small."""
         sheet, random = self.sheet, self.random
-        grids = sheet.grids()
-        names = [sheet.value_name, sheet.value_name.upper(), *NAMES_OF_RESULTS]
-        names += [sheet.error_name] if sheet.error_name is not None else []
-        names = [n for n in names if n != sheet.cost_name and n not in grids["candidates"].columns]
-        added = list(dict.fromkeys(random.permutation(names)[: random.integers(1, 4)].tolist()))
-        columns = dict(grids["candidates"].columns)
-        for name in added:
-            cells = [None if random.uniform() < 0.3 else x for x in random.standard_normal(sheet.count).tolist()]
-            if random.uniform() < 0.3:
-                cells = random.choice(["done", "failed", "later"], sheet.count).tolist()
-            columns[name] = cells
-        order = random.permutation(list(columns)).tolist()
-        features = [c.name for at in sheet.order for c in sheet.columns[at : at + 1]]
-        places = iter(features)
-        order = [next(places) if name in features else name for name in order]
-        grids["candidates"].columns = {name: columns[name] for name in order}
-        done = grids["observations"]
-        done.columns["remark"] = [str(x) for x in random.choice(["", "a;b", "1,5", "2024-01-05"], len(done))]
+        grids, truth = sheet.grids(), sheet.truth()
+        added = self.add_columns(grids)
         more = random.choice(sheet.arms, random.integers(1, 4)).tolist()
         grids["pending"].columns[sheet.id_name] += [sheet.ids[arm] for arm in more]
-        read = self.read(grids, f"with {added}")
+        order = {name: random.permutation(len(grid)) for name, grid in grids.items()}
+        grids = {name: grid.rows(order[name]) for name, grid in grids.items()}
+        values = grids["observations"].columns[sheet.value_name]
+        values[:] = [None if y is None else -y for y in values]
+        options = [option for option in sheet.options() if option != "--minimize"]
+        options += [] if sheet.minimize else ["--minimize"]
+        read = self.read(grids, f"permuted, negated, with {added}", options=options)
         if read is None:
             return
-        self.check_truth(read[1], sheet.truth())
+        at = np.argsort(order["candidates"])
+        for name in ("ids", "features", "same", "cost"):
+            truth[name] = None if truth[name] is None else truth[name][order["candidates"]]
+        for name in ("arms", "values", "errors"):
+            truth[name] = None if truth[name] is None else truth[name][order["observations"]]
+        truth["arms"] = at[truth["arms"]]
+        for name in ("pending", "excluded"):
+            truth[name] = np.sort(at[truth[name]])
+        self.check_truth(read[1], truth)
         said = [note for note in read[1].candidates.notes if "not used as features" in note]
         self.report.true(
             "columns that are left out are named",
             len(said) == 1 and all(f"'{name}'" in said[0] for name in added),
             str(said),
         )
+
+    def add_columns(self, grids):
+        """Columns that are no features, anywhere between those of the library. Returns their
+        names."""
+        sheet, random, library = self.sheet, self.random, grids["candidates"]
+        names = [sheet.value_name, sheet.value_name.upper(), *NAMES_OF_RESULTS]
+        names += [sheet.error_name] if sheet.error_name is not None else []
+        names = [name for name in dict.fromkeys(names) if name not in library.columns]
+        added = random.permutation(names)[: random.integers(1, 4)].tolist()
+        for name in added:
+            cells = random.standard_normal(sheet.count).tolist()
+            cells = [None if random.uniform() < 0.3 else cell for cell in cells]
+            if random.uniform() < 0.3:
+                cells = random.choice(["done", "failed", "later"], sheet.count).tolist()
+            library.columns[name] = cells
+        features = {column.name for column in sheet.columns}
+        order = random.permutation(list(library.columns)).tolist()
+        places = iter([name for name in library.columns if name in features])
+        order = [next(places) if name in features else name for name in order]
+        library.columns = {name: library.columns[name] for name in order}
+        remarks = random.choice(["", "a;b", "1,5", "2024-01-05"], len(grids["observations"]))
+        grids["observations"].columns["remark"] = remarks.tolist()
+        return added
 
     def check_ids_written(self):
         """Ids of a batch in every format, read as pending: the workflow of every round."""
@@ -205,20 +211,17 @@ class Case:
             path = self.place("batch", ending)
             numbers = {"mean": np.zeros(len(rows)), "standard_deviation": np.ones(len(rows))}
             ids = np.array(self.sheet.ids, object)[rows]
-            path.write_bytes(cells.content(path, pd.DataFrame({self.sheet.id_name: ids, **numbers})))
+            path.write_bytes(
+                cells.content(path, pd.DataFrame({self.sheet.id_name: ids, **numbers}))
+            )
             table = cells.read(path, [self.sheet.id_name])
             self.report.problem = f"{self.words}, a batch as {ending}"
             self.report.same("ids of a batch", table.text(self.sheet.id_name).to_numpy(object), ids)
-
-    # ------------------------------------------------------------------ what is refused
 
     def check_refusals(self):
         """One mistake in every format."""
         grids, random = self.sheet.grids(), self.random
         fault = sheet_faults.put(self.sheet, grids, random)
-        if fault is None:
-            self.report.skipped["no room for the mistake"] += 1
-            return
         others = {name: grid for name, grid in grids.items() if name != fault.table}
         more, rows = self.written(others, ".csv")
         for ending in ENDINGS if fault.table is not None else (".csv",):
@@ -229,7 +232,7 @@ class Case:
                 continue
             files, rows = written
             files = [*more, *files]
-            out = self.folder / f"refused{random.choice(ENDINGS)}"
+            out = self.place("refused", str(random.choice(ENDINGS)))
             arguments = [*files, *self.sheet.options(), "--batch", "1", *fault.options]
             message = self.refusal([*arguments, "--out", str(out)])
             if message is None:
@@ -250,7 +253,7 @@ class Case:
             with contextlib.redirect_stdout(io.StringIO()):
                 command.run(parse(arguments))
         except Exception as error:
-            plain = type(error) is ValueError and "\n" not in str(error).replace("two\nlines", "")
+            plain = type(error) is ValueError and "\n" not in str(error).replace("two\n", "")
             self.report.true("a refusal is a sentence", plain, f"{type(error).__name__}: {error}")
             return str(error) if plain else None
         self.report.true("a mistake is refused", False)
@@ -259,7 +262,7 @@ class Case:
     def check_damage(self):
         """A file that is cut off, or has other bytes: read, or refused in a sentence."""
         ending, random = str(self.random.choice(ENDINGS)), self.random
-        path = next(path for path in self.folder.iterdir() if path.match(f"candidates*{ending}"))
+        path = min(path for path in self.folder.iterdir() if path.match(f"candidates*{ending}"))
         raw = bytearray(path.read_bytes())
         path = self.place("damaged", ending)
         if random.uniform() < 0.5:
@@ -282,6 +285,7 @@ class Case:
         """A file that exists is kept, and a table is kept with --overwrite too."""
         files, rows = self.written(self.sheet.grids(), ".csv")
         table = rows["candidates"][0]
+        before = table.read_bytes()
         kept = self.place("kept", str(self.random.choice(ENDINGS)))
         kept.write_text("results")
         link = self.place("link", ".csv")
@@ -300,9 +304,8 @@ class Case:
             self.refusal([*files, *self.sheet.options(), "--batch", "1", *target])
         self.report.problem = self.words
         self.report.true("a file is kept", kept.read_text() == "results" and link.is_symlink())
+        self.report.true("a table is kept", table.read_bytes() == before)
         self.report.true("nothing is left behind", not Path(free).exists())
-
-    # ------------------------------------------------------------------ what is suggested
 
     def check_whole(self):
         """The command itself, and batches of all candidates that are left: the same order, means
@@ -316,13 +319,17 @@ class Case:
         with contextlib.redirect_stdout(io.StringIO()):
             batch = command.run(parse([*arguments, "--out", str(out)]))
         table = cells.read(out, [sheet.id_name, "mean", "standard_deviation"])
-        report.same("ids of the batch", table.text(sheet.id_name), np.array(sheet.ids, object)[batch.rows])
+        report.same(
+            "ids of the batch", table.text(sheet.id_name), np.array(sheet.ids, object)[batch.rows]
+        )
         numbers = table.numbers("mean"), table.numbers("standard_deviation")
         sign = -1 if sheet.minimize else 1
         # 16 digits are written to Excel files
         digits = [float(f"{sign * x:.16g}") if ending == ".xlsx" else sign * x for x in batch.mean]
         report.same("means of the batch", numbers[0], digits)
-        report.true("deviations are positive", (numbers[1] > 0).all() and len(set(batch.rows)) == LEFT)
+        report.true(
+            "deviations are positive", (numbers[1] > 0).all() and len(set(batch.rows)) == LEFT
+        )
         truth = sheet.truth()
         taken = {*truth["arms"].tolist(), *truth["pending"].tolist(), *truth["excluded"].tolist()}
         report.true("nobody is suggested twice", not taken & set(batch.rows.tolist()))
@@ -340,7 +347,9 @@ class Case:
             if name is not None:
                 cells_of = grids["observations"].columns[name]
                 cells_of[:] = [scale * y for y in cells_of]
-        self.compare("values in other units", grids, batch, np.arange(sheet.count), scale, exact=True)
+        self.compare(
+            "values in other units", grids, batch, np.arange(sheet.count), scale, exact=True
+        )
 
     def compare(self, words, grids, batch, rows, scale, exact=False):
         """The batch from other tables: row i of their library is row rows[i] of the sheet's."""
@@ -358,9 +367,13 @@ class Case:
             two = np.asarray(getattr(model, name))
             size = np.abs(one).max() if name != "centre" else scale * batch.model.scale + abs(one)
             apart = np.abs(one - two).max() / size
-            report.true(f"{name} of the model", apart <= (0 if exact else 1e-6), f"differs by {apart:.1e}")
+            report.true(
+                f"{name} of the model", apart <= (0 if exact else 1e-6), f"differs by {apart:.1e}"
+            )
         # the model is the same: how far a fit is off is compared above
-        same = batch.model._replace(scale=batch.model.scale * scale, centre=batch.model.centre * scale)
+        same = batch.model._replace(
+            scale=batch.model.scale * scale, centre=batch.model.centre * scale
+        )
         other = command.suggested(options, found, same, key)
         picked, mine = rows[other.rows], batch.rows
         report.same("the same candidates are rated", np.sort(picked), np.sort(mine))
@@ -368,7 +381,9 @@ class Case:
         unit = scale * np.abs(batch.mean).max() + scale * batch.std.max()
         for name, a, b in (("mean", batch.mean, other.mean), ("std", batch.std, other.std)):
             apart = np.abs(scale * a[place] - b).max() / unit
-            report.true(f"{name} of candidates", apart <= (0 if exact else CLOSE), f"differs by {apart:.1e}")
+            report.true(
+                f"{name} of candidates", apart <= (0 if exact else CLOSE), f"differs by {apart:.1e}"
+            )
         # candidates with equal features are picked in any order
         group = np.unique(self.sheet.truth()["features"], axis=0, return_inverse=True)[1].ravel()
         report.same("picks", group[picked], group[mine])
@@ -380,9 +395,8 @@ def check(seed, report, long=False):
         case = Case(seed, report, Path(name))
         checks = [
             case.check_formats,
-            case.check_orders,
             case.check_units,
-            case.check_added,
+            case.check_changes,
             case.check_ids_written,
             case.check_refusals,
             case.check_damage,

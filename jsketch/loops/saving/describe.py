@@ -54,7 +54,7 @@ def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) 
         found[name] = "an object that it lies within"
         return
     word, parts = _parts(value)
-    if word is not None:
+    if type(value) is not dict:
         found[name] = word
     elif name and not parts:
         found[name] = "no entries"
@@ -63,7 +63,7 @@ def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) 
 
 
 def _parts(value: Any) -> tuple[Any, Parts]:
-    """(the word for a value, its parts); no word for a dictionary."""
+    """(the word for a value, its parts); a dictionary needs no word."""
     if _is_leaf(value):
         return _leaf(value), []
     tag = [(TAG, value.__dict__[TAG])] if TAG in getattr(value, "__dict__", {}) else []
@@ -144,9 +144,10 @@ def _leaf(value: Any) -> Any:
 
 
 def _name(value: Any) -> str:
-    """The name of a class or a function, with its module unless it is one of jsketch."""
+    """The name of a class or a function, with its module unless it is a class of jsketch."""
     module = value.__module__ or ""
-    return value.__qualname__ if module.startswith("jsketch.") else f"{module}.{value.__qualname__}"
+    bare = isinstance(value, type) and module.startswith("jsketch.")
+    return value.__qualname__ if bare else f"{module}.{value.__qualname__}"
 
 
 def _key(key: Any) -> str:
