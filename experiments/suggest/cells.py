@@ -162,7 +162,7 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
         return Reading(values[codes], "unclear", why=why)
     digits = sum(word[:1].isdigit() for word in words)
     note = "words, although most of them begin with a digit" if 2 * digits > filled else ""
-    return Reading(np.full(len(cells), np.nan), "text", note)
+    return Reading(values[codes], "text", note)
 
 
 def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndarray, str, str]:

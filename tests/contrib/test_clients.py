@@ -60,6 +60,19 @@ def dense(dictionary, seen):
     return mean, np.diag(full), residual, logdet
 
 
+def test_inducing_points_leave_no_residual(run):
+    """Certified widths grow with the root of the residuals' sum: 1e-12 there is 1e-6 in a width."""
+    end = jax.tree.map(lambda leaf: leaf[-1], run[0])
+    bandit = BANDIT.replace(threshold=1e9, max_wait=WAIT)
+    mask = np.asarray(end.sketch.dictionary.mask)
+    points = np.asarray(end.sketch.nystrom.points)[mask][:N]
+    assert len(points) == N
+    state, _ = TELL(bandit, end, points, np.ones(N), KEY)
+    np.testing.assert_array_equal(state.evidence.residual_sum, end.evidence.residual_sum)
+    state, _ = TELL(bandit, end, points + 0.3, np.ones(N), KEY)
+    assert (np.asarray(state.evidence.residual_sum) > end.evidence.residual_sum).any()
+
+
 @pytest.mark.parametrize("threshold", [D, 1e9])
 def test_each_client_is_a_dense_replay(threshold):
     """The posterior of each client, when all exchange, and what they send, to 1e-8. With a

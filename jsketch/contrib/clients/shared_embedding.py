@@ -210,6 +210,8 @@ class SharedEmbedding:
         slot = jnp.minimum(state.used, state.sketch.domain.count - self.clients)
         since = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
         residual, u = self._read(state, x)
+        # exactly: rounding of k(x,x) - |z|^2 would enter a width as the norm times its square root
+        residual = jnp.where(self._in_dictionary(state, x), 0, residual)
         rest = residual / self.regularization
         spent = rest + jnp.square(u).sum(-1)
         finite = jnp.isfinite(y)
@@ -245,6 +247,11 @@ class SharedEmbedding:
                 prior_variance=jnp.full_like(known.prior_variance, prior),
             ),
         )
+
+    def _in_dictionary(self, state: EmbeddingState, x: Array) -> Array:
+        """[N] bool, whether points x [N,d] are inducing points."""
+        same = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
+        return (same & state.sketch.dictionary.mask[None]).any(1)
 
     def grow(self, state: EmbeddingState) -> EmbeddingState:
         """The same state with twice the room where it is full: of the history, or else of the
