@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import devices
-from jsketch.linalg import compact, matmul, only_if, pad_identity, put, running_count
+from jsketch.linalg import compact, lazy_cond, matmul, pad_identity, put, running_count
 
 BLOCK = 32  # columns factored one by one; the rest is products
 # times the rank cut: while all eigenvalues are above, an accelerator does without pivots. Pivots do
@@ -250,7 +250,7 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     well = MARGIN * cut * jnp.square(root).sum() < 1
     own = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
     found = InverseRoot(order, root, own.set(jnp.where(both, factor.lower, 0), mode="drop"))
-    return only_if(~well, lambda _: _pivoted_root(gram, mask, cut), found)
+    return lazy_cond(~well, lambda _: _pivoted_root(gram, mask, cut), found)
 
 
 def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:

@@ -51,7 +51,7 @@ def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
     )
 
 
-def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
+def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
     """change(old) if needed [], else old, of the same shapes. Under vmap the change is paid for
     only when some run needs it, where `lax.cond` pays in every round."""
     start = (needed, old)
@@ -61,7 +61,7 @@ def only_if(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> P
 
 
 @jax.custom_batching.custom_vmap
-def somewhere(flag: Array) -> Array:
+def any_over_vmap(flag: Array) -> Array:
     """flag []; under vmap whether it is true for any run, the same for all.
 
     The condition of a loop whose step changes nothing in a run that has ended: where runs have
@@ -70,31 +70,31 @@ def somewhere(flag: Array) -> Array:
     return flag
 
 
-@somewhere.def_vmap
-def _somewhere(runs: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
-    return somewhere(flag.any(0) if batched[0] else flag), False
+@any_over_vmap.def_vmap
+def _any_over_vmap(runs: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    return any_over_vmap(flag.any(0) if batched[0] else flag), False
 
 
-def only_those(
+def cond_per_run(
     needed: Array, change: Callable[[Pytree, Given], Pytree], old: Pytree, given: Given
 ) -> Pytree:
-    """change(old, given) if needed [], else old, as `only_if`; under vmap the runs that need it are
-    changed one after the other, and the others pay nothing.
+    """change(old, given) if needed [], else old, as `lazy_cond`; under vmap the runs that need it
+    are changed one after the other, and the others pay nothing.
 
     For a change that costs much more than reading what it is `given`; it closes over no array. On
     an accelerator all runs are changed together.
     """
     if devices.on_accelerator():
-        return only_if(needed, lambda old: change(old, given), old)
+        return lazy_cond(needed, lambda old: change(old, given), old)
 
     def one_run(needed: Array, old: Pytree, given: Given) -> Pytree:
-        return only_if(needed, lambda old: change(old, given), old)
+        return lazy_cond(needed, lambda old: change(old, given), old)
 
     # the outer one: where no run needs it none is visited
-    return only_if(needed, lambda old: in_turn(one_run, needed, old, given), old)
+    return lazy_cond(needed, lambda old: sequential_vmap(one_run, needed, old, given), old)
 
 
-def in_turn(function: Callable[..., Pytree], *args: Any) -> Pytree:
+def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     """function(*args), an array function that closes over no array. Under vmap on a CPU the runs
     are taken one after the other: what works in chunks that fit a cache would otherwise work in
     chunks of all runs, that do not. Where an argument is no pytree of arrays and numbers, which may

@@ -1,4 +1,4 @@
-"""Classes of the library: frozen dataclasses whose numbers JAX sees.
+"""Frozen dataclasses that are registered as pytrees.
 
     @struct.dataclass
     class Matern:

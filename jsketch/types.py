@@ -1,4 +1,4 @@
-"""What the rooms of the package say to each other: domains, queries, infos and the protocols.
+"""Shared types and protocols: domains, queries, infos, algorithms and problems.
 
 Nobody inherits from anything here. An algorithm is a frozen pytree of hyperparameters (numbers are
 leaves, capacities and choices are static) with three pure methods:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 
-def keep_with(error: BaseException, run: Any, function: str, file: Path | None = None) -> None:
-    """Gives an error, of whatever kind, the attribute `driven` (the run so far, of `run.t`
-    evaluations) and says how `function` resumes it. The run is in `file` too, if there is one."""
+def attach_partial_run(
+    error: BaseException, run: Any, function: str, file: Path | None = None
+) -> None:
+    """Adds to an error the attribute `driven`, the run so far with its `run.t` evaluations, and a
+    note on how `function` resumes it, from `file` if there is one."""
     error.driven = run  # type: ignore[attr-defined]
     if run.t == 0:
         return

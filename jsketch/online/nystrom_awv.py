@@ -21,13 +21,13 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import matmul, matmul_rows, only_if, only_those, pad_identity
+from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows, pad_identity
 from jsketch.online import ridge, rounding
 from jsketch.online.ridge import Past, Sums, damped, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Kors, Received, Sampling
-from jsketch.sketch.newton import Turn
+from jsketch.sketch.newton import Rotation
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = ridge.PAST_CHUNK
@@ -228,7 +228,7 @@ class NystromAWV:
             # v is spent: XLA would work out v v^T before every step, were it the same after this
             return inverse, weights - solved * along, jnp.zeros_like(v)
 
-        inverse, weights, _ = only_if(
+        inverse, weights, _ = lazy_cond(
             new, bordered, (joined.carried.inverse, joined.carried.weights, v)
         )
         state = replace(state, dictionary=dictionary, basis=basis, inverse=inverse, weights=weights)
@@ -244,7 +244,7 @@ class NystromAWV:
         nothing = Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return nothing
-        return only_those(new, ridge.read_again, nothing, (self.kernel, past, points, dual))
+        return cond_per_run(new, ridge.read_again, nothing, (self.kernel, past, points, dual))
 
     def _keep(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] in its memory behind what was received, zero from
@@ -269,7 +269,7 @@ class _Learned(NamedTuple):
     regularization: Array
 
 
-def _turned(learned: _Learned, turn: Turn) -> _Learned:
+def _turned(learned: _Learned, turn: Rotation) -> _Learned:
     """What was learned, in other coordinates: nothing yet along those that are new."""
     rows, rank = turn
     inverse = matmul_rows(matmul_rows(rows, learned.inverse, rank), rows.T, rank)

@@ -17,8 +17,8 @@ from jsketch import struct
 from jsketch.factor import cholesky_inverse, upper_root
 from jsketch.linalg import matmul, upper_outer
 
-# the shift of `learnt` in units of eps, the same at every capacity; and by how much it grows where
-# it was too small: no more than that is lost beyond what B^-1 has lost
+# the shift of `explained_root` in units of eps, the same at every capacity, and the factor by which
+# it grows where it is too small: no more than that is lost beyond the digits that B^-1 has lost
 ETA, LARGER_ETA = 256.0, 4.0
 
 
@@ -54,14 +54,14 @@ def variance(u: Array, residual: Array, regularization: ArrayLike) -> Array:
     return residual / regularization + jnp.square(u).sum(-1)
 
 
-def unseen(variance: Array, u: Array) -> Array:
+def residual_variance(variance: Array, u: Array) -> Array:
     """residual/lam >= 0, [n], of points whose variances [n] and whitened features u [n,M] are
     known."""
     return jnp.maximum(variance - jnp.square(u).sum(-1), 0)
 
 
-def learnt(ridge: Ridge, regularization: ArrayLike) -> Array:
-    """F [M,M] upper triangular: what the data have said along z, lam sigma^2 = k(x,x) - |z F|^2.
+def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
+    """F [M,M] upper triangular: the variance that the data explain, lam sigma^2 = k(x,x) - |z F|^2.
 
     F F^T = I - B^-1/(1 + eta), which scales e(x,x) by 1/(1 + eta) and changes nothing else. eta =
     ETA eps keeps the matrix positive definite in spite of rounding, or the first of 4 eta, 16 eta
@@ -91,7 +91,7 @@ def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
     return jnp.sqrt(regularization * jnp.maximum(variance, 0))
 
 
-def pull(precision: Array, u: Array) -> tuple[Array, Array]:
+def whitened_gain(precision: Array, u: Array) -> tuple[Array, Array]:
     """(P u [M], e(x,x) []) under the precision P [M,M] of hallucinated pulls; P = I when nothing
     was pulled since `fit`."""
     direction = matmul(precision, u)

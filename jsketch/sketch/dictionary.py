@@ -12,7 +12,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import shards, struct
-from jsketch.linalg import only_if
+from jsketch.linalg import lazy_cond
 from jsketch.types import PRNGKey, Shard
 
 
@@ -106,7 +106,7 @@ def within_budget(
             smallest = jnp.sort(shards.gather(shard, smallest[: most + 1]).reshape(-1))
         return ratio < smallest[most]
 
-    return only_if(budgeted, scaled, keep), budgeted
+    return lazy_cond(budgeted, scaled, keep), budgeted
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:

@@ -24,7 +24,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks, struct
-from jsketch.linalg import matmul, only_if, pad_identity, put, put_if
+from jsketch.linalg import lazy_cond, matmul, pad_identity, put, put_if
 from jsketch.types import is_traced
 from jsketch.warn import warn
 
@@ -174,7 +174,7 @@ def join(
     room."""
     joins = jnp.asarray(joins)
     # the one product is left out when nothing joins
-    back = only_if(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
+    back = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
     inverse_row = put(back, kors.used, jnp.ones((), x.dtype)) / _pivot(sampling, probability, rest)
     return Kors(
         points=put_if(joins, kors.points, kors.used, x),

@@ -20,14 +20,14 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch.factor import inverse_root
-from jsketch.linalg import matmul, matmul_rows, only_if, only_those, put, put_if
+from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows, put, put_if
 
 # of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a
 # coordinate
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512  # the second in units of the machine's, which float32 needs
 
 
-class Turn(NamedTuple):
+class Rotation(NamedTuple):
     """From old coordinates to new ones."""
 
     rows: Array  # [M, M] partial isometry Q, z_new = Q z_old
@@ -53,7 +53,7 @@ def join(
     kernel: Any,
     points: Array,
     carried: Any,
-    turned: Callable[[Any, Turn], Any],
+    turned: Callable[[Any, Rotation], Any],
     joins: ArrayLike = True,
 ) -> Joined:
     """The coordinates with a point as number `slot`, for its z [M] so far and own = k(x,x) [], if
@@ -61,7 +61,7 @@ def join(
 
     points [M,d] holds the new one too, and may hold anything behind it. `carried` is what was
     learned in the old coordinates, and turned(carried, turn) the same in new ones; it closes over
-    no array (`only_those`). A point in the span of the others gets a row of zeros.
+    no array (`cond_per_run`). A point in the span of the others gets a row of zeros.
 
     Only the rare case writes more than a row, and under vmap it is paid for only by the runs that
     meet it.
@@ -70,7 +70,7 @@ def join(
     eps = float(jnp.finfo(z.dtype).eps)
     least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
     residual = own - jnp.square(z).sum()
-    dual = only_if(joins, lambda _: matmul(z, basis), jnp.zeros_like(z))
+    dual = lazy_cond(joins, lambda _: matmul(z, basis), jnp.zeros_like(z))
     error = eps * (1 + jnp.square(dual).sum()) * own
     new = residual > least * own
     certain = jnp.where(new, error < math.sqrt(eps) * residual, error < least * own)
@@ -90,13 +90,13 @@ def join(
         table = kernel.gram(points, points)
         again, rank = _pivoted(table, slot)
         rows = matmul_rows(matmul_rows(again, table, rank), old.basis.T, rank)
-        turn = Turn(_nearest_isometry(rows, rank), rank)
+        turn = Rotation(_nearest_isometry(rows, rank), rank)
         direction = _outside(turn.rows, matmul(again, table[slot]))
         return Joined(
             again, direction, matmul(direction, again), turned(old.carried, turn), old.rebuilt
         )
 
-    return only_those(bordered.rebuilt, rebuilt, bordered, (kernel, points, slot))
+    return cond_per_run(bordered.rebuilt, rebuilt, bordered, (kernel, points, slot))
 
 
 def join_first(
@@ -107,7 +107,7 @@ def join_first(
     kernel: Any,
     points: Array,
     carried: Any,
-    turned: Callable[[Any, Turn], Any],
+    turned: Callable[[Any, Rotation], Any],
     joins: Array,
 ) -> tuple[Joined, Array]:
     """(`join` of x [d], the first of a block, if it `joins` []; z [B,M] of the block after that),
@@ -117,7 +117,7 @@ def join_first(
     own = kernel.diag(x[None])[0]
     joined = join(basis, slot, z[0], own, kernel, points, carried, turned, joins)
     z = z + matmul(k, joined.dual)[:, None] * joined.direction[None, :]
-    return joined, only_if(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
+    return joined, lazy_cond(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
 
 
 def _pivoted(gram: Array, last: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@
     feasibility      the chance that an evaluation succeeds
     choice           the compiled choice
     batch            `suggest`
-    left_out         every value predicted from all others
+    leave_one_out    every value predicted from all others
 
 Reading order is import order. Nothing here reads a file or prints.
 """
@@ -23,7 +23,7 @@ Reading order is import order. Nothing here reads a file or prints.
 from jsketch.suggest import acquisitions, residues
 from jsketch.suggest.batch import Certificate, Suggestion, suggest
 from jsketch.suggest.data import Library, library
-from jsketch.suggest.left_out import LeftOut, leave_one_out
+from jsketch.suggest.leave_one_out import LeftOut, leave_one_out
 from jsketch.suggest.model import Model, fit
 
 __all__ = [

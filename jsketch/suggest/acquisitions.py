@@ -64,7 +64,7 @@ class Terms(NamedTuple):
         )
 
 
-class Outlook(NamedTuple):
+class JointPosterior(NamedTuple):
     """The joint posterior of a shortlist of K candidates, in units of the signal."""
 
     mean: Array  # [K]
@@ -87,7 +87,7 @@ def rated(
     return score
 
 
-def _one_by_one(acquisition: Any, outlook: Outlook, size: int) -> Array:
+def _one_by_one(acquisition: Any, outlook: JointPosterior, size: int) -> Array:
     """[size] int32 picks of largest score, each conditioned on before the next; -1 where none of
     those left costs less than what is left."""
     mean, covariance, free, ratio, threshold, terms = outlook
@@ -127,7 +127,7 @@ def _one_by_one(acquisition: Any, outlook: Outlook, size: int) -> Array:
     return lax.fori_loop(0, size, pick, start)[0]
 
 
-def _draws(outlook: Outlook, count: int, key: PRNGKey) -> Array:
+def _draws(outlook: JointPosterior, count: int, key: PRNGKey) -> Array:
     """[count, K] draws of f at the shortlist, the worst value where the evaluation fails in the
     draw; those that may not be picked are -inf."""
     mean, covariance, free, ratio, _, terms = outlook
@@ -141,7 +141,7 @@ def _draws(outlook: Outlook, count: int, key: PRNGKey) -> Array:
     return jnp.where(free[None, :], values, -jnp.inf)
 
 
-def expected_best(outlook: Outlook, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
+def expected_best(outlook: JointPosterior, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
     """E max(max f(picks) - threshold, 0), [], by draws: the q-EI of a batch (Ginsbourger, Le Riche,
     Carraro, 2010), divided by its cost^exponent. Picks of -1 are none."""
     there, picks = picks >= 0, jnp.maximum(picks, 0)
@@ -149,7 +149,7 @@ def expected_best(outlook: Outlook, picks: Array, key: PRNGKey, draws: int = 512
     some = terms.of(picks)
     both = there[:, None] & there[None, :]
     covariance = jnp.where(both, covariance[picks][:, picks], 0)
-    batch = Outlook(mean[picks], covariance, there, ratio, threshold, some)
+    batch = JointPosterior(mean[picks], covariance, there, ratio, threshold, some)
     gain = jnp.mean(jnp.maximum(_draws(batch, draws, key).max(1) - threshold, 0))
     if some.price is None:
         return gain
@@ -187,7 +187,7 @@ class UCB:
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
         return _mixed(score, chance, worst)
 
-    def choose(self, outlook: Outlook, size: int, key: PRNGKey) -> Array:
+    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
         return _one_by_one(self, outlook, size)
 
 
@@ -206,7 +206,7 @@ class ExpectedImprovement:
     def per_cost(self, score: Array, log_cost: Array) -> Array:
         return score - log_cost
 
-    def choose(self, outlook: Outlook, size: int, key: PRNGKey) -> Array:
+    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
         return _one_by_one(self, outlook, size)
 
 
@@ -224,7 +224,7 @@ class Spread:
     def per_cost(self, score: Array, log_cost: Array) -> Array:
         return score * jnp.exp(-log_cost)
 
-    def choose(self, outlook: Outlook, size: int, key: PRNGKey) -> Array:
+    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
         return _one_by_one(self, outlook, size)
 
 
@@ -239,7 +239,7 @@ class Thompson:
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
         return _mixed(score, chance, worst)
 
-    def choose(self, outlook: Outlook, size: int, key: PRNGKey) -> Array:
+    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
         return _distinct(_draws(outlook, size, key), size)
 
 
@@ -256,7 +256,7 @@ class TopTwo:
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
         return _mixed(score, chance, worst)
 
-    def choose(self, outlook: Outlook, size: int, key: PRNGKey) -> Array:
+    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
         draw_key, coin_key = jax.random.split(key)
         draws = _draws(outlook, size, draw_key)
         second = jax.random.uniform(coin_key, (size,)) >= self.leader
@@ -280,7 +280,7 @@ class ProbabilityOfBest:
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
         return _mixed(score, chance, worst)
 
-    def choose(self, outlook: Outlook, size: int, key: PRNGKey) -> Array:
+    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
         best = jnp.argmax(_draws(outlook, self.draws, key), 1)
         wins = jnp.zeros(len(outlook.mean), outlook.mean.dtype).at[best].add(1)
         optimism = outlook.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(outlook.covariance), 0))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch.suggest import posterior
-from jsketch.suggest.acquisitions import Chance, Outlook, Terms, expected_best, rated
+from jsketch.suggest.acquisitions import Chance, JointPosterior, Terms, expected_best, rated
 from jsketch.suggest.constraints import Limits
 from jsketch.suggest.posterior import Observed, Posterior
 from jsketch.types import PRNGKey
@@ -126,7 +126,7 @@ def picked(
             short = jnp.concatenate([short, cheap])
         some, covariance = posterior.joint(belief, features[short])
         part = there, belief.ratio, threshold, terms.of(short)
-        outlook = Outlook(some, covariance, *part)
+        outlook = JointPosterior(some, covariance, *part)
         picks = acquisition.choose(outlook, batch, choose_key)
         rows = short[picks]
         if limits.price is not None:

@@ -144,7 +144,7 @@ def test_hallucinated_pulls_are_pulls():
     def after(points):
         precision = jnp.eye(6)
         for u in points:
-            precision = ridge.hallucinate(precision, *ridge.pull(precision, u))
+            precision = ridge.hallucinate(precision, *ridge.whitened_gain(precision, u))
         return precision
 
     points = np.random.default_rng(0).standard_normal((5, 6))

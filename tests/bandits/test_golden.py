@@ -238,7 +238,7 @@ def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
     scores = mean + beta * np.sqrt(np.asarray(state.variance))
     precision = jnp.eye(u.shape[1])
     for arm in d[f"{rule}_batch"]:
-        direction, e = ridge.pull(precision, jnp.asarray(u[arm]))
+        direction, e = ridge.whitened_gain(precision, jnp.asarray(u[arm]))
         precision = ridge.hallucinate(precision, direction, e)
         scores[arm] = mean[arm] + beta * np.sqrt(u[arm] @ np.asarray(precision) @ u[arm])
         asked = scores >= scores[arm]

@@ -233,7 +233,7 @@ def test_schedules():
     assert float(eq7) == pytest.approx(3 * (10 * 0.1**2 + 10**3 / 25 + 10**3 / 25 * 1 / 4))
     oful = radius.OFUL(norm_bound=0.5, noise_std=0.2, delta=0.1)(step())
     assert float(oful) == pytest.approx((2 * 0.5 + 0.1 * np.sqrt(3 + 2 * np.log(10))) ** 2)
-    assert float(radius.Own(lambda t: 0.5 * t.astype(jnp.float64))(step())) == 1.0
+    assert float(radius.CustomSchedule(lambda t: 0.5 * t.astype(jnp.float64))(step())) == 1.0
     table = radius.Table(np.array([1.0, 2.0, 7.0]))
     assert [float(table(step(t))) for t in (1, 2, 3, 4)] == [1, 2, 7, 7]
     assert radius.printed_regularization(25) == pytest.approx(51.8, abs=0.05)
@@ -603,9 +603,12 @@ def test_float32_stays_finite():
         (dict(starts=10**7, candidates=10**9), "GB, and there are .* GB: take fewer"),
         (dict(schedule=radius.OFUL(delta=1.0)), "delta is a probability"),
         (dict(schedule=radius.Table(np.zeros((2, 2)))), "a schedule's values must be a vector"),
-        (dict(schedule=radius.Own(lambda t: jnp.ones(3))), "must return one number beta_t"),
         (
-            dict(schedule=radius.Own(lambda t: -1.0)),
+            dict(schedule=radius.CustomSchedule(lambda t: jnp.ones(3))),
+            "must return one number beta_t",
+        ),
+        (
+            dict(schedule=radius.CustomSchedule(lambda t: -1.0)),
             "function must return a finite beta_t .* for t = 1 it returned -1.0",
         ),
         (dict(schedule=radius.Theory(convexity=0.0)), "convexity must be a finite number above 0"),

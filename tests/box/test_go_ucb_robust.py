@@ -191,9 +191,10 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     nowhere = Parametric(
         lambda key, x: jnp.ones(1, x.dtype), lambda w, x: w[0] * jnp.log(-9 - x[0])
     )
+    schedule = radius.CustomSchedule(lambda t: jnp.where(t == 2, jnp.nan, 0.0))
     for optimizer in (
         SMALL.replace(model=nowhere, reach=1.0),
-        SMALL.replace(schedule=radius.Own(lambda t: jnp.where(t == 2, jnp.nan, 0.0)), reach=1.0),
+        SMALL.replace(schedule=schedule, reach=1.0),
     ):
         state, points = optimizer.init(SQUARE, KEY, HORIZON), []
         query = ask(optimizer, state, KEY)

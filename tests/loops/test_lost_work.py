@@ -110,11 +110,11 @@ def test_drive_keeps_a_batch_that_the_algorithm_was_not_told(monkeypatch):
         patch.setattr(sys.modules["jsketch.loops.arms.drive"], "_tell", interrupted)
         loops.drive(FIXED, np.sin, ARMS, KEY, 12)
     driven = caught.value.driven
-    assert (driven.t, driven.untold) == (4, 4)
+    assert (driven.t, driven.n_unobserved) == (4, 4)
     for horizon in (4, 3, 12):  # an earlier end than that of the batch evaluates nothing
         objective, calls = broken_at(0, None, np.sin)
         done = loops.drive(FIXED, objective, ARMS, KEY, horizon, state=driven)
-        assert done.untold == 0 and len(calls) == (2 if horizon == 12 else 0)
+        assert done.n_unobserved == 0 and len(calls) == (2 if horizon == 12 else 0)
     np.testing.assert_array_equal(done.arm, whole.arm)
     with pytest.raises(
         ValueError, match="state is of another run: its last 4 evaluations are not those"

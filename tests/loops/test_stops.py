@@ -236,7 +236,7 @@ def test_the_arm_after_one_that_fails_is_any_other(arms):
 
     @jax.jit
     def others(first):
-        return jax.vmap(lambda key: history.next_first_arm(first, failed, arms, key))(keys)
+        return jax.vmap(lambda key: history.resample_initial_arm(first, failed, arms, key))(keys)
 
     for first in (0, arms - 1):
         found = np.asarray(others(jnp.asarray(first, jnp.int32)))

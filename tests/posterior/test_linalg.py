@@ -167,7 +167,7 @@ def test_only_those_that_need_a_change_are_changed_and_one_condition_serves_all_
         return old + given
 
     def one(needed, old, given):
-        return linalg.only_those(needed, change, old, given), linalg.somewhere(needed)
+        return linalg.cond_per_run(needed, change, old, given), linalg.any_over_vmap(needed)
 
     new, anywhere = jax.jit(jax.vmap(jax.vmap(one, (0, 0, None)), (0, 0, 0)))(needed, old, given)
     jax.block_until_ready(new)
@@ -185,7 +185,7 @@ def test_a_change_that_some_need_has_derivatives():
         return old * given
 
     def jacobian(needed, given):
-        return jax.jacfwd(lambda x: linalg.only_those(needed, change, old, x))(given)
+        return jax.jacfwd(lambda x: linalg.cond_per_run(needed, change, old, x))(given)
 
     np.testing.assert_array_equal(jacobian(jnp.array(True), old + 4), np.diag(old))
     several = jax.vmap(jacobian)(jnp.array([True, False]), jnp.stack([old, old + 1]))
@@ -200,7 +200,7 @@ def test_only_if_changes_those_that_need_it_and_runs_for_nobody_else():
         return pair[0] + 1, pair[1] * 0
 
     def both(needed, a, b):
-        return linalg.only_if(needed, change, (a, b))
+        return linalg.lazy_cond(needed, change, (a, b))
 
     a, b = jnp.arange(3.0), jnp.arange(3, dtype=jnp.int32)
     for needed in ([False, True, True], [False, False, False], [True, True, True]):
@@ -223,7 +223,7 @@ def test_runs_in_turn(monkeypatch):
         return {"mean": scale * jnp.tanh(a @ b) ** power, "size": (a @ b).sum()}
 
     def runs(a, b):
-        return jax.vmap(lambda a: linalg.in_turn(product, a, b, 2.0, 3))(a)
+        return jax.vmap(lambda a: linalg.sequential_vmap(product, a, b, 2.0, 3))(a)
 
     wanted = jax.vmap(lambda a: product(a, b, 2.0, 3))(a)
     for compiled in (runs, jax.jit(runs)):
@@ -233,7 +233,7 @@ def test_runs_in_turn(monkeypatch):
     program = str(jax.make_jaxpr(runs)(a, b))
     assert "tanh" in program and "f64[3,4] = tanh" not in program
     # float32 stays float32 beside a Python number
-    narrow = linalg.in_turn(product, a[0].astype("float32"), b.astype("float32"), 2.0, 3)
+    narrow = linalg.sequential_vmap(product, a[0].astype("float32"), b.astype("float32"), 2.0, 3)
     assert narrow["mean"].dtype == jnp.float32
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
     # another function: what was traced is kept

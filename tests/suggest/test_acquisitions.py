@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from jsketch.suggest import acquisitions
-from jsketch.suggest.acquisitions import Outlook
+from jsketch.suggest.acquisitions import JointPosterior
 
 K, RATIO = 6, 0.1
 RANDOM = np.random.default_rng(3)
@@ -16,7 +16,7 @@ COVARIANCE = ROOT @ ROOT.T
 MEAN = RANDOM.standard_normal(K)
 FREE = np.arange(K) != 2
 # copies: `asarray` may share NumPy's memory
-OUTLOOK = Outlook(*map(jnp.array, (MEAN, COVARIANCE, FREE, RATIO, 0.2)))
+OUTLOOK = JointPosterior(*map(jnp.array, (MEAN, COVARIANCE, FREE, RATIO, 0.2)))
 KEY = jax.random.key(0)
 
 

@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from jsketch import struct
 from jsketch.kernels import Columns, Mixed
 from jsketch.suggest import Model, acquisitions, choice, data, feasibility, leave_one_out, suggest
-from jsketch.suggest.acquisitions import Chance, Outlook, Price, Terms, expected_best
+from jsketch.suggest.acquisitions import Chance, JointPosterior, Price, Terms, expected_best
 
 A, B = 60, 4
 RANDOM = np.random.default_rng(0)
@@ -38,7 +38,7 @@ choose = jax.jit(lambda which, outlook, key: which.choose(outlook, K - 1, key))
 
 def outlook(**terms):
     arrays = map(jnp.array, (MEAN, COVARIANCE, FREE, RATIO, 0.2))
-    return Outlook(*arrays, Terms(**terms))
+    return JointPosterior(*arrays, Terms(**terms))
 
 
 @pytest.mark.parametrize("name", ["ucb", "ei", "spread"])

@@ -53,7 +53,7 @@ def _swept_pick(
     shard = state.domain.shard
     arm = shards.argmax(shard, batch.scores)
     u, spent = shards.take(shard, (features, state.variance), arm)
-    direction, own = ridge.pull(batch.precision, u)
+    direction, own = ridge.whitened_gain(batch.precision, u)
     e = jnp.maximum(batch.e - jnp.square(matmul(features, direction)) / (1 + own), 0)
     return batch._replace(
         arms=put(batch.arms, batch.size, arm),
@@ -148,7 +148,7 @@ def fill(
     if not rule.lazy:
         whitened = matmul_upper(state.nystrom.root, state.whiten)
         features = matmul(kernel.gram(arms, state.nystrom.points), whitened)
-        unseen = ridge.unseen(state.variance, features)
+        unseen = ridge.residual_variance(state.variance, features)
 
     def full(batch: Batch) -> Array:
         return batch.size >= limit

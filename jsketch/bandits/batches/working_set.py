@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 from jsketch import devices, shards
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.factor import cholesky_inverse
-from jsketch.linalg import matmul, only_if, put
+from jsketch.linalg import lazy_cond, matmul, put
 from jsketch.posterior import ridge
 from jsketch.types import Shard
 
@@ -103,10 +103,10 @@ def extend(
         return precision, matmul(u, precision)
 
     # the precision of the first set is I
-    precision, directions = only_if(batch.size > 0, follow, (batch.precision, u))
+    precision, directions = lazy_cond(batch.size > 0, follow, (batch.precision, u))
     covariance = matmul(directions, u.T)
     # what a pull does not change: the part of the variance that the dictionary does not see
-    unseen = ridge.unseen(variance, u)
+    unseen = ridge.residual_variance(variance, u)
     ruled_out = jnp.isneginf(stored)
 
     def scores_of(covariance: Array) -> Array:

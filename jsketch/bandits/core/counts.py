@@ -68,7 +68,7 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
     return counts, np.bincount(arms, rewards, minlength=domain.count)
 
 
-def next_first_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
+def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
     """The arm to evaluate while nothing is known, [] int32: where a query left it so (`failed` []:
     nothing was observed) another one, uniform. The same one would be asked for in every round to
     come.
@@ -86,7 +86,7 @@ def counted(state: Counting, observed: Array, asked: Array, key: PRNGKey) -> Cou
     `asked` [] and nothing ever observed."""
     count = state.count + observed.astype(state.count.dtype)
     failed = asked & (count == 0)
-    first_arm = next_first_arm(state.first_arm, failed, state.domain.count, key)
+    first_arm = resample_initial_arm(state.first_arm, failed, state.domain.count, key)
     return replace(state, count=count, first_arm=first_arm)
 
 

@@ -83,10 +83,10 @@ def sweep(
     """(mean [A], variance [A]) of all arms, in chunks; and `nystrom.sensitivity` over them, [].
 
     One product a chunk: lam sigma^2 = k(x,x) - |k_S(x) G|^2 with G = R F, where z = k_S R and F is
-    what the data have said (`ridge.learnt`). Residual and e apart would be two.
+    what the data have said (`ridge.explained_root`). Residual and e apart would be two.
     """
     size = nystrom.root.shape[0]
-    said = matmul_upper(nystrom.root, ridge.learnt(posterior, regularization))
+    said = matmul_upper(nystrom.root, ridge.explained_root(posterior, regularization))
     dual = matmul(nystrom.root, matmul(posterior.whiten, posterior.weights))
     reads = jnp.concatenate([dual[:, None], nystroms.probes(nystrom)], axis=1)
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES

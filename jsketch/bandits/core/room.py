@@ -1,4 +1,4 @@
-"""The room of a sketched state: what a capacity takes, and the same state at a larger one."""
+"""The capacity of a sketched state: its memory, and growth to a larger capacity."""
 
 from __future__ import annotations
 

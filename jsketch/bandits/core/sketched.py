@@ -20,9 +20,9 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, shards, struct
 from jsketch.bandits.core import over_arms
-from jsketch.bandits.core.counts import Feedback, next_first_arm
+from jsketch.bandits.core.counts import Feedback, resample_initial_arm
 from jsketch.bandits.core.widths import Evidence, Width, nothing_observed
-from jsketch.linalg import in_turn, matmul, squares_upper
+from jsketch.linalg import matmul, sequential_vmap, squares_upper
 from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom as nystroms
@@ -93,7 +93,7 @@ def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> Sk
     pulled = over_arms.Pulled(state.domain, state.pull_counts, state.reward_sums)
     moments = over_arms.moments(kernel, nystrom, pulled, state.dictionary, own, outside)
     posterior = ridge.fit(moments.gram, moments.moment, regularization)
-    mean, variance, sensitivity = in_turn(
+    mean, variance, sensitivity = sequential_vmap(
         over_arms.sweep, kernel, nystrom, posterior, arms, regularization
     )
     # an arm of the dictionary is represented exactly: the rounding of k(x,x) - |z|^2 would be
@@ -231,7 +231,7 @@ def apply_feedback(
     failed = query.mask.any() & (shards.total(shard, feedback.pull_counts.sum()) == 0)
     told = replace(
         state,
-        first_arm=next_first_arm(state.first_arm, failed, state.domain.count, key),
+        first_arm=resample_initial_arm(state.first_arm, failed, state.domain.count, key),
         pull_counts=feedback.pull_counts,
         reward_sums=feedback.reward_sums,
         dictionary=dictionary,

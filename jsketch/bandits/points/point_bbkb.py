@@ -158,7 +158,7 @@ class PointBBKB:
     def pulled(self, state: PointState, x: Array) -> PointState:
         """`pull` without its checks: a pick for which there is no room is dropped."""
         _, residual, u = self.read(state, x[None])
-        direction, e = ridge.pull(state.precision, u[0])
+        direction, e = ridge.whitened_gain(state.precision, u[0])
         spent = residual[0] / self.regularization + jnp.square(u[0]).sum()
         slot = jnp.minimum(state.used, state.sketch.domain.count - 1)
         sketch = replace(

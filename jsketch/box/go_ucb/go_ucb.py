@@ -27,7 +27,7 @@ from jsketch.box.go_ucb.optimism import Proposal
 from jsketch.box.go_ucb.oracle import LevenbergMarquardt
 from jsketch.box.go_ucb.parametric import GOState, NotFinite
 from jsketch.box.go_ucb.radius import OFUL
-from jsketch.linalg import only_if
+from jsketch.linalg import lazy_cond
 from jsketch.precision import one_dtype
 from jsketch.sketch.tangent import Flat, flatten
 from jsketch.types import Box, BoxQuery, PRNGKey
@@ -142,10 +142,10 @@ class GOUCB:
         after = history.add(state.history, BoxQuery(query.x, query.mask), y)
         nothing = NotFinite(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
         first, start = state.history.count == 0, (state, nothing)
-        explored = only_if(
+        explored = lazy_cond(
             first, lambda _: parametric.explored(self, replace(state, history=after), key), start
         )
-        new, not_finite = only_if(
+        new, not_finite = lazy_cond(
             ~first,
             lambda _: parametric.learned(self, state, after, self._regularization(state)),
             explored,

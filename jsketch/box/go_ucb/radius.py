@@ -90,7 +90,7 @@ class Theory:
 
 
 @struct.dataclass
-class Own:
+class CustomSchedule:
     """beta_t = function(t), a user's own, of the traced integer t."""
 
     function: Callable[[Array], ArrayLike] = struct.field(pytree_node=False)

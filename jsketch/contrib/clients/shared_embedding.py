@@ -53,7 +53,7 @@ from jsketch.contrib.clients.known import (
     rewards_of_clients,
 )
 from jsketch.contrib.contextual import choice
-from jsketch.linalg import matmul, only_those
+from jsketch.linalg import cond_per_run, matmul
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype
 from jsketch.sketch import nystrom
@@ -192,7 +192,7 @@ class SharedEmbedding:
         empty = (state.sketch.dictionary.size == 0) & finite.any()
         due = (waited | enough | empty) & ~no_slot
         nothing = _nothing_drawn(width)
-        new, info = only_those(due, _exchange, (played, nothing), (self, key))
+        new, info = cond_per_run(due, _exchange, (played, nothing), (self, key))
         applied = ~(no_slot | info.overflow)
         known = jnp.append(played.moment.sum(1) + played.spent, width)
         new = jax.tree.map(lambda new, old: jnp.where(applied, new, old), new, state)
@@ -216,7 +216,7 @@ class SharedEmbedding:
         spent = rest + jnp.square(u).sum(-1)
         finite = jnp.isfinite(y)
         weight = finite.astype(y.dtype)
-        direction, e = jax.vmap(ridge.pull)(state.precision, u)
+        direction, e = jax.vmap(ridge.whitened_gain)(state.precision, u)
         precision = jax.vmap(ridge.hallucinate)(state.precision, direction, e)
         known, old = state.evidence, state.sketch
         prior = jnp.maximum(

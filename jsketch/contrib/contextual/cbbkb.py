@@ -32,7 +32,7 @@ from jsketch import struct
 from jsketch.bandits.core import widths
 from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
 from jsketch.contrib.contextual import choice
-from jsketch.linalg import matmul, only_those, put
+from jsketch.linalg import cond_per_run, matmul, put
 from jsketch.precision import one_dtype
 from jsketch.types import Info, Kernel, PRNGKey
 
@@ -128,7 +128,7 @@ class CBBKB:
         learned = jnp.isfinite(y) & ~no_slot
         empty = points.sketch.dictionary.size == 0
         ends = learned & (bandit.ends(played.points) | empty)
-        drawn, info = only_those(ends, _observe, (played, _nothing_drawn(width)), (bandit, key))
+        drawn, info = cond_per_run(ends, _observe, (played, _nothing_drawn(width)), (bandit, key))
         applied = learned & ~info.overflow
         new = jax.tree.map(lambda new, old: jnp.where(applied, new, old), drawn, state)
         return new, replace(

@@ -35,14 +35,19 @@ CAPACITY_MULTIPLE = 16
 # What takes XLA and LLVM nearly half of their time, and makes programs no faster that are products
 # of matrices (`python -m experiments.bench.bandits --only compile`). The second has come and gone
 # with versions, and one that does not know it would stop
-SPARINGLY: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
+COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
-    SPARINGLY["xla_cpu_use_fusion_emitters"] = False
+    COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False
 
 Over = Literal["run", "seeds", "grid"]
 
 
-@partial(jax.jit, static_argnames="horizon", donate_argnames="progress", compiler_options=SPARINGLY)
+@partial(
+    jax.jit,
+    static_argnames="horizon",
+    donate_argnames="progress",
+    compiler_options=COMPILER_OPTIONS,
+)
 def _segment(
     bandit: Bandit[Any],
     problem: ArmProblem,
@@ -58,7 +63,7 @@ def _segment(
     jax.jit,
     static_argnames=("horizon", "over", "mesh"),
     donate_argnames="progress",
-    compiler_options=SPARINGLY,
+    compiler_options=COMPILER_OPTIONS,
 )
 def _segments(
     bandit: Bandit[Any],

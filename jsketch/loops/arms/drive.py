@@ -28,7 +28,7 @@ from jsketch.loops.inputs import (
 )
 from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.saving.resume import held
-from jsketch.loops.unfinished import keep_with
+from jsketch.loops.unfinished import attach_partial_run
 from jsketch.types import Arms, Bandit, Info, PRNGKey, Query, enlarged
 from jsketch.warn import warn
 
@@ -37,11 +37,11 @@ from jsketch.warn import warn
 class Driven:
     """A run with a host objective so far; give it back to `drive` to resume it."""
 
-    state: Any  # after all evaluations but the last `untold`
+    state: Any  # after all evaluations but the last `n_unobserved`
     arm: np.ndarray = struct.field(pytree_node=False)  # [t]
     reward: np.ndarray = struct.field(pytree_node=False)  # [t], NaN where nothing was observed
     # evaluations at the end that the algorithm has not observed yet: an error came between
-    untold: int = struct.field(pytree_node=False, default=0)
+    n_unobserved: int = struct.field(pytree_node=False, default=0)
     # the algorithm asked for nothing more: no arm is left that it would evaluate
     exhausted: bool = struct.field(pytree_node=False, default=False)
     # `stop` said so
@@ -148,24 +148,24 @@ def _rounds(
     `ends` says so."""
     kept = driven.t if file is not None and file.path.exists() else 0  # evaluations in the file
     try:
-        while driven.t < horizon or driven.untold:
-            known = driven.t - driven.untold
-            if known and not driven.untold and ends(driven):
+        while driven.t < horizon or driven.n_unobserved:
+            known = driven.t - driven.n_unobserved
+            if known and not driven.n_unobserved and ends(driven):
                 driven = replace(driven, stopped=True)
                 break
             # asking again gives the same query, which begins with the evaluations not yet observed
-            limit = max(horizon - known, driven.untold)
+            limit = max(horizon - known, driven.n_unobserved)
             query = _ask(bandit, driven.state, jax.random.fold_in(roots.ask, known), limit)
             arms = np.asarray(query.index)[np.asarray(query.mask)]
             queries.present(driven.state.domain, query)
-            if not np.array_equal(arms[: driven.untold], driven.arm[known:]):
+            if not np.array_equal(arms[: driven.n_unobserved], driven.arm[known:]):
                 raise ValueError(
-                    f"state is of another run: its last {driven.untold} evaluations are not those"
-                    " that would be asked for."
+                    f"state is of another run: its last {driven.n_unobserved} evaluations are not"
+                    " those that would be asked for."
                 )
             if arms.size == 0:
                 return replace(driven, exhausted=True)
-            new = arms[driven.untold :]
+            new = arms[driven.n_unobserved :]
             dtype = driven.state.domain.features.dtype
             if new.size:
                 observed = _evaluated(objective, new, dtype)
@@ -173,7 +173,7 @@ def _rounds(
                     driven,
                     arm=np.append(driven.arm, new),
                     reward=np.append(driven.reward, observed),
-                    untold=driven.untold + new.size,
+                    n_unobserved=driven.n_unobserved + new.size,
                 )
                 if file is not None:
                     file.save(driven)
@@ -186,14 +186,14 @@ def _rounds(
             driven = replace(
                 driven,
                 state=after,
-                untold=0,
+                n_unobserved=0,
                 imprecise=driven.imprecise or bool(info.imprecise),
                 budgeted=driven.budgeted or bool(info.budgeted),
             )
         if file is not None:
             file.save(driven)
     except BaseException as error:
-        keep_with(
+        attach_partial_run(
             error, driven, "drive", file.path if file is not None and kept == driven.t else None
         )
         raise

@@ -17,7 +17,7 @@ from jsketch.types import ArmProblem, Bandit, PRNGKey, Query, attach, detach
 TRACE = 7  # columns
 # evaluations that a CPU samples and records at a time: few batches are larger, and one by one each
 # takes as long as 16 together
-TOGETHER = 32
+CHUNK = 32
 
 
 @struct.dataclass
@@ -80,7 +80,7 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
         rewards = jax.vmap(problem.sample)(keys, query.index).astype(dtype)
         return jnp.where(query.mask, rewards, jnp.nan)
 
-    size = min(TOGETHER, query.index.shape[0])
+    size = min(CHUNK, query.index.shape[0])
 
     def some(chunk: Array, y: Array) -> Array:
         # the last chunk overlaps the one before it, and samples the same rewards again
@@ -101,7 +101,7 @@ def _record(
     if devices.on_accelerator():
         return _record_at_once(trace, t, query, y, row, regrets)
 
-    length, size = trace.arm.shape[0], min(TOGETHER, query.index.shape[0], trace.arm.shape[0])
+    length, size = trace.arm.shape[0], min(CHUNK, query.index.shape[0], trace.arm.shape[0])
 
     def some(chunk: Array, trace: Trace) -> Trace:
         at = jnp.minimum(t + chunk * size, length - size)

@@ -23,7 +23,7 @@ from jsketch.loops.keys import Roots, split_roots
 from jsketch.loops.saving import saved
 from jsketch.loops.saving.describe import describe, differences
 from jsketch.loops.saving.resume import check_belongs, checked_path, locked, restored, versions
-from jsketch.loops.unfinished import keep_with
+from jsketch.loops.unfinished import attach_partial_run
 from jsketch.types import Box, BoxOptimizer, PointQuery, PRNGKey
 
 
@@ -145,7 +145,7 @@ def _rounds(
                 warned = True
                 warn_of_nonfinite()
     except BaseException as error:
-        keep_with(
+        attach_partial_run(
             error, driven, "drive_box", file.path if file is not None and kept == driven.t else None
         )
         raise

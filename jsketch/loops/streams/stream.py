@@ -15,7 +15,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import put, somewhere
+from jsketch.linalg import any_over_vmap, put
 from jsketch.online.step import step as one_step
 from jsketch.online.step import takes
 from jsketch.types import PRNGKey
@@ -170,6 +170,6 @@ def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: P
         )
 
     run = lax.while_loop(
-        lambda run: somewhere(_unfinished(run)), step, replace(resume, forecasts=trace)
+        lambda run: any_over_vmap(_unfinished(run)), step, replace(resume, forecasts=trace)
     )
     return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))

@@ -179,7 +179,7 @@ class Streamed:
         pending = np.maximum(pending, 0)
         first = state.first_arm
         if mask.any() and not np.asarray(new.pull_counts).any():
-            first = counts.next_first_arm(first, jnp.ones((), bool), count, key)
+            first = counts.resample_initial_arm(first, jnp.ones((), bool), count, key)
         fixed = isinstance(bandit, FixedBKB)
         many = (pending > 0).sum() > bandit.max_pending if fixed else queries.truncated(query)
         after = replace(

@@ -70,7 +70,7 @@ def factors(
         ridge.Ridge(sketch.whiten, sketch.weights, sketch.evidence.logdet),
     )
     size, own = nystrom.root.shape[0], nystrom.root.dtype
-    said = matmul_upper(nystrom.root, ridge.learnt(posterior, regularization))
+    said = matmul_upper(nystrom.root, ridge.explained_root(posterior, regularization))
     dual = matmul(nystrom.root, matmul(sketch.whiten, sketch.weights))
     slopes = matmul(said, matmul(said.T, _normals(size, own)))
     reads = jnp.concatenate([dual[:, None], nystroms.probes(nystrom), slopes], axis=1)
@@ -200,7 +200,7 @@ def top_now(
             return fixed_set.variances(sketch, kernel, regularization, batch.pulls, x, variance)
         u = matmul(matmul(k, sketch.nystrom.root), sketch.whiten)
         e = (matmul(u, working_set.precision_after(batch)) * u).sum(1)
-        return ridge.unseen(variance, u) + jnp.maximum(e, 0)
+        return ridge.residual_variance(variance, u) + jnp.maximum(e, 0)
 
     mean, variance, sensitivity, _, _ = posterior(factors, kernel, regularization, x)
     left = _by_pieces(now, x, factors.said.shape[0])

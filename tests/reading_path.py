@@ -1,0 +1,61 @@
+"""Prints how many files and functions of jsketch a reader enters between a run and the kernel.
+
+    python tests/reading_path.py
+
+Counted by `sys.setprofile` while a run is traced; lambdas are included.
+"""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+import jsketch
+from jsketch import kernels, loops, online, problems, rollout
+from jsketch.bandits import BBKB
+from jsketch.box import GOUCB
+from jsketch.sketch.taylor import Taylor
+
+ROOT = str(Path(jsketch.__file__).parent)
+KEY = jax.random.key(0)
+
+
+def entered(function, *arguments):
+    """{(file, function, first line)} of jsketch's functions that tracing a function enters."""
+    found = set()
+
+    def profile(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(ROOT):
+            found.add((code.co_filename, code.co_qualname, code.co_firstlineno))
+
+    sys.setprofile(profile)
+    try:
+        jax.make_jaxpr(function)(*arguments)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def main():
+    x = jax.random.uniform(KEY, (60, 2))
+    problem = problems.finite_arms(x, jnp.sin(x.sum(1)), 0.1)
+    bandit = BBKB(kernels.Gaussian(0.5), regularization=0.01, max_batch=16, capacity=48)
+    branin = problems.boxes.branin()
+    forecaster = online.PKAWV(Taylor(2, 3, 1.0), 1.0)
+    entries = {
+        "rollout(BBKB)": (lambda key: rollout(bandit, problem, key, 40), KEY),
+        "rollout_box(GOUCB)": (
+            lambda key: loops.rollout_box(GOUCB(initial=6), branin, branin.box, key, 12),
+            KEY,
+        ),
+        "stream(PKAWV)": (lambda x: loops.stream(forecaster, x, x.sum(1), KEY), x),
+    }
+    for name, (function, argument) in entries.items():
+        found = entered(function, argument)
+        print(f"{name}: {len({file for file, _, _ in found})} files, {len(found)} functions")
+
+
+if __name__ == "__main__":
+    main()
