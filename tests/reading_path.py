@@ -50,7 +50,10 @@ def main():
             lambda key: loops.rollout_box(GOUCB(initial=6), branin, branin.box, key, 12),
             KEY,
         ),
-        "stream(PKAWV)": (lambda x: loops.stream(forecaster, x, x.sum(1), KEY), x),
+        "stream(PKAWV)": (
+            lambda x: loops.stream(forecaster, forecaster.init(x[0], KEY), x, x.sum(1), KEY),
+            x,
+        ),
     }
     for name, (function, argument) in entries.items():
         found = entered(function, argument)
