@@ -158,7 +158,8 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
         return Reading(values[codes], "numbers" if filled else "unclear", note)
     if 2 * sum(dates) > filled:
         why = " The column seems to hold dates or times."
-    if 2 * sum(dates) > filled or 2 * alike.sum() > filled or any(map(_PLAIN.fullmatch, words)):
+    bare = any(match is not None and not match["unit"] for match in matches)
+    if 2 * sum(dates) > filled or 2 * alike.sum() > filled or bare:
         return Reading(values[codes], "unclear", why=why)
     digits = sum(word[:1].isdigit() for word in words)
     note = "words, although most of them begin with a digit" if 2 * digits > filled else ""

@@ -391,3 +391,9 @@ def test_empty_rows_are_left_out(tmp_path, ending):
 def test_a_name_in_the_header_may_have_two_lines(tmp_path):
     (tmp_path / "done.csv").write_text('"size\n(mm)";id\n1,5;c1\n')
     assert tables.read(tmp_path / "done.csv", ["id"]).names == ["size\n(mm)", "id"]
+
+
+@pytest.mark.parametrize("number", ["0.5", "0,5", "\u22120,5"])
+def test_a_number_among_words_is_refused_in_any_spelling(tmp_path, number):
+    with pytest.raises(ValueError, match="row 3, column 'x': the value is 'many'"):
+        read_features(tmp_path, [number, "many", "few", "many"])

@@ -16,7 +16,8 @@ ENDINGS = (".csv", ".xlsx", ".parquet")
 UNITS = ("%", " %", " °C", " mg/mL", "€", "\u00a0µm")
 SPACES = ("\u00a0", "\u202f", "\u2009")
 TWO_MEANINGS = re.compile(r"\D?[1-9]\d{0,2}(\.\d{3})+(?![\d.])")
-EMPTY = ("", "", "", " ", "#N/A", "#DIV/0!")
+ERRORS = ("#N/A", "#DIV/0!")  # of a spreadsheet
+EMPTY = ("", "", "", " ", *ERRORS)
 
 
 @dataclass
@@ -197,7 +198,7 @@ def _put(at, cell):
     at.value = cell
     if isinstance(cell, str) and cell:
         # text that begins with "=" is not a formula
-        at.data_type = "e" if cell in EMPTY and cell.strip() else "s"
+        at.data_type = "e" if cell in ERRORS else "s"
 
 
 def _parquet(path, grid, random):
@@ -240,5 +241,6 @@ def _series(grid, name, random):
     if dates and random.uniform() < 0.5:
         return pd.Series(pd.to_datetime(words))
     if random.uniform() < 0.5:
-        words = [None if word == "" else word for word in words]
+        empty = [None, *EMPTY][random.integers(len(EMPTY) + 1)]
+        words = [empty if word == "" else word for word in words]
     return pd.Series(words, dtype=random.choice([object, "category", "string"]))

@@ -221,7 +221,7 @@ class Case:
     def check_refusals(self):
         """One mistake in every format."""
         grids, random = self.sheet.grids(), self.random
-        fault = sheet_faults.put(self.sheet, grids, random)
+        fault = sheet_faults.put(self.seed, self.sheet, grids, random)
         others = {name: grid for name, grid in grids.items() if name != fault.table}
         more, rows = self.written(others, ".csv")
         for ending in ENDINGS if fault.table is not None else (".csv",):

@@ -9,7 +9,7 @@ import sheets
 import streams
 from report import Report
 
-SEEDS = {"arms": (arms, 24), "streams": (streams, 32), "boxes": (boxes, 40), "sheets": (sheets, 40)}
+SEEDS = {"arms": (arms, 24), "streams": (streams, 32), "boxes": (boxes, 40), "sheets": (sheets, 24)}
 
 
 def run(kind, long, count):
