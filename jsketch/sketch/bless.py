@@ -8,6 +8,10 @@ formed. Exact scores cost O(n^3) and serve small histories.
 
 An arm evaluated n_i times stands for n_i copies: its feature map is sqrt(n_i) phi(x_i), its
 leverage score n_i sigma^2(x_i).
+
+Kernel values are rounded by eps k(x,x), so that a matrix of m points does not resolve
+regularizations below about m eps k(x,x). For smaller ones the scores are those at that bound:
+directions below it are left out of every dictionary (`factor.inverse_root`).
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ DRAWS = 100
 # factor 3
 QBAR = 10.0
 LEAST = 256  # rows that a Gram matrix is worked out for
+# factors of 10 by which rounding may exceed m eps k(x,x), as it does where points are hundreds of
+# lengthscales from their mean
+ATTEMPTS = 6
 
 
 class Weighted(NamedTuple):
@@ -63,6 +70,11 @@ def _scaled_diag(kernel: Any, x: np.ndarray, n: np.ndarray) -> np.ndarray:
     return n * np.asarray(_diag(kernel, _padded(x)), float)[: len(x)]
 
 
+def _eps(kernel: Any, x: np.ndarray) -> float:
+    """That of the kernel's values at points x [n,d]."""
+    return float(jnp.finfo(jax.eval_shape(_diag, kernel, jnp.asarray(x[:1])).dtype).eps)
+
+
 def leverage_scores(
     kernel: Any, points: Any, counts: Any, dictionary: Weighted, regularization: float
 ) -> np.ndarray:
@@ -78,10 +90,29 @@ def leverage_scores(
         return np.clip(diag / regularization, 0, 1)
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
     cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
-    inner = cross[:, dictionary.rows] + regularization * np.diag(dictionary.probability)
-    root = np.linalg.cholesky(inner)
+    root, resolved = _factored(
+        cross[:, dictionary.rows],
+        regularization * dictionary.probability,
+        len(dictionary.rows) * _eps(kernel, x),
+    )
     half = linalg.solve_triangular(root, cross, lower=True, overwrite_b=True, check_finite=False)
-    return np.clip((diag - np.einsum("ij,ij->j", half, half)) / regularization, 0, 1)
+    rest = diag - np.einsum("ij,ij->j", half, half)
+    return np.clip(rest / np.maximum(regularization, resolved * diag), 0, 1)
+
+
+def _factored(gram: np.ndarray, added: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
+    """(L, r): L L^T = gram + max(added, r diag(gram)) on the diagonal, r the first of rounding, 10
+    rounding ... that makes it positive definite. Raises ValueError where none does."""
+    for resolved in rounding * 10.0 ** np.arange(ATTEMPTS):
+        diagonal = np.maximum(added, resolved * np.diag(gram))
+        try:
+            return np.linalg.cholesky(gram + np.diag(diagonal)), float(resolved)
+        except np.linalg.LinAlgError:
+            continue
+    raise ValueError(
+        "the kernel's matrix is not positive semi-definite, by far more than rounding: there are no"
+        " leverage scores of these points."
+    )
 
 
 def exact_leverage_scores(
@@ -90,7 +121,8 @@ def exact_leverage_scores(
     """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n] in [0,1], in O(n^3)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     gram = _scaled_gram(kernel, x, n, x, n)
-    solved = np.linalg.solve(gram + regularization * np.eye(len(n)), gram)
+    added = np.maximum(regularization, len(n) * _eps(kernel, x) * np.diag(gram))
+    solved = np.linalg.solve(gram + np.diag(added), gram)
     return np.clip(np.diag(solved), 0, 1)
 
 
@@ -129,9 +161,11 @@ def bless(
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     diag = _scaled_diag(kernel, x, n)
     first = max(float(diag.sum()), 2 * regularization)
-    levels = max(2, int(np.ceil(np.log(first / regularization)))) if levels is None else levels
+    # a smaller one has the same scores
+    last = max(regularization, _eps(kernel, x) * diag.min(where=diag > 0, initial=first))
+    levels = max(2, int(np.ceil(np.log(first / last)))) if levels is None else levels
     dictionary = Weighted(np.zeros(0, int), np.zeros(0))
-    for lam in np.geomspace(first, regularization, levels):
+    for lam in np.geomspace(first, last, levels):
         dictionary = _level(kernel, x, n, diag, dictionary, float(lam), qbar, random)
     return dictionary
 

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from singular_oracles import LONG, gaussian, solve
 from small_problems import ARMS, ASK, KEY, Problem
 
-from jsketch import Arms, kernels, loops, problems
+from jsketch import Arms, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, history, initial
 from jsketch.sketch import bless
 
@@ -60,6 +61,57 @@ def test_leverage_scores_count_repeated_evaluations():
     np.testing.assert_allclose(
         bless.leverage_scores(kernel, x, counts, every, 0.5), scores, rtol=1e-7
     )
+
+
+@pytest.mark.parametrize("lam", [1e-9, 1e-13, 1e-16, 1e-20, 1e-300])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_copies_share_a_leverage_score_at_any_regularization(lam, dtype):
+    """Four copies of points that are far apart have 1/4 each as lam goes to 0, however far it is
+    below what the dtype of the points resolves."""
+    x = np.repeat(SQUARE[:12], 4, axis=0).astype(dtype)
+    kernel, ones = kernels.Matern(0.1, nu=0.5), np.ones(48)
+    exact = bless.exact_leverage_scores(kernel, x, ones, lam)
+    # rounding is one part in 48 of the least regularization that is resolved
+    np.testing.assert_allclose(exact, 0.25, rtol=2 / 48)
+    dictionary = bless.bless(kernel, x, ones, lam, KEY)
+    scores = bless.leverage_scores(kernel, x, ones, dictionary, lam)
+    assert scores.min() > 0.25 / 3 and scores.max() < 0.75
+    assert len(set(dictionary.rows // 4)) == 12 and (dictionary.probability > 0).all()
+
+
+@pytest.mark.parametrize("apart", [1e-9, 1e-7, 1e-4])
+@pytest.mark.parametrize("lam", [1e-10, 1e-14, 1e-16])
+def test_leverage_scores_of_near_copies(apart, lam):
+    """Against long double arithmetic, but for a factor 3: at lam, and where float64 does not
+    resolve it, between the scores at lam and those at 1e-12 k(x,x)."""
+    random = np.random.default_rng(0)
+    x = np.repeat(SQUARE[:10], 4, axis=0) + apart * random.standard_normal((40, 2))
+    kernel, counts = kernels.Gaussian(0.5), random.integers(1, 4, 40).astype(float)
+    root = np.sqrt(counts.astype(LONG))
+    gram = gaussian(2 * x.astype(LONG), 2 * x.astype(LONG)) * root[:, None] * root
+
+    def true_scores(lam):
+        return np.diag(solve(gram + np.diag(lam), gram)).astype(float)
+
+    most = true_scores(np.full(40, LONG(lam)))
+    least = most if lam == 1e-10 else true_scores(1e-12 * counts.astype(LONG))
+    exact = bless.exact_leverage_scores(kernel, x, counts, lam)
+    dictionary = bless.bless(kernel, x, counts, lam, KEY)
+    for scores in (exact, bless.leverage_scores(kernel, x, counts, dictionary, lam)):
+        assert (least / 3 < scores).all() and (scores < 3 * most).all()
+
+
+def test_a_kernel_that_is_far_from_positive_has_no_leverage_scores():
+    @struct.dataclass
+    class Indefinite:
+        def gram(self, x, y):
+            return 1 + jnp.square(x[:, None] - y[None]).sum(-1)
+
+        def diag(self, x):
+            return jnp.ones(len(x), x.dtype)
+
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        bless.bless(Indefinite(), 10 * SQUARE[:40], np.ones(40), 1e-3, KEY)
 
 
 @pytest.mark.parametrize("method", ["bless", "leverage"])
