@@ -100,9 +100,6 @@ class Info:
     # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in
     # the dictionary, float32); only BKB and its kin know
     imprecise: Array | bool = False
-    # [] bool, the draw of the dictionary exceeded `max_dictionary` and was scaled to it (THEORY
-    # 3.6)
-    budgeted: Array | bool = False
 
 
 class Kernel(Protocol):

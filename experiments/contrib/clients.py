@@ -94,7 +94,7 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
         clients=CLIENTS,
         max_wait=horizon,
         # a draw that misses a region asks for all of its points the next time
-        max_dictionary=capacity,
+        scale_to_capacity=True,
     )
 
 

@@ -82,6 +82,5 @@ class ModelFreeEpsGreedy:
             truncated=false,
             nonfinite=(query.mask & jnp.isinf(y)).any(),
             imprecise=false,
-            budgeted=false,
         )
         return new, info

@@ -19,7 +19,7 @@ from experiments.results import store
 from experiments.runs import bandit_runs
 from jsketch import loops
 from jsketch.loops.arms.advance import Clock, advance
-from jsketch.loops.arms.run import warn_of_budget, warn_of_imprecision
+from jsketch.loops.arms.run import warn_of_imprecision
 
 REPORTS = 10  # progress reports of a run
 FINAL = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")
@@ -124,7 +124,7 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
     """`chunk` runs in one program; the last chunk is filled up with repetitions, which are not
     kept."""
     chunk = min(chunk, len(tasks))
-    imprecise = budgeted = False
+    imprecise = False
     for begin in range(0, len(tasks), chunk):
         kept = tasks[begin : begin + chunk]
         filled = [*kept, *[kept[-1]] * (chunk - len(kept))]
@@ -137,12 +137,9 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
 
         progress = rollouts(job, filled, report)
         imprecise = imprecise or bool(progress.imprecise.any())
-        budgeted = budgeted or bool(progress.budgeted.any())
         seconds = (time.perf_counter() - started) / len(kept)
         for index, task in enumerate(kept):
             trace = jax.tree.map(lambda a, index=index: a[index], progress.trace)
             save(job, task, None if bool(progress.nonfinite[index]) else trace, seconds, 0.0)
     if imprecise:
         warn_of_imprecision()
-    if budgeted:
-        warn_of_budget()

@@ -56,8 +56,6 @@ class BBKB:
     # B; a batch that fills it is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
-    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
-    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
 
     def init(
         self,
@@ -73,7 +71,7 @@ class BBKB:
         domain = checks.arms(domain)
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
-        capacity = room.slots(self)
+        room.check_bandit(self)
         checks.capacity(max_batch=self.max_batch)
         if self.initial is not None:
             checks.arm_numbers(domain, initial=self.initial)
@@ -86,10 +84,10 @@ class BBKB:
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
         checks.truth(strict=self.strict, lazy=self.lazy)
         checks.model(domain, self.kernel, self.regularization)
-        room.check_room(domain, capacity)
+        room.check_room(domain, self.capacity)
         checks.room(4 * self.max_batch, domain.features.dtype, max_batch=self.max_batch)
         known = warm_start.checked(self, domain, key, pull_counts, reward_sums, dictionary)
-        state = sketched.start(domain, self.kernel, self.regularization, capacity, key, known)
+        state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
         if self.initial is None:
             return state
         return replace(state, first_arm=jnp.asarray(self.initial, jnp.int32)[0])
@@ -156,5 +154,5 @@ class BBKB:
         return new, replace(info, truncated=queries.truncated(query))
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
-        """The same state with room for `capacity` inducing points, or for `max_dictionary`."""
-        return room.grow(state, capacity, self.max_dictionary)
+        """The same state with room for `capacity` inducing points."""
+        return room.grow(state, capacity)

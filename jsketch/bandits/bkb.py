@@ -33,8 +33,6 @@ class BKB:
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
     width: widths.Width = widths.bkb_code
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
-    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
-    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
 
     def init(
         self,
@@ -51,12 +49,12 @@ class BKB:
         Raises ValueError on static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
-        capacity = room.slots(self)
+        room.check_bandit(self)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
-        room.check_room(domain, capacity)
+        room.check_room(domain, self.capacity)
         known = warm_start.checked(self, domain, key, pull_counts, reward_sums, dictionary)
-        return sketched.start(domain, self.kernel, self.regularization, capacity, key, known)
+        return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
 
     def confidence_width(self, state: SketchState) -> Array:
         """beta~_t, []."""
@@ -84,8 +82,8 @@ class BKB:
         )
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
-        """The same state with room for `capacity` inducing points, or for `max_dictionary`."""
-        return room.grow(state, capacity, self.max_dictionary)
+        """The same state with room for `capacity` inducing points."""
+        return room.grow(state, capacity)
 
 
 def with_numbers_of(bandit: Any) -> BKB:
@@ -99,5 +97,4 @@ def with_numbers_of(bandit: Any) -> BKB:
         qbar=bandit.qbar,
         width=bandit.width,
         capacity=bandit.capacity,
-        max_dictionary=bandit.max_dictionary,
     )

@@ -103,7 +103,6 @@ class RegularizedEvolution:
             truncated=false,
             nonfinite=(query.mask & jnp.isinf(y)).any(),
             imprecise=jnp.zeros((), bool),
-            budgeted=jnp.zeros((), bool),
         )
         return new, info
 

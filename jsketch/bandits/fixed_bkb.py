@@ -63,8 +63,6 @@ class FixedBKB:
     # P distinct arms pending at an `ask`
     max_pending: int = struct.field(pytree_node=False, default=0)
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
-    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
-    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
     # False: no arm is asked for twice, failed evaluations count; a batch ends when none is left,
     # the next ones are empty
     repeat: bool = struct.field(pytree_node=False, default=True)
@@ -85,17 +83,17 @@ class FixedBKB:
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(batch=self.batch)
-        capacity = room.slots(self)
+        room.check_bandit(self)
         checks.count(max_pending=self.max_pending)
         checks.truth(repeat=self.repeat)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
-        room.check_room(domain, capacity)
+        room.check_room(domain, self.capacity)
         slots = self.batch + self.max_pending
-        floats = 2 * slots * (slots + 2 * capacity)
+        floats = 2 * slots * (slots + 2 * self.capacity)
         checks.room(floats, domain.features.dtype, batch=self.batch, max_pending=self.max_pending)
         known = warm_start.checked(self, domain, key, pull_counts, reward_sums, dictionary)
-        state = sketched.start(domain, self.kernel, self.regularization, capacity, key, known)
+        state = sketched.start(domain, self.kernel, self.regularization, self.capacity, key, known)
         tried = state.pull_counts > 0
         if failed is not None:
             checks.arm_numbers(domain, failed=failed)
@@ -232,5 +230,5 @@ class FixedBKB:
         return new_state, replace(info, truncated=many)
 
     def grow(self, state: FixedBatchState, capacity: int) -> FixedBatchState:
-        """The same state with room for `capacity` inducing points, or for `max_dictionary`."""
-        return replace(state, sketch=room.grow(state.sketch, capacity, self.max_dictionary))
+        """The same state with room for `capacity` inducing points."""
+        return replace(state, sketch=room.grow(state.sketch, capacity))

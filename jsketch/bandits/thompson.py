@@ -199,25 +199,23 @@ class SketchedTS:
     width: widths.Width = widths.bkb_code
     batch: int = struct.field(pytree_node=False, default=30)  # B
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
-    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
-    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
 
     def init(self, domain: Arms, key: PRNGKey) -> SketchState:
         """The state before the first round. Raises ValueError on static mistakes."""
         checks.confidence(self)
         checks.positive(qbar=self.qbar, scale=self.scale)
-        capacity = room.slots(self)
+        room.check_bandit(self)
         checks.capacity(batch=self.batch)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
-        room.check_room(domain, capacity)
+        room.check_room(domain, self.capacity)
         checks.room(
             2 * self.batch * domain.count,
             domain.features.dtype,
             batch=self.batch,
             arms=domain.count,
         )
-        return sketched.start(domain, self.kernel, self.regularization, capacity, key, None)
+        return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, None)
 
     def confidence_width(self, state: SketchState) -> Array:
         """The factor on the posterior's standard deviation, []."""
@@ -267,5 +265,5 @@ class SketchedTS:
         )
 
     def grow(self, state: SketchState, capacity: int) -> SketchState:
-        """The same state with room for `capacity` inducing points, or for `max_dictionary`."""
-        return room.grow(state, capacity, self.max_dictionary)
+        """The same state with room for `capacity` inducing points."""
+        return room.grow(state, capacity)

@@ -58,6 +58,5 @@ class Uniform:
             truncated=jnp.zeros((), bool),
             nonfinite=(query.mask & jnp.isinf(y)).any(),
             imprecise=jnp.zeros((), bool),
-            budgeted=jnp.zeros((), bool),
         )
         return replace(state, count=state.count + observed), info

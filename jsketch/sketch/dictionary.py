@@ -12,7 +12,6 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import shards, struct
-from jsketch.linalg import lazy_cond
 from jsketch.types import PRNGKey, Shard
 
 
@@ -63,50 +62,18 @@ def resample(
     variance: Array,
     qbar: ArrayLike,
     capacity: int,
-    most: int | None = None,
     shard: Shard | None = None,
     uniform: Array | None = None,
-) -> tuple[Dictionary, Array, Array]:
-    """A fresh dictionary by posterior-variance sampling: (dictionary, overflow [], budgeted []). An
-    empty one is legal.
+) -> tuple[Dictionary, Array]:
+    """A fresh dictionary by posterior-variance sampling, and whether it does not fit (`overflow`,
+    []). An empty one is legal.
 
-    most is the budget `max_dictionary`, None for no limit; `budgeted` says that the draw exceeded
-    it and was scaled to it. uniform [A] are numbers drawn elsewhere, None for those of the key.
+    `uniform` [A] are numbers that were drawn elsewhere; None draws them with the key.
     """
     if uniform is None:
         uniform = shards.uniform(shard, key, pull_counts.shape[0], variance.dtype)
     keep = uniform < inclusion_probability(pull_counts, variance, qbar)
-    expected = jnp.asarray(qbar * pull_counts * variance)
-    keep, budgeted = within_budget(keep, uniform, expected, most, shard)
-    dictionary, overflow = of_arms(keep, capacity, shard)
-    return dictionary, overflow, budgeted
-
-
-def within_budget(
-    keep: Array, uniform: Array, expected: Array, most: int | None, shard: Shard | None = None
-) -> tuple[Array, Array]:
-    """The draw keep [A], scaled to at most `most` arms where it has more: (keep [A], whether it
-    was, []).
-
-    uniform [A] and expected = qbar n_i sigma~^2_i [A] are those of the draw. An arm stays where
-    uniform < c expected, c <= 1 the largest factor at which the draw fits: the draw of the same
-    numbers with qbar c in the place of qbar (THEORY 3.6). It is a priority sample of the draw,
-    the `most` smallest uniform / expected (Duffield, Lund, Thorup, JACM 2007; Ohlsson 1998); arms
-    that tie for the last place stay out.
-    """
-    if most is None or most >= (keep.shape[0] if shard is None else shard.arms):
-        return keep, jnp.zeros((), bool)
-    budgeted = shards.total(shard, keep.sum(dtype=jnp.int32)) > most
-
-    def scaled(keep: Array) -> Array:
-        ratio = jnp.where(keep, uniform / expected, jnp.inf)
-        smallest = jnp.sort(ratio)
-        if shard is not None:
-            # no device has more than most + 1 of the most + 1 smallest
-            smallest = jnp.sort(shards.gather(shard, smallest[: most + 1]).reshape(-1))
-        return ratio < smallest[most]
-
-    return lazy_cond(budgeted, scaled, keep), budgeted
+    return of_arms(keep, capacity, shard)
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:

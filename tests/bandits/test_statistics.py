@@ -22,7 +22,6 @@ STOPS = (5, 20, HORIZON)
 # widths that cover the runs of another one too
 ALSO = {
     "certified": [widths.certified_mixture],
-    "budget": [widths.certified_mixture],
     "tight": [widths.mixture],
 }
 
@@ -63,8 +62,6 @@ def states(bandit):
     ("bandit", "name"),
     [
         (BBKB(**COMMON, max_batch=32, width=widths.certified), "certified"),
-        # of four arms: far from accurate
-        (BBKB(**COMMON, max_batch=32, width=widths.certified, max_dictionary=4), "budget"),
         pytest.param(
             BBKB(**COMMON, max_batch=32, width=widths.bbkb_sqrt), "sqrt", marks=pytest.mark.slow
         ),
@@ -91,8 +88,6 @@ def test_confidence_intervals_cover(bandit, name):
     """
     f, _, found, overflow = states(bandit)
     assert not np.asarray(overflow).any()
-    if name == "budget":
-        assert (np.asarray(found[-1].dictionary.mask).sum(1) == 4).mean() > 0.9  # it binds
     for claimed in (bandit, *(bandit.replace(width=width) for width in ALSO.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
         for state in found:

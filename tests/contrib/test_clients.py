@@ -207,6 +207,27 @@ def test_asking(room):
     assert not bool(info.overflow) and int(info.observed) == N
 
 
+def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
+    """`scale_to_capacity` keeps the points that a smaller qbar draws with the same key. Bisection
+    finds the largest qbar without an overflow."""
+    plain = SMALL["dictionary"]
+    state = plain.init(2, KEY)
+    for step in range(4):
+        seen = jnp.asarray(X[step]), jnp.ones(N), jax.random.fold_in(KEY, step)
+        assert bool(TELL(plain, state, *seen)[1].overflow) == (step > 0)
+        low, high = 0.0, plain.qbar
+        for _ in range(40):
+            middle = (low + high) / 2
+            too_many = bool(TELL(plain.replace(qbar=middle), state, *seen)[1].overflow)
+            low, high = (low, middle) if too_many else (middle, high)
+        fitting, _ = TELL(plain.replace(qbar=low), state, *seen)
+        state, info = TELL(plain.replace(scale_to_capacity=True), state, *seen)
+        assert not bool(info.overflow) and int(info.dictionary_size) == N
+        np.testing.assert_array_equal(
+            state.sketch.dictionary.index, fitting.sketch.dictionary.index
+        )
+
+
 @pytest.mark.slow
 def test_seeds_at_once_are_each_alone():
     """Compiled and vmapped over seeds, with less regret than uniform actions; no room is said."""

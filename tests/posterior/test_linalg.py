@@ -157,7 +157,7 @@ def test_products_with_few_rows():
         np.testing.assert_allclose(product(few, b, rows), few @ b, atol=1e-12)
 
 
-def test_only_those_that_need_a_change_are_changed_and_one_condition_serves_all_runs():
+def test_runs_that_need_a_change_are_changed_and_one_condition_serves_all_runs():
     needed = jnp.array([[False, True], [False, False]])
     old, given = jnp.arange(4.0).reshape(2, 2), jnp.array([5.0, 7.0])
     calls = []
@@ -192,7 +192,7 @@ def test_a_change_that_some_need_has_derivatives():
     np.testing.assert_array_equal(several, [np.diag(old), np.zeros((2, 2))])
 
 
-def test_only_if_changes_those_that_need_it_and_runs_for_nobody_else():
+def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
     calls = []
 
     def change(pair):

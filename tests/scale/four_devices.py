@@ -29,7 +29,6 @@ BANDITS = {
     "fixed": FixedBKB(KERNEL, batch=8, repeat=False, **ROOM),
     "ts": SketchedTS(KERNEL, batch=5, **ROOM),
     "bkb": BKB(KERNEL, **ROOM),
-    "budget": BKB(KERNEL, max_dictionary=12, **ROOM),
     "local": BBKB(KERNEL, rule="global_local", ratio=1.5, max_batch=12, **ROOM),
     "swept": BBKB(KERNEL, lazy=False, max_batch=12, **ROOM),
 }

@@ -103,9 +103,7 @@ def test_the_picks_are_those_of_one_device_for_every_algorithm_and_rule():
     counts = [1, 2, 4]
     check_picks(
         four_devices(
-            picks=dict(
-                bbkb=counts, bkb=counts, fixed=[2], ts=counts, budget=[4], local=[2, 4], swept=[4]
-            )
+            picks=dict(bbkb=counts, bkb=counts, fixed=[2], ts=counts, local=[2, 4], swept=[4])
         )
     )
 

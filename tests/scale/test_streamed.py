@@ -95,7 +95,6 @@ CASES = {
         dict(warm=True, pend=True, screen=True),
     ),
     "no_repeat": (FixedBKB(**COMMON, batch=8, repeat=False), 6, {}),
-    "budget": (FixedBKB(**COMMON, batch=8, max_dictionary=9), 4, {}),
     "all_kept": (FixedBKB(**COMMON, batch=8), 3, dict(keep=64, offer=64)),
 }
 QUICK = ("screened",)

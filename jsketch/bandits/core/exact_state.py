@@ -128,7 +128,6 @@ def describe(
         | ~jnp.isfinite(posterior.mean).all()
         | ~jnp.isfinite(width),
         imprecise=jnp.zeros((), bool),
-        budgeted=jnp.zeros((), bool),
     )
 
 

@@ -109,5 +109,4 @@ def describe(query: Query, y: Array, width: Array, size: Array, mean: Array) -> 
         | ~jnp.isfinite(mean).all()
         | ~jnp.isfinite(width),
         imprecise=jnp.zeros((), bool),
-        budgeted=jnp.zeros((), bool),
     )

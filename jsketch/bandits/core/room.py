@@ -23,21 +23,11 @@ def check_room(domain: Arms, capacity: int) -> None:
     checks.room(floats, domain.features.dtype, capacity=capacity, arms=count)
 
 
-def slots(bandit: Sketching) -> int:
-    """The capacity that a bandit starts with: its own, or `max_dictionary` where that is less.
-    Raises ValueError unless both are integers of at least 1; warns of a width that is proved for
-    exact posteriors alone."""
+def check_bandit(bandit: Sketching) -> None:
+    """Raises ValueError unless the capacity is an integer of at least 1; warns of a width that is
+    proved for exact posteriors alone."""
     _check_width(bandit.width)
     checks.capacity(capacity=bandit.capacity)
-    most = bandit.max_dictionary
-    if most is None:
-        return bandit.capacity
-    if not checks.is_integer(most, 1):
-        raise ValueError(
-            "max_dictionary must be None or an integer of at least 1, and the same in every run of"
-            f" a vmap; {most!r} was given."
-        )
-    return min(bandit.capacity, int(most))
 
 
 def _check_width(width: widths.Width) -> None:
@@ -69,19 +59,16 @@ def check_whole(state: Any) -> None:
     raise ValueError(
         f"a warm start asked for {capacity + int(missing.max())} inducing points and had room for"
         f" {capacity}: call `init`"
-        " again with a capacity (and a max_dictionary, if it has one) of at least"
-        f" {capacity + int(missing.max())}. Growing the state"
+        f" again with a capacity of at least {capacity + int(missing.max())}. Growing the state"
         " would not bring them back."
     )
 
 
-def grow(state: SketchState, capacity: int, most: int | None = None) -> SketchState:
-    """The same state with `capacity` >= M slots, at most the budget `most`; the added ones are
-    exactly neutral. Raises ValueError for fewer, and for a state whose warm start did not fit."""
+def grow(state: SketchState, capacity: int) -> SketchState:
+    """The same state with `capacity` >= M slots; the added ones are exactly neutral. Raises
+    ValueError for fewer, and for a state whose warm start did not fit."""
     check_whole(state)
     checks.larger(state.capacity, capacity=capacity)
-    if most is not None:
-        capacity = max(min(capacity, most), state.capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
     return replace(

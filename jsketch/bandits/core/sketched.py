@@ -77,7 +77,6 @@ class Sketching(Protocol):
     qbar: ArrayLike
     width: Width
     capacity: int
-    max_dictionary: int | None
 
 
 def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> SketchState:
@@ -212,13 +211,12 @@ def apply_feedback(
     is not applied: the old state comes back, and info.overflow is true.
     """
     shard = state.domain.shard
-    dictionary, overflow, budgeted = dictionaries.resample(
+    dictionary, overflow = dictionaries.resample(
         key,
         feedback.pull_counts,
         state.variance,
         bandit.qbar,
         state.capacity,
-        bandit.max_dictionary,
         shard,
         uniform,
     )
@@ -254,6 +252,5 @@ def apply_feedback(
         truncated=jnp.zeros((), bool),
         nonfinite=feedback.infinite | ~finite,
         imprecise=_imprecise(new, shard),
-        budgeted=budgeted,
     )
     return attach(new, state.domain), info

@@ -15,12 +15,10 @@ from jsketch.bandits.core.sketched import Sketching
 from jsketch.checks import queries
 from jsketch.sketch import bless
 from jsketch.types import Arms, PRNGKey, is_traced
-from jsketch.warn import warn
 
 # Folded into the key of `init`, with which the first arm is drawn: no number that a draw splits off
 # by itself (0, 1, ...).
 DICTIONARY = 0xD1C7
-THINNED = 1  # folded into the key of a dictionary: the order in which a draw is thinned
 
 
 class Known(NamedTuple):
@@ -70,12 +68,6 @@ def checked(
         keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
         # traced numbers only, which `tell` flags
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
-    most = bandit.max_dictionary
-    if not is_traced(keep) and most is not None and int(keep.sum()) > most:
-        raise ValueError(
-            f"a dictionary of {int(keep.sum())} arms is more than max_dictionary = {most}: raise"
-            ' it, or take dictionary="bless" or "leverage", which draw one within it.'
-        )
     if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
         raise ValueError(
             f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}:"
@@ -87,8 +79,8 @@ def checked(
 def _sampled_dictionary(
     bandit: Sketching, domain: Arms, key: PRNGKey, counts: Array, method: str
 ) -> np.ndarray:
-    """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores, at
-    most `max_dictionary`; on the host."""
+    """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores; on
+    the host."""
     checks.choice(("bless", "leverage"), dictionary=method)
     if is_traced(domain, counts, bandit, key):
         raise ValueError(
@@ -101,27 +93,8 @@ def _sampled_dictionary(
     points, n = shards.on_host(domain, pulled), np.asarray(counts)[pulled]
     lam = float(np.asarray(bandit.regularization))
     if method == "bless":
-        rows = bless.bless(bandit.kernel, points, n, lam, key).rows
-        # of scores that were clipped, any part of the draw is as likely as any other
-        words = np.asarray(jax.random.key_data(jax.random.fold_in(key, THINNED))).ravel().tolist()
-        return pulled[
-            _within_budget(bandit, rows, np.random.default_rng(words).uniform(size=len(rows)))
-        ]
+        return pulled[bless.bless(bandit.kernel, points, n, lam, key).rows]
     scores = bless.exact_leverage_scores(bandit.kernel, points, n, lam)
     uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
     expected = float(np.asarray(bandit.qbar)) * scores
-    rows = np.flatnonzero(uniform < np.minimum(1, expected))
-    return pulled[_within_budget(bandit, rows, uniform[rows] / expected[rows])]
-
-
-def _within_budget(bandit: Sketching, rows: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """The rows [m] of a draw, or the first `max_dictionary` in the order of these numbers [m]: the
-    draw scaled to its budget (THEORY 3.6), which a warning says."""
-    most = bandit.max_dictionary
-    if most is None or len(rows) <= most:
-        return rows
-    warn(
-        f"the dictionary of the warm start was held to max_dictionary = {most}: {len(rows)} arms"
-        " were drawn."
-    )
-    return np.sort(rows[np.argsort(order, kind="stable")[:most]])
+    return pulled[uniform < np.minimum(1, expected)]

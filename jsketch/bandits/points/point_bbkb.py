@@ -68,8 +68,6 @@ class PointBBKB:
     # H, evaluations in all; `extend` grows it
     max_history: int = struct.field(pytree_node=False, default=1024)
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `grow` grows it
-    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
-    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> PointState:
         """The state before the first pick, for points with `dimension` inputs. Raises ValueError on
@@ -78,16 +76,16 @@ class PointBBKB:
         checks.positive(qbar=self.qbar)
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(dimension=dimension, max_batch=self.max_batch, max_history=self.max_history)
-        capacity = room.slots(self)
+        room.check_bandit(self)
         dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
-        floats = self.max_history * (dimension + 5) + 3 * capacity**2
-        checks.room(floats, dtype, max_history=self.max_history, capacity=capacity)
+        floats = self.max_history * (dimension + 5) + 3 * self.capacity**2
+        checks.room(floats, dtype, max_history=self.max_history, capacity=self.capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         kernel, regularization = in_dtype((self.kernel, self.regularization), dtype)
         slots = Arms(jnp.zeros((self.max_history, dimension), dtype))
-        sketch = sketched.start(slots, kernel, regularization, capacity, key, None)
+        sketch = sketched.start(slots, kernel, regularization, self.capacity, key, None)
         zero, one = jnp.zeros((), jnp.int32), jnp.ones((), slots.features.dtype)
-        return PointState(sketch, zero, zero, jnp.eye(capacity, dtype=one.dtype), one)
+        return PointState(sketch, zero, zero, jnp.eye(self.capacity, dtype=one.dtype), one)
 
     def confidence_width(self, state: PointState) -> Array:
         """alpha~_fb, []."""
@@ -215,8 +213,8 @@ class PointBBKB:
         return new, replace(info, truncated=full & (state.bound <= self.ratio))
 
     def grow(self, state: PointState, capacity: int) -> PointState:
-        """The same state with room for `capacity` inducing points, or for `max_dictionary`."""
-        sketch = room.grow(state.sketch, capacity, self.max_dictionary)
+        """The same state with room for `capacity` inducing points."""
+        sketch = room.grow(state.sketch, capacity)
         precision = jnp.pad(state.precision, (0, sketch.capacity - state.capacity))
         free = jnp.arange(sketch.capacity) >= state.capacity
         return replace(

@@ -20,8 +20,8 @@ the variance of the last exchange, exceeds `threshold` (D; the paper's analysis 
 3. every client receives their totals, m (m + 1) numbers.
 
 An exchange so takes d m + N (d m + 2 m (m + 1)) numbers (`state.sent`), however many points there
-are. Not counted: the call to exchange, the few scalars that a width of N clients reads, and what a
-draw beyond `max_dictionary` takes to scale; nor is it used that z z^T is symmetric. Where the n
+are. Not counted: the call to exchange, the few scalars that a width of N clients reads, and what it
+takes to scale a draw to `capacity`; nor is it used that z z^T is symmetric. Where the n
 points since the last one are sent to all as they are, with their rewards, it takes N (d + 1) n
 (`state.sent_as_data`), and every client can compute the same embedding by itself. While the
 dictionary is empty every round ends with an exchange.
@@ -56,6 +56,7 @@ from jsketch.contrib.contextual import choice
 from jsketch.linalg import cond_per_run, matmul
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype
+from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch import nystrom
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
@@ -81,8 +82,8 @@ class SharedEmbedding:
     max_wait: int = struct.field(pytree_node=False, default=64)
     max_history: int = struct.field(pytree_node=False, default=256)  # H, rounds in all
     capacity: int = struct.field(pytree_node=False, default=64)  # M
-    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
-    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
+    # a draw of more than `capacity` points is scaled to it, in place of `info.overflow`
+    scale_to_capacity: bool = struct.field(pytree_node=False, default=False)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
         """The state before the first round, for points with `dimension` inputs. Raises ValueError
@@ -96,7 +97,9 @@ class SharedEmbedding:
             max_wait=self.max_wait,
             max_history=self.max_history,
         )
-        capacity, slots = room.slots(self), self.clients * self.max_history
+        checks.truth(scale_to_capacity=self.scale_to_capacity)
+        room.check_bandit(self)
+        capacity, slots = self.capacity, self.clients * self.max_history
         dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
         floats = slots * (dimension + 5) + (self.clients + 3) * capacity**2
         checks.room(floats, dtype, max_history=self.max_history, capacity=capacity)
@@ -263,7 +266,7 @@ class SharedEmbedding:
             padded: dict[str, Any] = {n: jnp.pad(getattr(sketch, n), (0, extra)) for n in rows}
             features = jnp.pad(sketch.domain.features, ((0, extra), (0, 0)))
             return replace(state, sketch=replace(sketch, domain=Arms(features), **padded))
-        larger = room.grow(sketch, 2 * sketch.capacity, self.max_dictionary)
+        larger = room.grow(sketch, 2 * sketch.capacity)
         extra = larger.capacity - sketch.capacity
         free = (jnp.arange(larger.capacity) >= sketch.capacity).astype(state.spent.dtype)
         square = ((0, 0), (0, extra), (0, extra))
@@ -285,7 +288,8 @@ def _exchange(
     query = Query(index=index, mask=slots < state.used - state.last)
     y = queries.rewards(query, state.rewards, state.spent.dtype)
     feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
-    sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit)
+    uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
+    sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit, uniform)
     m = sketch.dictionary.size.astype(state.sent.dtype)
     inputs, seen = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
     points, sums = inputs * m, m * (m + 1)
@@ -298,7 +302,23 @@ def _exchange(
     return after, info
 
 
+def _scaled_draw(
+    bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
+) -> Array:
+    """The uniform numbers of a draw, with 1 in the place of those that do not fit the capacity.
+
+    The points that stay are those of the largest oversampling, at most qbar, at which the draw
+    fits. Points that tie for the last place stay out.
+    """
+    pulls, variance = feedback.pull_counts, sketch.variance
+    uniform = jax.random.uniform(key, variance.shape, variance.dtype)
+    drawn = uniform < dictionaries.inclusion_probability(pulls, variance, bandit.qbar)
+    ratio = jnp.where(drawn, uniform / (bandit.qbar * pulls * variance), jnp.inf)
+    first_left_out = jnp.sort(ratio).at[sketch.capacity].get(mode="fill", fill_value=jnp.inf)
+    return jnp.where(ratio < first_left_out, uniform, 1)
+
+
 def _nothing_drawn(width: Array) -> Info:
     """What is said of a round without an exchange."""
     count, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Info(count, count, count, width, no, no, no, no, no)
+    return Info(count, count, count, width, no, no, no, no)

@@ -62,8 +62,6 @@ class CBBKB:
     max_batch: int = struct.field(pytree_node=False, default=64)  # B
     max_history: int = struct.field(pytree_node=False, default=1024)  # H, rewards in all
     capacity: int = struct.field(pytree_node=False, default=64)  # M
-    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
-    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
 
     def _over_points(self) -> PointBBKB:
         return PointBBKB(
@@ -78,7 +76,6 @@ class CBBKB:
             max_batch=self.max_batch,
             max_history=self.max_history,
             capacity=self.capacity,
-            max_dictionary=self.max_dictionary,
         )
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> CBBKBState:
@@ -164,4 +161,4 @@ def _observe(
 def _nothing_drawn(width: Array) -> Info:
     """What is said of a reward within a batch."""
     count, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Info(count, count, count, width, no, no, no, no, no)
+    return Info(count, count, count, width, no, no, no, no)

@@ -64,8 +64,6 @@ class WindowBKB:
     width: widths.Width = widths.bkb_code
     window: int = struct.field(pytree_node=False, default=100)  # W observations
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
-    # most inducing points; a draw of more is scaled to it (THEORY 3.6). None: no limit
-    max_dictionary: int | None = struct.field(pytree_node=False, default=None)
 
     def init(self, domain: Arms, key: PRNGKey) -> WindowState:
         """The state before the first round. Raises ValueError on static mistakes."""
@@ -116,8 +114,8 @@ class WindowBKB:
         return WindowState(state.domain, detach(new), kept), info
 
     def grow(self, state: WindowState, capacity: int) -> WindowState:
-        """The same state with room for `capacity` inducing points, or for `max_dictionary`."""
-        return replace(state, sketch=room.grow(state.sketch, capacity, self.max_dictionary))
+        """The same state with room for `capacity` inducing points."""
+        return replace(state, sketch=room.grow(state.sketch, capacity))
 
 
 def slide(

@@ -212,7 +212,6 @@ class LengthscaleBalancing:
             overflow=(infos.overflow & left).any(),
             nonfinite=(infos.nonfinite & left).any(),
             imprecise=(infos.imprecise & left).any(),
-            budgeted=(infos.budgeted & left).any(),
         )
         credited = self._credited(state, chosen, query, y, own.width)
         new = replace(credited, learners=learners)

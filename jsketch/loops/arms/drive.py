@@ -17,7 +17,7 @@ from jsketch.bandits.core import room
 from jsketch.checks import queries
 from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.arms.drive_file import File, open_file
-from jsketch.loops.arms.run import warn_of_budget, warn_of_imprecision
+from jsketch.loops.arms.run import warn_of_imprecision
 from jsketch.loops.arms.stop import rule
 from jsketch.loops.inputs import (
     check_bandit,
@@ -48,8 +48,6 @@ class Driven:
     stopped: bool = struct.field(pytree_node=False, default=False)
     # rounding may have decided on variances, as `Info.imprecise` says of a round
     imprecise: bool = struct.field(pytree_node=False, default=False)
-    # some dictionary was scaled to its budget, as `Info.budgeted` says of a round
-    budgeted: bool = struct.field(pytree_node=False, default=False)
 
     @property
     def t(self) -> int:
@@ -119,8 +117,6 @@ def drive(
         )
     if driven.imprecise:
         warn_of_imprecision()
-    if driven.budgeted:
-        warn_of_budget()
     return driven
 
 
@@ -188,7 +184,6 @@ def _rounds(
                 state=after,
                 n_unobserved=0,
                 imprecise=driven.imprecise or bool(info.imprecise),
-                budgeted=driven.budgeted or bool(info.budgeted),
             )
         if file is not None:
             file.save(driven)

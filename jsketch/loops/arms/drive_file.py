@@ -17,7 +17,7 @@ from jsketch.loops.saving.resume import check_belongs, checked_path, restored, v
 from jsketch.types import Arms, Bandit, PRNGKey, attach, detach, enlarged
 
 # of a `Driven`, beside its state
-FIELDS = ("arm", "reward", "n_unobserved", "imprecise", "budgeted")
+FIELDS = ("arm", "reward", "n_unobserved", "imprecise")
 
 
 class File(NamedTuple):

@@ -51,7 +51,6 @@ class Progress:
     exhausted: Array
     # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
     imprecise: Array
-    budgeted: Array  # [] bool, some dictionary was scaled to its budget (`Info.budgeted`)
 
     @property
     def stopped(self) -> Array:
@@ -66,7 +65,7 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Progress(state, trace, zero, zero, false, false, false, false, false, false)
+    return Progress(state, trace, zero, zero, false, false, false, false, false)
 
 
 def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
@@ -192,7 +191,6 @@ def rollout(
             nonfinite=p.nonfinite | info.nonfinite,
             exhausted=nothing,
             imprecise=p.imprecise | info.imprecise,
-            budgeted=p.budgeted | info.budgeted,
         )
 
     return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)

@@ -43,7 +43,6 @@ class Run:
     state: Any
     truncated: Array  # [] or [S] bool
     imprecise: Array  # [] or [S] bool, as in `Progress`
-    budgeted: Array  # [] or [S] bool, as in `Progress`
     capacity: int = struct.field(pytree_node=False)  # largest capacity that was needed
     run_seconds: float = struct.field(pytree_node=False)  # wall time without compilation
     compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
@@ -69,8 +68,6 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
         )
     if bool(np.any(progress.imprecise)):
         warn_of_imprecision()
-    if bool(np.any(progress.budgeted)):
-        warn_of_budget()
 
 
 def warn_of_imprecision() -> None:
@@ -80,17 +77,6 @@ def warn_of_imprecision() -> None:
         " near-duplicates are among"
         " the inducing points, or the regularization is small. Use float64, a larger"
         " regularization, or arms without them."
-    )
-
-
-def warn_of_budget() -> None:
-    """What `Info.budgeted` means, once for a whole run."""
-    warn(
-        "the dictionary was held to `max_dictionary` (`info.budgeted`): a draw asked for more"
-        " inducing points. Arms that it does not represent keep their variance and are pulled"
-        " again, in shorter batches: the regret can be as large as that of uniform arms. A larger"
-        " regularization or lengthscale asks for fewer points; `widths.certified` holds in any"
-        " case."
     )
 
 
@@ -219,7 +205,6 @@ def run_seeds(
         state=attach(progress.state, problem.arms),
         truncated=progress.truncated,
         imprecise=progress.imprecise,
-        budgeted=progress.budgeted,
         capacity=capacity_of(progress.state, True),
         run_seconds=seconds,
         compile_seconds=clock.compile_seconds,

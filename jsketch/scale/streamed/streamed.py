@@ -96,10 +96,10 @@ class Streamed:
         points = domain.rows(numbers if numbers.size else np.asarray(first)[None]).astype(dtype)
         slots = own.slots_for(len(numbers))
         known = self._known(bandit, points, numbers, key, arms, rewards, dictionary, slots)
-        capacity = room.slots(bandit)
+        room.check_bandit(bandit)
         whole = Arms(jnp.asarray(own.padded(points, slots)))
-        checks.spread(sample, bandit.kernel, capacity)
-        sketch = _start(whole, bandit.kernel, bandit.regularization, capacity, key, known)
+        checks.spread(sample, bandit.kernel, bandit.capacity)
+        sketch = _start(whole, bandit.kernel, bandit.regularization, bandit.capacity, key, known)
         prior = jnp.asarray(choice.prior_variance(domain, bandit.kernel, dtype), dtype)
         sketch = replace(sketch, evidence=replace(sketch.evidence, prior_variance=prior))
         number = np.full(slots, FREE, np.int32)
@@ -172,7 +172,7 @@ class Streamed:
             new, info = own.learn(bandit, sketch, state.number, count, local, y, key)
             if not bool(info.overflow):
                 break
-            sketch = room.grow(sketch, 2 * sketch.capacity, bandit.max_dictionary)
+            sketch = room.grow(sketch, 2 * sketch.capacity)
         pending, tried = np.array(state.pending), np.array(state.tried)
         np.subtract.at(pending, slots[mask], 1)
         tried[slots[mask]] = True
