@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from jsketch import distributed
+from jsketch.scale import distributed
 
 ROOT = Path(__file__).parents[2]
 

@@ -94,8 +94,9 @@ def test_seeds_over_what_is_no_mesh_are_refused():
         run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices())
     with pytest.raises(ValueError, match='strategy "threads" has none for it'):
         run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads")
-    with pytest.raises(ValueError, match="mesh spreads seeds over devices, and Sharded the arms"):
-        run_seeds(Sharded(BBKB(KERNEL), mesh()), problem, keys, 3, mesh=mesh())
+    placed = problem.replace(arms=place(np.eye(3), mesh()))
+    with pytest.raises(ValueError, match="these arms are spread over devices already"):
+        run_seeds(Sharded(BBKB(KERNEL), mesh()), placed, keys, 3, mesh=mesh())
 
 
 @pytest.mark.slow

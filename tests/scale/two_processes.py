@@ -10,10 +10,10 @@ import warnings
 import jax
 import numpy as np
 
-from jsketch import Arms, distributed, drive, kernels
+from jsketch import Arms, drive, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
 from jsketch.loops.arms.drive import Driven
-from jsketch.scale import Sharded
+from jsketch.scale import Sharded, distributed
 
 ARMS, HORIZON = 31, 16
 BATCH = 4
