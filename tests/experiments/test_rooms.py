@@ -13,6 +13,7 @@ ROOMS = [
         "cli",
         "data",
         "figures",
+        "pages",
         "commands",
         "claims",
         "suggest",
