@@ -63,10 +63,10 @@ class Table(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A setting that a paper leaves open."""
+    """A setting that a paper does not specify."""
 
     name: str
-    paper: str  # what it says
+    paper: str  # what the paper gives
     chosen: str
     evidence: str
 

@@ -1,5 +1,4 @@
-"""The figures and claims of the four papers, and of what goes beyond them, and what decides each:
-`PAPERS`."""
+"""The claims of the four papers, and of the methods beyond them, with their experiments."""
 
 from experiments.bbkb_2020 import claims as bbkb_2020
 from experiments.bkb_2019 import claims as bkb_2019

@@ -1,40 +1,39 @@
-"""The page of a suggestion (`scripts/suggest --report`): one file with its pictures in it, that any
-browser opens from disk."""
+"""The page of a suggestion (`scripts/suggest --report`): one file that contains its pictures, and
+that any browser opens from disk."""
 
 from __future__ import annotations
 
 import argparse
 import base64
-import html
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.results import files
+from experiments import pages
 from experiments.suggest import pictures, words
 from experiments.suggest.inputs import Inputs
 from jsketch.kernels.discrete import WORD
 from jsketch.suggest import Library, Suggestion, leave_one_out, suggest
 from jsketch.suggest.acquisitions import UCB
 
+TEMPLATE = "suggest/page.html.jinja"
 SHOWN = 4000  # candidates on the map
-FITTED = 2000  # candidates that its axes are of
-CURVE = 8  # points of the certificate's curve
-CURVE_WORK = 10**9  # candidates times evaluations^2, above which there is no curve
+FITTED = 2000  # candidates that determine the axes of the map
+CURVE = 8  # points of the curve of the certificate
+CURVE_WORK = 10**9  # candidates times evaluations^2, above which the page has no such curve
 
-text = html.escape
-STYLE = """
-body { font: 1rem/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 62rem; margin: 0 auto;
-  padding: 0 1rem 3rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.figures { display: grid; gap: 1.5rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }
-figure { margin: 0; } img { max-width: 100%; height: auto; }
-figcaption, .small { color: #4a4a4a; font-size: .875rem; }
-.box { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; }
-th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid #d9d9d9;
-  vertical-align: top; }
-"""
+
+class Figure(NamedTuple):
+    """A picture on the page."""
+
+    title: str
+    caption: str
+    png: bytes
+
+    @property
+    def source(self) -> str:
+        """The picture as a data URL."""
+        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 
 def write(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any) -> None:
@@ -43,93 +42,82 @@ def write(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: A
     notes: list[str] = []
     if batch.model.fitted:
         fit, note = _fit(options, inputs, batch, key)
-        notes = [note, words.certificate(inputs.candidates.ids, batch) + "."]
+        certificate = words.certificate(inputs.candidates.ids, batch)
+        notes = [note, f"{certificate[0].upper()}{certificate[1:]}."]
         figures = [fit, _best(options, inputs), *figures, _importance(inputs, batch)]
         figures += _curve(options, inputs, batch, key)
-    body = (
-        f"<h1>The next {len(batch.rows)} of {len(inputs.candidates.ids)} candidates</h1>\n"
-        + "".join(f"<p>{text(note[0].upper() + note[1:])}</p>\n" for note in notes)
-        + f'<div class="figures">\n{"".join(figures)}</div>\n<h2>The batch</h2>\n'
-        + _table(options, inputs, batch)
-    )
-    page = (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        "<title>The next batch</title>\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<link rel="icon" href="data:,">\n<style>{STYLE}</style>\n</head>\n'
-        f"<body>\n{body}</body>\n</html>\n"
-    )
-    files.write(options.report, page.encode())
-
-
-def _figure(png: bytes, title: str, caption: str) -> str:
-    source = base64.b64encode(png).decode()
-    return (
-        f'<figure><h2>{text(title)}</h2><img src="data:image/png;base64,{source}"'
-        f' alt="{text(title)}"><figcaption>{text(caption)}</figcaption></figure>\n'
+    pages.write(
+        options.report,
+        TEMPLATE,
+        title=f"The next {len(batch.rows)} of {len(inputs.candidates.ids)} candidates",
+        notes=notes,
+        figures=figures,
+        head=[options.id_column, "mean", "standard deviation", "reason"],
+        rows=_rows(options, inputs, batch),
     )
 
 
 def _fit(
     options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any
-) -> tuple[str, str]:
-    """(the picture, a sentence of it)."""
+) -> tuple[Figure, str]:
+    """(the figure, a sentence about it)."""
     found = leave_one_out(
         inputs.library, inputs.arms, inputs.values, batch.model, errors=inputs.errors, key=key
     )
     flip = words.sign(options)
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
     fit = (
-        "all values are the same, so that there is no variance to predict"
+        "All values are equal, so that there is no variance to explain"
         if np.isnan(found.explained)
-        else f"of the values' variance the model predicts {100 * found.explained:.0f}%, each value"
-        " from all others"
+        else f"The model explains {100 * found.explained:.0f}% of the variance of the values, where"
+        " each value is predicted from all others"
     )
     note = (
-        f"{fit}; {100 * share:.0f}% of them are within two standard deviations (95% should"
-        f" be). Noise {batch.model.noise_std:.3g} and signal {batch.model.scale:.3g} in units of"
+        f"{fit}; {100 * share:.0f}% of the values are within two standard deviations of their"
+        f" prediction (95% are expected). The noise has a standard deviation of"
+        f" {batch.model.noise_std:.3g} and the signal one of {batch.model.scale:.3g}, in units of"
         " the values."
     )
-    png = pictures.fit(flip * found.observed, flip * found.mean, found.std)
-    caption = "Each value against its prediction from all others, +- a standard deviation."
+    caption = "Each value against its prediction from all others, with one standard deviation."
     if len(found.at) < np.isfinite(inputs.values).sum():
-        caption += f" Of a random {len(found.at)}."
-    return _figure(png, "Fit", caption), note
+        caption += f" A random sample of {len(found.at)} values is shown."
+    png = pictures.fit(flip * found.observed, flip * found.mean, found.std)
+    return Figure("Fit", caption, png), note
 
 
-def _best(options: argparse.Namespace, inputs: Inputs) -> str:
+def _best(options: argparse.Namespace, inputs: Inputs) -> Figure:
     flip = words.sign(options)
+    caption = f"The {'smallest' if flip < 0 else 'largest'} value up to each evaluation"
+    if inputs.errors is not None:
+        caption += ", whatever its error"
     best = np.fmax.accumulate(inputs.values)
-    return _figure(
-        pictures.best_so_far(flip * inputs.values, flip * best),
-        "Best so far",
-        f"The {'smallest' if flip < 0 else 'largest'} value until each evaluation"
-        + (", whatever its error." if inputs.errors is not None else "."),
-    )
+    png = pictures.best_so_far(flip * inputs.values, flip * best)
+    return Figure("Best so far", f"{caption}.", png)
 
 
-def _map(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> str:
+def _map(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> Figure:
     count = len(inputs.candidates.ids)
-    random = np.random.default_rng(0)
-    shown = random.permutation(count)[:SHOWN]
+    shown = np.random.default_rng(0).permutation(count)[:SHOWN]
     good = np.isfinite(inputs.values)
     seen = inputs.arms[good]
     rows = np.unique(np.concatenate([shown, seen, batch.rows]))
     points = np.zeros((count, 2))
     points[rows], share = projected(weighted(inputs.library, batch.model.lengthscale, rows))
-    drawn = words.sign(options) * inputs.values[good]
-    return _figure(
-        pictures.map_of(points, shown, seen, drawn, batch.rows),
-        "Map of the library",
-        "Principal components of the columns, each over its lengthscale: what matters little is"
-        f" drawn together. They hold {100 * share:.0f}% of the spread."
-        + (f" {SHOWN} of {count} candidates." if count > SHOWN else ""),
+    values = words.sign(options) * inputs.values[good]
+    caption = (
+        "The first two principal components of the columns. Each column is divided by its"
+        " lengthscale, so that columns with little effect spread the candidates little. The two"
+        f" components hold {100 * share:.0f}% of the variance."
     )
+    if count > SHOWN:
+        caption += f" {SHOWN} of {count} candidates are shown."
+    png = pictures.map_of(points, shown, seen, values, batch.rows)
+    return Figure("Map of the library", caption, png)
 
 
 def weighted(library: Library, lengthscale: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Features of some rows over their lengthscales: two categories are a lengthscale apart, and
-    fingerprints by the cosine of their bits, with 1 for none in common."""
+    """Features [k,D] of some rows, divided by their lengthscales. Two different categories have the
+    distance 1 / lengthscale, and so do two fingerprints without a common bit."""
     features, parts = np.asarray(library.features)[rows], []
     start = at = 0
     for group in library.columns:
@@ -145,7 +133,8 @@ def weighted(library: Library, lengthscale: np.ndarray, rows: np.ndarray) -> np.
 
 
 def projected(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """(points [k,d] on their first two principal axes [k,2], the share of the variance there)."""
+    """(coordinates [k,2] of points [k,d] on their first two principal axes, the share of the
+    variance that these hold)."""
     some = np.random.default_rng(0).permutation(len(points))[:FITTED]
     centre = points[some].mean(0)
     _, size, axes = np.linalg.svd(points[some] - centre, full_matrices=False)
@@ -154,17 +143,19 @@ def projected(points: np.ndarray) -> tuple[np.ndarray, float]:
     return found, float(np.square(size[:2]).sum() / np.square(size).sum())
 
 
-def _importance(inputs: Inputs, batch: Suggestion) -> str:
-    return _figure(
-        pictures.importance(inputs.candidates.names, batch.model.lengthscale),
+def _importance(inputs: Inputs, batch: Suggestion) -> Figure:
+    return Figure(
         "What matters",
-        "One over the lengthscale of a column: over how much of its range values change.",
+        "The inverse lengthscale of each column. The larger it is, the more the values change over"
+        " the range of the column.",
+        pictures.importance(inputs.candidates.names, batch.model.lengthscale),
     )
 
 
-def _curve(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any) -> list[str]:
-    """The certificate after fewer evaluations, with the model of all: nothing where that would take
-    long."""
+def _curve(
+    options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any
+) -> list[Figure]:
+    """The gap of the certificate after fewer evaluations; empty if that takes long to compute."""
     count = len(inputs.values)
     if batch.certificate is None or len(inputs.candidates.ids) * count**2 > CURVE_WORK:
         return []
@@ -183,26 +174,24 @@ def _curve(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: 
             key=key,
         )
         gaps.append(found.certificate.gap if found.certificate else np.nan)
-    png = pictures.certificate(at, np.array(gaps), batch.model.noise_std)
     return [
-        _figure(
-            png,
+        Figure(
             "When to stop",
-            "How far the best candidate may be above the one that is known best, after so many"
-            " evaluations in the order of the table, by the model of all. Below the noise little"
-            " is left to gain. A rule of thumb, no theorem.",
+            "How much better the best candidate may be than the one with the largest lower bound,"
+            " against the number of evaluations in the order of the table. The model is the one"
+            " fitted to all evaluations. Below the noise, little is left to gain. This is a rule of"
+            " thumb and not a theorem.",
+            pictures.certificate(at, np.array(gaps), batch.model.noise_std),
         )
     ]
 
 
-def _table(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> str:
-    flip = words.sign(options)
-    lines = words.reasons(options, inputs, batch)
+def _rows(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> list[list[str]]:
+    """The rows of the table of the batch."""
+    reasons = words.reasons(options, inputs, batch)
+    means = words.sign(options) * batch.mean
     names = inputs.candidates.ids[batch.rows]
-    rows = [
-        f"<tr><td>{text(name)}</td><td>{flip * mean:.4g}</td><td>{std:.3g}</td>"
-        f"<td>{text(line.removeprefix(f'{name}: '))}</td></tr>\n"
-        for name, mean, std, line in zip(names, batch.mean, batch.std, lines, strict=True)
+    return [
+        [name, f"{mean:.4g}", f"{std:.3g}", reason.removeprefix(f"{name}: ")]
+        for name, mean, std, reason in zip(names, means, batch.std, reasons, strict=True)
     ]
-    head = "".join(f"<th>{name}</th>" for name in (text(options.id_column), "mean", "+-", "why"))
-    return f'<div class="box"><table><tr>{head}</tr>\n{"".join(rows)}</table></div>\n'

@@ -1,4 +1,4 @@
-"""The pictures of the page of a suggestion, each as the bytes of a PNG."""
+"""The pictures of the page of a suggestion. Each function returns the bytes of a PNG file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from experiments.figures.drawing import STYLE
 
 BLUE, ORANGE, GREY, GREEN = "#0072B2", "#D55E00", "0.75", "#009E73"
-MOST_COLUMNS = 12  # whose importance is shown
-SIZE = {"figure.figsize": (4.6, 3.4), "savefig.dpi": 150}
+MOST_COLUMNS = 12  # in the picture of importance
+# the name of a column may contain "$", which starts a formula in matplotlib
+PAGE_STYLE = STYLE | {"figure.figsize": (5.6, 4.0), "text.parse_math": False}
 
 
 def _png(figure: plt.Figure) -> bytes:
@@ -32,8 +33,9 @@ def _axes(x: str, y: str) -> tuple[plt.Figure, Axes]:
 
 
 def fit(observed: np.ndarray, mean: np.ndarray, std: np.ndarray) -> bytes:
-    """Each value [k] against its prediction from the others, +- a standard deviation."""
-    with plt.rc_context(STYLE | SIZE):
+    """Each value [k] against its prediction from the others, with a bar of one standard
+    deviation."""
+    with plt.rc_context(PAGE_STYLE):
         figure, axes = _axes("predicted from the others", "observed")
         ends = min(observed.min(), mean.min()), max(observed.max(), mean.max())
         axes.plot(ends, ends, color="0.4", linewidth=0.8)
@@ -44,15 +46,16 @@ def fit(observed: np.ndarray, mean: np.ndarray, std: np.ndarray) -> bytes:
 
 
 def best_so_far(values: np.ndarray, best: np.ndarray) -> bytes:
-    """Values [n] in the order of their table, NaN for a failed one, and the best until then."""
-    with plt.rc_context(STYLE | SIZE):
+    """Values [n] in the order of their table, NaN for failed evaluations, and the best value up to
+    each."""
+    with plt.rc_context(PAGE_STYLE):
         figure, axes = _axes("evaluation, in the order of the table", "value")
         t = np.arange(1, len(values) + 1)
         axes.plot(t, values, "o", color=GREY, markersize=3, label="each")
         axes.step(t, best, where="post", color=BLUE, label="best so far")
         failed = np.flatnonzero(np.isnan(values))
         if failed.size:
-            # where the worst values are
+            # at the height of the worst value
             worst = np.nanmin if best[-1] == np.nanmax(values) else np.nanmax
             at = np.full(failed.size, worst(values))
             axes.plot(t[failed], at, "x", color=ORANGE, markersize=4, label="failed")
@@ -63,9 +66,9 @@ def best_so_far(values: np.ndarray, best: np.ndarray) -> bytes:
 def map_of(
     points: np.ndarray, library: np.ndarray, seen: np.ndarray, values: np.ndarray, batch: np.ndarray
 ) -> bytes:
-    """Points [A,2]: rows of the library that are shown, those evaluated with their values, and the
-    batch."""
-    with plt.rc_context(STYLE | SIZE):
+    """A map of points [A,2]: the rows `library`, the evaluated rows `seen` in the colours of their
+    values, and the rows of the batch."""
+    with plt.rc_context(PAGE_STYLE):
         figure, axes = _axes("first principal component", "second")
         axes.plot(*points[library].T, ".", color=GREY, markersize=2, zorder=1, label="library")
         if len(seen):
@@ -88,9 +91,9 @@ def map_of(
 
 
 def importance(names: list[str], lengthscale: np.ndarray) -> bytes:
-    """Bars of 1 / lengthscale of the columns that matter most."""
+    """Bars of the inverse lengthscales, for the columns with the shortest lengthscales."""
     order = np.argsort(lengthscale, kind="stable")[:MOST_COLUMNS][::-1]
-    with plt.rc_context(STYLE | SIZE):
+    with plt.rc_context(PAGE_STYLE):
         figure, axes = _axes("1 / lengthscale", "")
         shown = [name if len(name) < 24 else name[:22] + "..." for name in names]
         axes.barh(range(len(order)), 1 / lengthscale[order], color=BLUE)
@@ -100,9 +103,9 @@ def importance(names: list[str], lengthscale: np.ndarray) -> bytes:
 
 
 def certificate(count: np.ndarray, gap: np.ndarray, noise: float) -> bytes:
-    """What may still be gained [k] after so many evaluations [k], beside the noise of a value."""
-    with plt.rc_context(STYLE | SIZE):
-        figure, axes = _axes("evaluations", "what may still be gained")
+    """The certificate's gap [k] against the number of evaluations [k], and the noise of a value."""
+    with plt.rc_context(PAGE_STYLE):
+        figure, axes = _axes("evaluations", "largest possible gain")
         axes.plot(count, gap, "o-", color=BLUE, markersize=3, label="certificate")
         axes.axhline(noise, color=ORANGE, linestyle="--", label="noise of one value")
         axes.set_ylim(bottom=0)

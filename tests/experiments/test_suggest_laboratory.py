@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.suggest import cells, page, tables, words
+from experiments.suggest import cells, page, pictures, tables, words
 from experiments.suggest import main as suggest
 from experiments.suggest.inputs import Inputs
 from experiments.suggest.options import parse
@@ -75,6 +75,14 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys, monkeypatc
     assert cost <= 3 and len(rows) < 4 and "2 numbers" in said
     assert f"the batch costs {cost} of 3 that are left of {spent + 3}" in said
     assert f"the budget ends it after {len(rows)} of 4" in said
+
+
+def test_pictures_show_the_names_of_columns_and_not_formulas():
+    def drawn(name):
+        return pictures.importance([name], np.ones(1))
+
+    assert drawn("$a_b_c$")[1:4] == b"PNG"  # as a formula it has two subscripts
+    assert drawn("$a$") != drawn(r"$\mathit{a}$")  # as formulas they look the same
 
 
 def test_an_empty_value_is_a_failure_if_asked(tmp_path, capsys):

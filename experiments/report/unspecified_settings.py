@@ -1,4 +1,4 @@
-"""The settings that the papers leave open, what was chosen, and on what evidence."""
+"""The settings that the papers do not specify, our choice for each, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ BBKB = (
     ),
     Setting(
         "sex in Abalone's features",
-        "not said",
+        "not stated",
         "one column, M = 0, F = 1, I = 2",
         "none: one of several codes",
     ),
     Setting(
         "regret of the uniform policy",
-        "of a run, or expected: not said",
+        "it is not stated whether the regret is realized or expected",
         "expected, t (f* - mean f)",
-        "runs of it have 0.9986 (Abalone) to 1.0034 (Cadata) of that",
+        "the realized regret is 0.9986 (Abalone) to 1.0034 (Cadata) times the expected one",
     ),
     Setting(
         "features of the architectures",
@@ -58,7 +58,7 @@ BBKB = (
         "kernel",
         '"bandwidth sigma"',
         "exp(-d^2 / (2 sigma^2))",
-        "read as exp(-sigma d^2), every cell of NAS-Bench-101 is a direction of its own",
+        "with exp(-sigma d^2), all cells of NAS-Bench-101 are nearly orthogonal",
     ),
     Setting(
         "evaluations of slow methods",
@@ -70,7 +70,7 @@ BBKB = (
         "async-TS on Cadata",
         "exact posterior",
         "sampled from the sketched posterior",
-        "an exact joint draw factors a table of 20,640^2 numbers in every batch",
+        "an exact joint draw factors a matrix of 20,640^2 numbers in every batch",
     ),
     Setting(
         "T and C of the architecture search",
@@ -82,7 +82,8 @@ BBKB = (
         "rewards of the architecture search",
         "one of three recorded trainings at random",
         "their recorded mean plus Gaussian noise of 0.0046 of accuracy",
-        "the three single values are not at hand; counting 9,984 images alone gives 0.0027",
+        "the three single values are not available; the sampling error of 9,984 images alone"
+        " is 0.0027",
     ),
     Setting(
         "EpsGreedy",
@@ -94,7 +95,7 @@ BBKB = (
         "initial evaluations of evolution",
         "not given",
         "the last 100 are its population",
-        "population 100 in the implementation that the paper names",
+        "the implementation that the paper names has a population of 100",
     ),
 )
 
@@ -103,14 +104,14 @@ BKB = (
         "the function of Figure 2, its kernel and F",
         '"bandwidth sigma^2 = 100" on [0, 1]',
         "a draw of norm 1, lengthscale 0.1",
-        "as exp(-d^2 / 200) the function would be constant",
+        "with exp(-d^2 / 200) the function would be constant",
     ),
     Setting("lambda and q_bar of Figure 2", "not given", "in the saved configuration", "none"),
     Setting(
         "linear bandits of Sections 1 and 5",
         "no experiment",
         "500 arms in 40 dimensions, three spectra, sketches of 10",
-        "none: an experiment of ours",
+        "none: the experiment is ours",
     ),
 )
 PKAWV = (
@@ -118,14 +119,14 @@ PKAWV = (
         "Taylor's degree M",
         "Theorem 4 asks for at least 2 log n, and 8 R^2 / sigma^2; the figures have 2, 3 and 4",
         "2, 3 and 4",
-        "22 on casp are 20 million features in 9 dimensions. Degree 3 ends within 3% of Nystrom on"
-        " three of four streams, 19% above it on ijcnn1 (d = 22)",
+        "on casp (d = 9), M = 22 gives 20 million features. Degree 3 ends within 3% of Nystrom on"
+        " three of four streams, and 19% above it on ijcnn1 (d = 22)",
     ),
     Setting(
         "scaling of inputs and labels",
         "[-1, 1]; the first author's code has [0, 1] and other labels",
         "the code's in the figures",
-        "the published curves are of that scale; both are compared on 4,096 examples (settings)",
+        "the published curves have that scale; both are compared on 4,096 examples (settings)",
     ),
     Setting(
         "mu, beta and epsilon of KORS in the figures",
@@ -140,7 +141,7 @@ PKAWV = (
         "all regrets are above the notebook's",
     ),
     Setting(
-        "limit of time",
+        "time limit",
         "5 minutes; 10 in the code",
         "5 minutes",
         "only exact ridge regression was stopped",
@@ -148,8 +149,8 @@ PKAWV = (
     Setting(
         "lambda of Figure 1",
         "that of Corollaries 7 and 8",
-        "the l of n^l at which the bounds (8) are least",
-        "it is what the corollaries print, where (8) and the corollaries agree",
+        "n^l with the l that minimizes the bounds (8)",
+        "it equals the value that the corollaries print where these agree with (8)",
     ),
 )
 
@@ -187,10 +188,10 @@ GO_UCB = (
     ),
     Setting(
         "inputs of the perceptron in Figures 3 to 5",
-        "not said",
+        "not stated",
         "standardized by the training rows",
         "the usual practice",
     ),
 )
-# by the paper's name
-LEFT_OPEN = {"BBKB": BBKB, "BKB": BKB, "GO-UCB": GO_UCB, "PKAWV": PKAWV}
+# by the name of the paper
+UNSPECIFIED_SETTINGS = {"BBKB": BBKB, "BKB": BKB, "GO-UCB": GO_UCB, "PKAWV": PKAWV}
