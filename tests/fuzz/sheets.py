@@ -347,11 +347,10 @@ class Case:
             if name is not None:
                 cells_of = grids["observations"].columns[name]
                 cells_of[:] = [scale * y for y in cells_of]
-        self.compare(
-            "values in other units", grids, batch, np.arange(sheet.count), scale, exact=True
-        )
+        # memory alignment changes the order of sums, and so the rounding of a fit
+        self.compare("values in other units", grids, batch, np.arange(sheet.count), scale)
 
-    def compare(self, words, grids, batch, rows, scale, exact=False):
+    def compare(self, words, grids, batch, rows, scale):
         """The batch from other tables: row i of their library is row rows[i] of the sheet's."""
         read = self.read(grids, words)
         if read is None:
@@ -367,9 +366,7 @@ class Case:
             two = np.asarray(getattr(model, name))
             size = np.abs(one).max() if name != "centre" else scale * batch.model.scale + abs(one)
             apart = np.abs(one - two).max() / size
-            report.true(
-                f"{name} of the model", apart <= (0 if exact else 1e-6), f"differs by {apart:.1e}"
-            )
+            report.true(f"{name} of the model", apart <= 1e-6, f"differs by {apart:.1e}")
         # the model is the same: how far a fit is off is compared above
         same = batch.model._replace(
             scale=batch.model.scale * scale, centre=batch.model.centre * scale
@@ -381,9 +378,7 @@ class Case:
         unit = scale * np.abs(batch.mean).max() + scale * batch.std.max()
         for name, a, b in (("mean", batch.mean, other.mean), ("std", batch.std, other.std)):
             apart = np.abs(scale * a[place] - b).max() / unit
-            report.true(
-                f"{name} of candidates", apart <= (0 if exact else CLOSE), f"differs by {apart:.1e}"
-            )
+            report.true(f"{name} of candidates", apart <= CLOSE, f"differs by {apart:.1e}")
         # candidates with equal features are picked in any order
         group = np.unique(self.sheet.truth()["features"], axis=0, return_inverse=True)[1].ravel()
         report.same("picks", group[picked], group[mine])
