@@ -20,10 +20,11 @@ import warnings
 from pathlib import Path
 
 import jax
-from report import Report
 
 KINDS = ("arms", "streams", "boxes", "sheets")
 EVERY = 100  # problems between two lines of progress; programs are dropped then
+# the scripts set PYTHONSAFEPATH, which leaves this folder off the path
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 
 def main():
@@ -51,7 +52,6 @@ def main():
     os.environ.setdefault(
         "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     )
-    sys.path.append(str(Path(__file__).parents[1]))
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     warnings.simplefilter("ignore")  # small regularizations are warned of, and meant
@@ -61,7 +61,8 @@ def main():
 
 def campaign(kind, options):
     """The number of failures of one kind of problems."""
-    check, report, began = importlib.import_module(kind).check, Report(), time.perf_counter()
+    check = importlib.import_module(kind).check
+    report, began = importlib.import_module("report").Report(), time.perf_counter()
     for seed in range(options.first, options.first + options.count):
         shown = len(report.failures)
         try:

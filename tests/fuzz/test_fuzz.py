@@ -1,6 +1,10 @@
 """A few seeds of every kind in every run of the tests; scripts/fuzz has the rest."""
 
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import arms
 import boxes
@@ -26,6 +30,15 @@ def run(kind, long, count):
 def test_random_problems(kind):
     report = run(kind, False, SEEDS[kind][1])
     assert sum(report.checks.values()) > 100 and sum(report.skipped.values()) <= SEEDS[kind][1] / 4
+
+
+def test_the_script_runs_with_a_safe_path():
+    """The scripts set PYTHONSAFEPATH, which leaves the folder of the program off Python's path."""
+    command = [sys.executable, Path(__file__).with_name("main.py"), "sheets", "--count", "1"]
+    environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "0 failures" in done.stdout
 
 
 @pytest.mark.slow
