@@ -1,8 +1,5 @@
-"""Where programs will run, asked while they are traced: an accelerator wants fewer and larger steps
-than a CPU.
-
-Both ways compute the same numbers up to rounding; on a CPU nothing depends on what an accelerator
-would do.
+"""The device on which programs run, and meshes of devices. Programs have fewer and larger steps on
+an accelerator than on a CPU, and compute the same numbers up to rounding.
 """
 
 from typing import Any
@@ -12,12 +9,12 @@ from jax.sharding import AxisType, Mesh
 
 
 def on_accelerator() -> bool:
-    """Whether jax's default device is none of the CPU's cores."""
+    """Whether jax's default device is not a CPU; read while a program is traced."""
     return jax.default_backend() != "cpu"
 
 
 def check_mesh(mesh: Any) -> None:
-    """Raises ValueError for what is no mesh of devices."""
+    """Raises ValueError for anything but a mesh of devices."""
     if not isinstance(mesh, Mesh):
         raise ValueError(
             'mesh must be a jax.sharding.Mesh, such as jax.make_mesh((4,), ("arms",)); a'
@@ -26,6 +23,6 @@ def check_mesh(mesh: Any) -> None:
 
 
 def automatic(mesh: Mesh) -> Mesh:
-    """The mesh with axes whose shardings the compiler infers: `jax.make_mesh` makes explicit ones,
-    with which no state could be indexed."""
+    """The mesh with axes whose shardings the compiler infers. With the explicit axes of
+    `jax.make_mesh` states cannot be indexed."""
     return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))

@@ -1,10 +1,15 @@
-"""Masked linear algebra in static shapes: products, padding, compaction. No GP words here."""
+"""Linear algebra in static shapes: products, padding, compaction, and factorizations made of
+products. Nothing here is about Gaussian processes. The code that differs between a CPU and an
+accelerator is here where possible."""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +26,12 @@ UPPER_FROM = 96  # M from which the zeros of a triangular matrix are worth skipp
 # column blocks of a product with a triangular matrix: 2/3 of the flops of a full one, as fast as
 # six of them (7/12)
 UPPER_BLOCKS = 3
-ROWS = 64  # of a product with few rows, at a time
+ROWS = 64  # rows of one block of `matmul_rows`
+BLOCK = 32  # columns that are factored one by one; the rest is products
+# An accelerator factorizes without pivots while all eigenvalues exceed MARGIN times the rank cut.
+# The pivots alone do not show this: 20 sorted points of a line have all pivots above 100 cuts, an
+# eigenvalue below one cut, and a posterior that is off by a percent.
+MARGIN = 100.0
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -52,8 +62,8 @@ def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
 
 
 def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
-    """change(old) if needed [], else old, of the same shapes. Under vmap the change is paid for
-    only when some run needs it, where `lax.cond` pays in every round."""
+    """change(old) if needed [], else old, of the same shapes. Under vmap `lax.cond` computes the
+    change in every round; here it is computed only where some run needs it."""
     start = (needed, old)
     return lax.while_loop(
         lambda both: both[0], lambda both: (jnp.zeros_like(both[0]), change(both[1])), start
@@ -62,10 +72,10 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
 
 @jax.custom_batching.custom_vmap
 def any_over_vmap(flag: Array) -> Array:
-    """flag []; under vmap whether it is true for any run, the same for all.
+    """flag []; under vmap, whether the flag of any run is true, one value for all runs.
 
-    The condition of a loop whose step changes nothing in a run that has ended: where runs have
-    conditions of their own, vmap copies the whole carry of every run in every step.
+    For the condition of a loop whose step changes nothing in a run that has ended: with a condition
+    for each run, vmap copies the whole carry of every run in every step.
     """
     return flag
 
@@ -78,11 +88,11 @@ def _any_over_vmap(runs: int, batched: list[bool], flag: Array) -> tuple[Array, 
 def cond_per_run(
     needed: Array, change: Callable[[Pytree, Given], Pytree], old: Pytree, given: Given
 ) -> Pytree:
-    """change(old, given) if needed [], else old, as `lazy_cond`; under vmap the runs that need it
-    are changed one after the other, and the others pay nothing.
+    """change(old, given) if needed [], else old, as `lazy_cond`; under vmap the runs that need the
+    change are visited one after the other, and the others cost nothing.
 
-    For a change that costs much more than reading what it is `given`; it closes over no array. On
-    an accelerator all runs are changed together.
+    For a change that costs much more than reading its argument `given`; the function must not close
+    over arrays. On an accelerator all runs are changed together.
     """
     if devices.on_accelerator():
         return lazy_cond(needed, lambda old: change(old, given), old)
@@ -90,29 +100,33 @@ def cond_per_run(
     def one_run(needed: Array, old: Pytree, given: Given) -> Pytree:
         return lazy_cond(needed, lambda old: change(old, given), old)
 
-    # the outer one: where no run needs it none is visited
+    # the outer condition: where no run needs the change, no run is visited
     return lazy_cond(needed, lambda old: sequential_vmap(one_run, needed, old, given), old)
 
 
 def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
-    """function(*args), an array function that closes over no array. Under vmap on a CPU the runs
-    are taken one after the other: what works in chunks that fit a cache would otherwise work in
-    chunks of all runs, that do not. Where an argument is no pytree of arrays and numbers, which may
-    hide an array, all runs are taken together."""
+    """function(*args), for a function that closes over no array. Under vmap on a CPU the runs are
+    computed one after the other: chunks that fit the cache for one run do not fit it for all runs
+    together. Where an argument holds anything but arrays and numbers, which may hide an array, all
+    runs are computed together."""
     leaves, tree = jax.tree.flatten(args)
     # numbers are the same for all runs, and keep their (weak) types
-    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
-    plain = all(isinstance(leaf, Array | np.ndarray | np.generic | float | int) for leaf in leaves)
-    if devices.on_accelerator() or not plain:
+    positions = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, Array):
+            positions.append(i)
+        elif not isinstance(leaf, np.ndarray | np.generic | float | int):
+            return function(*args)
+    if devices.on_accelerator():
         return function(*args)
 
-    def whole(*arrays: Array) -> Pytree:
+    def on_arrays(*arrays: Array) -> Pytree:
         given = list(leaves)
         for i, array in zip(positions, arrays, strict=True):
             given[i] = array
         return function(*jax.tree.unflatten(tree, given))
 
-    one_run = jax.custom_batching.custom_vmap(whole)
+    one_run = jax.custom_batching.custom_vmap(on_arrays)
 
     @one_run.def_vmap
     def _runs(count: int, batched: list[bool], *arrays: Array) -> tuple[Pytree, Pytree]:
@@ -121,21 +135,21 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
             return one_run(*(next(found) if b else a for a, b in zip(arrays, batched, strict=True)))
 
         mapped = [array for array, b in zip(arrays, batched, strict=True) if b]
-        # none is mapped where only derivatives are
-        out = lax.map(one, mapped) if mapped else whole(*arrays)
+        # nothing is mapped where only the derivatives are
+        out = lax.map(one, mapped) if mapped else on_arrays(*arrays)
         return out, jax.tree.map(lambda _: bool(mapped), out)
 
-    return one_run(*(leaves[i] for i in positions))
+    return one_run(*map(leaves.__getitem__, positions))
 
 
 def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
-    """a [n,k] @ b [k,m] for a whose rows are zero from number `rows` [] on: in blocks, of those
-    rows alone."""
+    """a [n,k] @ b [k,m] for a matrix a whose rows from number `rows` [] on are zero: computed in
+    blocks that leave out the zeros."""
     if devices.on_accelerator() or a.shape[0] <= ROWS:
         return matmul(a, b)
 
     def block(i: Array, product: Array) -> Array:
-        # the last block may begin earlier, and write some rows again
+        # the last block may begin earlier, and write some rows twice
         some = matmul(lax.dynamic_slice_in_dim(a, i * ROWS, ROWS), b)
         return lax.dynamic_update_slice_in_dim(product, some, i * ROWS, 0)
 
@@ -150,66 +164,403 @@ def matmul_upper(a: Array, upper: Array) -> Array:
 
 
 def squares_upper(a: Array, upper: Array) -> Array:
-    """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The product is
-    never put together, which would take a third as long as it does."""
-    zeros = jnp.zeros(a.shape[0], a.dtype)
-    return sum((jnp.square(block).sum(1) for block in _column_blocks(a, upper)), zeros)
+    """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The blocks of
+    the product are not concatenated, which would take a third of the time of the product."""
+    total = jnp.zeros(a.shape[0], a.dtype)
+    for block in _column_blocks(a, upper):
+        total = total + jnp.square(block).sum(1)
+    return total
 
 
 def upper_outer(upper: Array) -> Array:
-    """upper @ upper^T, [M,M], for upper [M,M] upper triangular: a third of the flops, without its
-    zeros and what symmetry tells."""
-    blocks = [
-        jnp.pad(
-            matmul(upper[:end, begin:], upper[begin:end, begin:].T), ((0, len(upper) - end), (0, 0))
-        )
-        for begin, end in pairwise(_edges(len(upper)))
-    ]
+    """upper @ upper^T, [M,M], for upper [M,M] upper triangular: zeros and entries that symmetry
+    determines are skipped, which leaves a third of the flops."""
+    blocks = []
+    for begin, end in pairwise(_block_edges(len(upper))):
+        block = matmul(upper[:end, begin:], upper[begin:end, begin:].T)
+        blocks.append(jnp.pad(block, ((0, len(upper) - end), (0, 0))))
     product = jnp.concatenate(blocks, axis=1)
     return jnp.triu(product) + jnp.triu(product, 1).T
 
 
-def _edges(size: int) -> list[int]:
-    """Where the column blocks of a triangular matrix begin and end."""
-    count = 1 if size < UPPER_FROM else UPPER_BLOCKS
-    return [size * i // count for i in range(count + 1)]
+def _block_edges(size: int) -> list[int]:
+    """First columns of the column blocks of a triangular matrix, and its size."""
+    if size < UPPER_FROM:
+        return [0, size]
+    return [0, *(size * np.arange(1, UPPER_BLOCKS) // UPPER_BLOCKS).tolist(), size]
 
 
 def _column_blocks(a: Array, upper: Array) -> list[Array]:
-    """The columns of a [n,M] @ upper [M,M], upper triangular, in blocks."""
-    return [
-        matmul(a[:, :end], upper[:end, begin:end]) for begin, end in pairwise(_edges(len(upper)))
-    ]
+    """The column blocks of a [n,M] @ upper [M,M], upper triangular."""
+    blocks = []
+    for begin, end in pairwise(_block_edges(len(upper))):
+        blocks.append(matmul(a[:, :end], upper[:end, begin:end]))
+    return blocks
 
 
 def chunked(size: int, target: int) -> tuple[int, int]:
-    """(number of chunks, chunk length) that cover `size` rows in nearly equal pieces of at most
-    `target`."""
+    """(number of chunks, rows of a chunk) that cover `size` rows in nearly equal chunks of at most
+    `target` rows."""
     count = -(-size // target)
     return count, -(-size // count)
 
 
 def pad_identity(matrix: Array, size: int) -> Array:
-    """A square matrix [M,M] as the first block of one of the given size, the identity below it."""
+    """A square matrix [M,M] as the first block of a matrix of the given size, whose other block is
+    the identity."""
     slots = jnp.arange(size, dtype=jnp.int32)
     free = (slots >= matrix.shape[0])[None, :] & (slots[:, None] == slots[None, :])
     return jnp.where(free, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
 
 
 def running_count(mask: Array) -> Array:
-    """Number of true entries up to and including each position of mask [A], [A] int32; what
-    `compact` searches."""
+    """Number of true entries up to and including each position of mask [A], [A] int32, the input of
+    `compact`."""
     return jnp.cumsum(mask, dtype=jnp.int32)
 
 
 def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
-    """`size` positions of true entries from the start-th on, in order: (index [size], valid
+    """The positions of `size` true entries, from the start-th on, in order: (index [size], valid
     [size]).
 
-    running [A] is the mask's `running_count`. Slots after the last true entry are invalid and hold
-    index 0. A binary search, because the scatter that `jnp.nonzero` needs is slow on a CPU.
+    running [A] is the `running_count` of the mask. Slots after the last true entry are invalid and
+    hold index 0. Computed by binary search, because the scatter of `jnp.nonzero` is slow on a CPU.
     """
     rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
     valid = rank <= running[-1]
     index = jnp.searchsorted(running, rank).astype(jnp.int32)
     return jnp.where(valid, index, 0), valid
+
+
+def largest(scores: Array, count: int) -> tuple[Array, Array]:
+    """(positions [count] int32, in order, of the largest scores [A]; the largest of the other
+    scores [], -inf where there are none). Where only -inf is left, a position is repeated.
+
+    The largest score of every block is kept: sorting all scores, or `count` passes over all of
+    them, takes longer.
+    """
+    size = scores.shape[0]
+    length = math.isqrt(size - 1) + 1
+    blocks = -(-size // length)
+    padded = jnp.pad(scores, (0, blocks * length - size), constant_values=-jnp.inf)
+    table = padded.reshape(blocks, length)
+    least = jnp.asarray(-jnp.inf, scores.dtype)
+
+    def take(i: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        table, tops, index = carry
+        block = jnp.argmax(tops).astype(jnp.int32)
+        best = jnp.argmax(table[block]).astype(jnp.int32)
+        row = put(table[block], best, least)
+        return (
+            put(table, block, row),
+            put(tops, block, row.max()),
+            put(index, jnp.asarray(i), block * length + best),
+        )
+
+    start = (table, table.max(1), jnp.zeros(count, jnp.int32))
+    _, tops, index = lax.fori_loop(0, count, take, start)
+    return jnp.sort(index), jnp.max(tops)
+
+
+class Rows:
+    """Operations over arrays [A, ...] with a row for each arm that one device holds: those of
+    NumPy. `jsketch.scale.shards.Shard` has the same operations where the rows lie on several
+    devices, and an array [A] is the rows [R] of one device."""
+
+    # (R) -> the numbers of the arms in the rows of this device, [R] int32
+    numbers = staticmethod(partial(jnp.arange, dtype=jnp.int32))
+    # (values [R, ...], arms of any shape) -> the entries of the arms
+    take = staticmethod(operator.getitem)
+    # (mask [R]) -> number of true entries of all arms up to and including each, [R] int32
+    running_count = staticmethod(running_count)
+    # (running_count [R]) -> number of true entries of all arms, [] int32
+    total = staticmethod(operator.itemgetter(-1))
+    # (running_count [R], start, size) -> (arms [size], valid [size]), as `compact`
+    compact = staticmethod(compact)
+    # (scores [R], count) -> (arms [count], the largest of the others []), as `largest`
+    largest = staticmethod(largest)
+    # (value of this device) -> its sum, its largest over devices (NaN where one is), and whether it
+    # is true on all of them
+    sum = max = all = staticmethod(jnp.asarray)
+    # (key, shape [..., A], dtype) -> the rows [..., R] of random numbers
+    uniform, normal = staticmethod(jax.random.uniform), staticmethod(jax.random.normal)
+    # (values [R, ...], arms [n] of NumPy) -> the entries of the arms, outside of any program
+    on_host = staticmethod(operator.getitem)
+
+    def local(self, index: Array, rows: int) -> Array:
+        """The rows of arms `index` [n], int32; R for an arm of another device, where a scatter
+        writes nothing."""
+        return index
+
+    def mask(self, values: Array, fill: float) -> Array:
+        """The values [..., R], with `fill` in rows that hold no arm."""
+        return values
+
+    def entries(self, values: Array, index: Array) -> Callable[[Array], Array]:
+        """i -> values[index[i]], for values [R] and arms `index` [n]: for a loop, in which every
+        call of `take` would be a message between devices."""
+        return lambda i: values[index[i]]
+
+    def argmax(self, values: Array) -> Array:
+        """The arm with the largest of values [..., R], the first of several, [...] int32."""
+        return jnp.argmax(values, -1).astype(jnp.int32)
+
+    def add(self, values: Array, index: Array, amount: Array) -> Array:
+        """values [R] with values[index] larger by an amount, for one arm []."""
+        return put(values, index, values[index] + amount)
+
+
+WHOLE = Rows()
+
+
+class Factor(NamedTuple):
+    """A Cholesky factorization L L^T. Fields that are not read are not computed."""
+
+    inverse: Array  # [M, M], L^-1
+    logdet: Array  # [], 2 sum log diag L
+    lower: Array  # [M, M], L
+
+
+def _factor_block(block: Array) -> Factor:
+    """`cholesky_inverse` of a block of at most BLOCK columns: eliminating the identity along with
+    the block leaves L^-1.
+
+    One array and one expression for each column: XLA fuses it into one loop of 0.3 microseconds,
+    half of the time that several expressions take.
+    """
+    size = block.shape[0]
+    rows = jnp.arange(size, dtype=jnp.int32)[:, None]
+
+    def column(j: Array, both: Array) -> Array:
+        row = lax.dynamic_slice_in_dim(both, j, 1, 0)
+        # by symmetry the column below the pivot is the row beyond it. Read as a column it would
+        # differ by rounding, and with it the factor of a nearly singular matrix
+        below = row[:, :size].T / lax.dynamic_slice_in_dim(row, j, 1, 1)
+        return both - jnp.where(rows > j, below, 0) * row
+
+    both = jnp.concatenate([block, jnp.eye(size, dtype=block.dtype)], axis=1)
+    both = lax.fori_loop(0, size, column, both)
+    pivots = jnp.diagonal(both[:, :size])
+    scaled = both / jnp.sqrt(pivots)[:, None]
+    return Factor(scaled[:, size:], jnp.log(pivots).sum(), jnp.triu(scaled[:, :size]).T)
+
+
+def cholesky_inverse(matrix: Array) -> Factor:
+    """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T, by
+    halves.
+
+    Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that
+    follows a LAPACK call in a compiled program loses a core, which costs more than the call saves.
+    An accelerator, where each column would be a kernel launch, calls its library.
+    """
+    if devices.on_accelerator():
+        lower = lax.linalg.cholesky(matrix)
+        return Factor(triangular_inverse(lower), 2 * jnp.log(jnp.diagonal(lower)).sum(), lower)
+    size = matrix.shape[0]
+    if size <= BLOCK:
+        return _factor_block(matrix)
+    half = -(-size // (2 * BLOCK)) * BLOCK
+    first, strip = cholesky_inverse(matrix[:half, :half]), matrix[half:]
+    cross = matmul(strip[:, :half], first.inverse.T)
+    last = cholesky_inverse(strip[:, half:] - matmul(cross, cross.T))
+    corner = -matmul(last.inverse, matmul(cross, first.inverse))
+    zeros = jnp.zeros_like(corner.T)
+    return Factor(
+        inverse=jnp.block([[first.inverse, zeros], [corner, last.inverse]]),
+        logdet=first.logdet + last.logdet,
+        lower=jnp.block([[first.lower, zeros], [cross, last.lower]]),
+    )
+
+
+def inverse_root_by_lapack(matrix: Array) -> Array:
+    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times.
+
+    `cholesky_inverse` is faster but takes a second to compile for each size. LAPACK's threads wait
+    busily for one another: on a machine with other work a matrix of 64 rows took 20 ms, too long
+    for the loop of a fit (`suggest.hyperparameters`).
+    """
+    identity = jnp.eye(len(matrix), dtype=matrix.dtype)
+    root = lax.linalg.cholesky(matrix)
+    return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
+
+
+def upper_root(matrix: Array) -> Array:
+    """F [M,M] upper triangular with F F^T = a positive definite matrix [M,M]: Cholesky from the
+    last column to the first."""
+    return cholesky_inverse(matrix[::-1, ::-1]).lower[::-1, ::-1]
+
+
+def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
+    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made
+    indefinite, s [] the first of shift, 10 shift, 100 shift ... that makes it positive definite;
+    infinite, and L NaN, for a matrix that is not finite. shift must be above 0.
+    """
+    size = matrix.shape[0]
+    identity = jnp.eye(size, dtype=matrix.dtype)
+    # by Gershgorin's circles
+    enough = size * jnp.abs(matrix).max()
+
+    def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        shift = 10 * carry[1]
+        return lax.linalg.cholesky(matrix + shift * identity), shift
+
+    def failed(carry: tuple[Array, Array]) -> Array:
+        lower, shift = carry
+        return ~jnp.isfinite(jnp.diagonal(lower)).all() & (shift <= enough)
+
+    shift = jnp.asarray(shift, matrix.dtype)
+    lower, shift = lax.while_loop(
+        failed, attempt, (lax.linalg.cholesky(matrix + shift * identity), shift)
+    )
+    return lower, jnp.where(jnp.isfinite(jnp.diagonal(lower)).all(), shift, jnp.inf)
+
+
+class _Pivoted(NamedTuple):
+    """An unfinished pivoted Cholesky factorization. Row k of `lower` is the column l_k of the
+    factor, with the points in their original order; pivots are chosen in the order `order`."""
+
+    schur: Array  # [M, M], after the panels that are finished
+    diagonal: Array  # [M], of the current Schur complement; -inf at points that are pivots already
+    panel: Array  # [BLOCK, M], rows of the current panel
+    lower: Array  # [M, M]
+    order: Array  # [M] int32
+    rank: Array  # [] int32
+
+
+_Pivots = tuple[Array, Array, Array, Array, Array]  # diagonal, next pivot, panel, order, count
+
+
+def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
+    """Up to BLOCK pivots, each the largest remaining diagonal entry, while it exceeds the cut; then
+    one Schur update."""
+    block = state.panel.shape[0]
+
+    def pivot(carry: _Pivots) -> _Pivots:
+        diagonal, best, panel, order, j = carry
+        root = jnp.sqrt(diagonal[best])
+        row = state.schur[best] - matmul(panel[:, best], panel)
+        row = put(jnp.where(jnp.isneginf(diagonal), 0, row / root), best, root)
+        diagonal = put(diagonal - jnp.square(row), best, jnp.asarray(-jnp.inf))
+        panel, order = put(panel, j, row), put(order, state.rank + j, best)
+        return diagonal, jnp.argmax(diagonal).astype(jnp.int32), panel, order, j + 1
+
+    def more(carry: _Pivots) -> Array:
+        diagonal, best, _, _, j = carry
+        return (j < block) & (diagonal[best] > cut)
+
+    first = jnp.argmax(state.diagonal).astype(jnp.int32)
+    start = (
+        state.diagonal,
+        first,
+        jnp.zeros_like(state.panel),
+        state.order,
+        jnp.zeros((), jnp.int32),
+    )
+    diagonal, _, panel, order, count = lax.while_loop(more, pivot, start)
+    lower = lax.dynamic_update_slice(state.lower, panel, (state.rank, jnp.zeros((), jnp.int32)))
+    return _Pivoted(
+        state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count
+    )
+
+
+def triangular_inverse(lower: Array) -> Array:
+    """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in
+    products, by halves."""
+    size = lower.shape[0]
+    if devices.on_accelerator():
+        identity = jnp.eye(size, dtype=lower.dtype)
+        return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
+    count = -(-size // BLOCK)
+    padded = pad_identity(lower, count * BLOCK)
+    blocks = []
+    for i in range(0, count * BLOCK, BLOCK):
+        blocks.append(padded[i : i + BLOCK, i : i + BLOCK])
+    inverses = jax.vmap(_small_triangular_inverse)(jnp.stack(blocks))
+
+    def merged(begin: int, end: int) -> Array:
+        """The inverse of the blocks begin to end."""
+        if end - begin == 1:
+            return inverses[begin]
+        middle = (begin + end) // 2
+        top, bottom = merged(begin, middle), merged(middle, end)
+        corner = padded[middle * BLOCK : end * BLOCK, begin * BLOCK : middle * BLOCK]
+        corner = -matmul(bottom, matmul(corner, top))
+        return jnp.block([[top, jnp.zeros_like(corner.T)], [corner, bottom]])
+
+    return merged(0, count)[:size, :size]
+
+
+def _small_triangular_inverse(lower: Array) -> Array:
+    """L^-1, row by row."""
+    identity = jnp.eye(lower.shape[0], dtype=lower.dtype)
+
+    def row(i: Array, inverse: Array) -> Array:
+        return put(inverse, i, (identity[i] - matmul(lower[i], inverse)) / lower[i, i])
+
+    return lax.fori_loop(0, lower.shape[0], row, jnp.zeros_like(lower))
+
+
+class InverseRoot(NamedTuple):
+    """R R^T = the pseudo-inverse of the Gram matrix of the points in `order`."""
+
+    order: Array  # [M] int32
+    root: Array  # [M, M], R, upper triangular
+    # [M, M], Z with Z Z^T the Gram matrix: row i is k(x_i, points in `order`) @ R
+    features: Array
+
+
+def inverse_root(gram: Array, mask: Array) -> InverseRoot:
+    """The inverse root of the Gram matrix [M,M] of the points whose mask [M] is true.
+
+    Cholesky with diagonal pivoting that ends at a rank cut of m eps max(diagonal). Without pivoting
+    the factor of a numerically singular matrix is useless (variances are off by a factor of 10 on
+    clustered points, tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a
+    variance, because residuals are divided by the regularization (THEORY 9.2). Rows and columns of
+    R past the rank are exactly zero, and `order` points at slot 0 there.
+
+    An accelerator, where each pivot is a dozen kernel launches, uses pivots only where the smallest
+    eigenvalue, at least 1/|R|^2, may be within MARGIN of the cut. A CPU would save a tenth of a
+    round by that and lose digits: explicit inverses of unpivoted factors have errors of eps times
+    the condition number (tests/fuzz, arms 2099).
+    """
+    size, dtype = gram.shape[0], gram.dtype
+    gram = jnp.where(mask[:, None] & mask[None, :], gram, 0)
+    count = jnp.maximum(mask.sum(dtype=dtype), 1)
+    cut = count * jnp.finfo(dtype).eps * jnp.max(jnp.diagonal(gram))
+    if not devices.on_accelerator():
+        return _pivoted_root(gram, mask, cut)
+    order, used = compact(running_count(mask), 0, size)
+    both = used[:, None] & used[None, :]
+    ordered = jnp.where(both, gram[order][:, order], jnp.eye(size, dtype=dtype))
+    factor = cholesky_inverse(ordered)
+    root = jnp.where(both, factor.inverse.T, 0)
+    # a factorization that failed is NaN, and the comparison false
+    well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
+    rows = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
+    found = InverseRoot(order, root, rows.set(jnp.where(both, factor.lower, 0), mode="drop"))
+    return lazy_cond(~well_conditioned, lambda _: _pivoted_root(gram, mask, cut), found)
+
+
+def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
+    """`inverse_root` by Cholesky with diagonal pivoting, down to the cut."""
+    size, dtype = gram.shape[0], gram.dtype
+    block = min(BLOCK, size)
+    # `lower` has `block` more rows than it needs, because a panel is always written whole
+    start = _Pivoted(
+        schur=gram,
+        diagonal=jnp.where(mask, jnp.diagonal(gram), -jnp.inf),
+        panel=jnp.zeros((block, size), dtype),
+        lower=jnp.zeros((size + block, size), dtype),
+        order=jnp.zeros(size, jnp.int32),
+        rank=jnp.zeros((), jnp.int32),
+    )
+    end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, lambda s: _pivot_panel(s, cut), start)
+    slots = jnp.arange(size, dtype=jnp.int32)
+    used = slots < end.rank
+    # column k of the triangular factor, its rows in pivot order
+    features = end.lower[:size].T
+    lower = jnp.where(used[None, :] & used[:, None], features[end.order], 0)
+    lower = jnp.where(~used[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
+    lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)
+    inverse = triangular_inverse(lower)
+    return InverseRoot(end.order, jnp.where(used[:, None] & used[None, :], inverse.T, 0), features)

@@ -1,8 +1,8 @@
 """One floating dtype in a computation: that of the arms, of the box or of the first example, which
-the state then keeps.
+the state keeps.
 
-Numbers that have a dtype of their own (`np.float64(0.01)`, a vector of lengthscales) follow it, and
-so do observations. Python's numbers have none and stay as they are.
+Numbers with another dtype (`np.float64(0.01)`, a vector of lengthscales) and observations are
+converted to it. Python numbers have no dtype and stay as they are.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from typing import Any, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
+
+from jsketch.struct import in_dtype
+
+__all__ = ["dtype_of", "in_dtype", "in_first_dtype", "one_dtype"]
 
 Class = TypeVar("Class", bound=type)
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def dtype_of(value: Any) -> Any:
-    """The floating dtype of the first leaf that has one of its own, as JAX would hold it; without
-    any that of the first number of Python, which jit holds as an array of no shape; JAX's own when
-    there is none."""
+    """The floating dtype of the first array or NumPy number among the leaves, as JAX holds it;
+    without any, that of the first Python number, which jit holds as an array of no shape; JAX's
+    default where there is no number."""
     for leaf in sorted(jax.tree.leaves(value), key=_is_python_number):
         dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
         if jnp.issubdtype(dtype, jnp.floating):
@@ -38,29 +41,10 @@ def _is_python_number(leaf: Any) -> bool:
     return getattr(leaf, "weak_type", False) and not leaf.shape
 
 
-def in_dtype(tree: Any, dtype: DTypeLike) -> Any:
-    """The same pytree with its floating arrays and NumPy numbers in that dtype; itself when there
-    is nothing to change."""
-
-    def follow(leaf: Any) -> Any:
-        if not isinstance(leaf, np.generic | np.ndarray | jax.Array):
-            return leaf
-        if leaf.dtype == dtype or not jnp.issubdtype(leaf.dtype, jnp.floating):
-            return leaf
-        # weak: a number of Python that jit was given
-        return leaf if isinstance(leaf, jax.Array) and leaf.weak_type else jnp.asarray(leaf, dtype)
-
-    leaves, structure = jax.tree.flatten(tree)
-    changed = [follow(leaf) for leaf in leaves]
-    if all(new is old for new, old in zip(changed, leaves, strict=True)):
-        return tree
-    return jax.tree.unflatten(structure, changed)
-
-
 def one_dtype(algorithm: Class) -> Class:
-    """For a class of numbers, before it is made a dataclass: every public method with arguments
-    computes in the dtype of its first one (arms, box, state or example); its own numbers and the
-    other arguments are brought to it."""
+    """A class decorator, below `struct.dataclass`: every public method with arguments converts the
+    fields of the object and its other arguments to the dtype of the first argument (arms, box,
+    state or example)."""
     for name, method in list(vars(algorithm).items()):
         if (
             inspect.isfunction(method)

@@ -3,26 +3,33 @@
     @struct.dataclass
     class Matern:
         lengthscale: ArrayLike                                  # a leaf of the pytree
-        nu: float = struct.field(pytree_node=False, default=2.5)  # static: in its structure
+        nu: float = struct.field(pytree_node=False, default=2.5)  # static: part of its structure
 
-As `flax.struct.dataclass` without its options, and two classes never have equal structures. JAX
-(0.10, `jax.tree_util.register_dataclass`, which Flax uses) compares the number of fields and the
-static values of two dataclasses and not the classes themselves. Only their hashes tell them apart,
-so that `jax.jit` took the program of one class for the other in one or two of a hundred sessions:
+This is `flax.struct.dataclass` without its options, except that two classes never have equal
+structures. `jax.tree_util.register_dataclass` (JAX 0.10), which Flax uses, compares the number of
+fields and the static values of two dataclasses but not their classes. Only their hashes differ, so
+that `jax.jit` took the program of one class for the other in one or two of a hundred sessions:
 Thompson sampling ran expected improvement, FOGD began with the state of NOGD.
+
+A subclass inherits the fields of its base and is decorated as well: without it JAX does not know
+it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from flax import serialization
 from flax.struct import field
+from jax.typing import DTypeLike
 
-__all__ = ["dataclass", "field"]
+__all__ = ["dataclass", "field", "in_dtype"]
+
+Tree = TypeVar("Tree")
 
 Class = TypeVar("Class", bound=type)
 
@@ -54,14 +61,15 @@ def _replace(self: Any, **changes: Any) -> Any:
 
 
 def _register_pytree(cls: type, leaves: list[str], static: list[str]) -> None:
-    get_leaves, get_static = _getter(leaves), _getter(static)
     keys = [jax.tree_util.GetAttrKey(name) for name in leaves]
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return get_leaves(value), get_static(value)
+        get = vars(value).__getitem__
+        return tuple(map(get, leaves)), tuple(map(get, static))
 
     def flatten_with_keys(value: Any) -> Any:
-        return tuple(zip(keys, get_leaves(value), strict=True)), get_static(value)
+        children, aux = flatten(value)
+        return tuple(zip(keys, children, strict=True)), aux
 
     def unflatten(aux: tuple[Any, ...], children: Any) -> Any:
         value: Any = object.__new__(cls)
@@ -72,13 +80,6 @@ def _register_pytree(cls: type, leaves: list[str], static: list[str]) -> None:
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
 
-def _getter(names: list[str]) -> Any:
-    """The values of those fields, as a tuple."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return (lambda value: (getattr(value, names[0]),)) if names else (lambda value: ())
-
-
 def _register_state_dict(cls: type, leaves: list[str]) -> None:
     """For `flax.serialization`: the leaves by name."""
 
@@ -87,10 +88,10 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
 
     def from_state_dict(value: Any, saved: dict[str, Any]) -> Any:
         if not isinstance(saved, dict) or sorted(saved) != sorted(leaves):
-            there = ", ".join(sorted(saved)) if isinstance(saved, dict) else repr(saved)
+            found = ", ".join(sorted(saved)) if isinstance(saved, dict) else repr(saved)
             raise ValueError(
                 f"A {cls.__name__} has the fields {', '.join(leaves)}; what was saved at"
-                f" {serialization.current_path() or '.'} has {there}."
+                f" {serialization.current_path() or '.'} has {found}."
             )
         restored = {
             name: serialization.from_state_dict(getattr(value, name), saved[name], name=name)
@@ -99,3 +100,21 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
         return dataclasses.replace(value, **restored)
 
     serialization.register_serialization_state(cls, to_state_dict, from_state_dict)
+
+
+def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
+    """The same pytree with its floating arrays and NumPy numbers in that dtype. Python numbers, and
+    arrays that jit made of them, have no dtype and stay as they are."""
+    leaves, structure = jax.tree.flatten(tree)
+    dtype, changed = jax.dtypes.canonicalize_dtype(dtype), False
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return tree
+    for i, leaf in enumerate(leaves):
+        if (
+            isinstance(leaf, np.generic | np.ndarray | jax.Array)
+            and leaf.dtype != dtype
+            and jnp.issubdtype(leaf.dtype, jnp.floating)
+            and not getattr(leaf, "weak_type", False)
+        ):
+            leaves[i], changed = jnp.asarray(leaf, dtype), True
+    return jax.tree.unflatten(structure, leaves) if changed else tree

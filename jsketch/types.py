@@ -1,28 +1,28 @@
 """Shared types and protocols: domains, queries, infos, algorithms and problems.
 
-Nobody inherits from anything here. An algorithm is a frozen pytree of hyperparameters (numbers are
-leaves, capacities and choices are static) with three pure methods:
+The protocols are structural: no class has to inherit from them. An algorithm is a frozen pytree of
+hyperparameters (numbers are leaves, capacities and choices are static) with three pure methods:
 
     init(domain, key)                 -> state
     ask(state, key, limit=None)       -> Query          asking twice gives the same query
     tell(state, query, y, key)        -> (state, Info)
 
-`limit` is the number of evaluations that can be made now (a traced integer is fine); a batch that
-would be longer is cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not
-observed". A reward of an arm that is not there is a ValueError; where the arms are traced it is not
-applied, and flagged `nonfinite` as an infinite one is.
+`limit` [] is the number of evaluations that can be made now, an integer, traced or not. A longer
+batch is cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed".
+A reward of an arm that does not exist raises a ValueError; where the arms are traced it is ignored,
+and flagged as `nonfinite`, as an infinite reward is.
 
-Arms whose scores are equal go by the lowest index, but equal features do not make scores equal to
-the last bit: another program (vmap or threads, another capacity, another device) rounds
-differently, may pick another of several identical arms, and then continues as another run of the
-same law. Every promise of equal picks holds up to that. A set of distinct arms is free of it;
-`init` warns of repeated ones.
+Of several arms with the largest score the one with the lowest index is picked. Arms with equal
+features may have scores that differ in the last bit, as another program (vmap or threads, another
+capacity, another device) rounds differently. It may pick another of several identical arms, and
+continue as another run of the same law; equal picks are promised up to that. `init` warns of
+repeated arms.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -30,15 +30,9 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
+from jsketch.linalg import WHOLE, Rows
 
 PRNGKey = Array
-
-
-class Shard(NamedTuple):
-    """Where arms lie whose rows are spread over devices (`jsketch.shards`)."""
-
-    axis: str  # of the mesh
-    arms: int  # A, without the rows that pad them
 
 
 @struct.dataclass
@@ -48,13 +42,19 @@ class Arms:
     [A, 1]."""
 
     features: Array  # [A, d]
-    # None: the arms are whole; `scale.sharded.place` spreads them, and pads them to as many rows
-    # on each device
-    shard: Shard | None = struct.field(pytree_node=False, default=None)
+    # None: one device has all arms; otherwise `jsketch.scale.shards.Shard`, set by
+    # `scale.sharded.place`, which pads the arms to as many rows on each device
+    shard: Any = struct.field(pytree_node=False, default=None)
 
     @property
     def count(self) -> int:
-        return len(self.features) if self.shard is None else self.shard.arms
+        """A."""
+        return len(self.features) if self.shard is None else int(self.shard.arms)
+
+    @property
+    def rows(self) -> Rows:
+        """Operations over arrays with a row for each arm."""
+        return WHOLE if self.shard is None else self.shard  # type: ignore[no-any-return]
 
 
 @struct.dataclass
@@ -77,33 +77,32 @@ class Query:
 
     @property
     def size(self) -> Array:
-        """Number of evaluations asked for, []."""
+        """Number of evaluations, []."""
         return self.mask.sum()
 
 
 @struct.dataclass
 class Info:
-    """What a researcher wants logged about one round. Flags are values here; the loops raise them
-    on the host."""
+    """A record of one round. Flags are values; the loops raise errors for them on the host."""
 
     batch_size: Array  # [] int32, evaluations observed or failed in this round
     observed: Array  # [] int32, those with a usable reward
     # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
     dictionary_size: Array
-    width: Array  # [] confidence width that chose the round
-    # [] bool, the new dictionary does not fit the capacity: the round was NOT applied
+    width: Array  # [] confidence width with which the round was chosen
+    # [] bool, the new dictionary exceeds the capacity: the round was NOT applied
     overflow: Array
     truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
-    # [] bool, a reward was infinite or of an arm that is not there (and ignored), or the posterior
-    # or the width is not finite
+    # [] bool, a reward was infinite or of an arm that does not exist (and ignored), or the
+    # posterior or the width is not finite
     nonfinite: Array
     # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in
-    # the dictionary, float32); only BKB and its kin know
+    # the dictionary, float32); only algorithms on a sketched posterior set it
     imprecise: Array | bool = False
 
 
 class Kernel(Protocol):
-    """What makes a kernel; `jsketch.kernels` says what else one may have."""
+    """A kernel; `jsketch.kernels` documents its optional methods."""
 
     def gram(self, x: Array, y: Array, /) -> Array:
         """k(x_i, y_j) of points x [n,d] and y [m,d], [n,m]."""
@@ -113,8 +112,8 @@ class Kernel(Protocol):
 
 
 class State(Protocol):
-    """What every state over arms is: a dataclass with the arms in it. One with a `capacity` belongs
-    to an algorithm that is `Growing`."""
+    """The state of an algorithm over arms: a dataclass with the arms. A state with a `capacity`
+    belongs to an algorithm that is `Growing`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -126,8 +125,7 @@ SomeState = TypeVar("SomeState", bound=State)
 
 
 class Bandit(Protocol[SomeState]):
-    """The protocol that every algorithm over arms obeys (structural: without inheritance), each
-    with a state of its own."""
+    """The protocol of algorithms over arms; each has its own type of state."""
 
     def init(self, domain: Arms, key: PRNGKey) -> SomeState: ...
 
@@ -139,15 +137,15 @@ class Bandit(Protocol[SomeState]):
 
 
 class Growing(Protocol[SomeState]):
-    """What an algorithm has whose state holds a number of inducing points, or of distinct arms."""
+    """An algorithm whose state has a capacity for inducing points, or for distinct arms."""
 
     def grow(self, state: SomeState, capacity: int) -> SomeState:
-        """The same state with room for `capacity` of them."""
+        """The same state with a larger capacity."""
 
 
 class ArmProblem(Protocol):
-    """What a bandit meets (`jsketch.problems`): arms, what they are worth, and noisy evaluations of
-    them."""
+    """A problem for bandits (`jsketch.problems`): arms, their mean rewards, and noisy evaluations
+    of them."""
 
     @property
     def arms(self) -> Arms: ...
@@ -157,23 +155,23 @@ class ArmProblem(Protocol):
         """[A]."""
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
-        """One reward [] of an arm []. It is vmapped over the slots of a batch, padding among them,
-        whose rewards are dropped."""
+        """One reward [] of an arm []. It is vmapped over all slots of a batch; the rewards of
+        padding are ignored."""
 
 
 def detach(state: SomeState) -> SomeState:
-    """The state of a bandit without its domain: a loop that carries the arms copies them, under
-    vmap for every seed."""
+    """The state of a bandit without its domain, for the output of a program: under vmap it would
+    hold a copy of the arms for every seed."""
     return replace(state, domain=None)
 
 
 def attach(state: SomeState, domain: Arms) -> SomeState:
-    """The state with its domain back."""
+    """The state with this domain."""
     return replace(state, domain=domain)
 
 
 def enlarged(bandit: Bandit[SomeState], state: SomeState, capacity: int) -> SomeState:
-    """The state of a bandit that is `Growing`, with room for `capacity`."""
+    """The state of a bandit that is `Growing`, at a larger capacity."""
     return cast(Growing[SomeState], bandit).grow(state, capacity)
 
 
@@ -186,14 +184,14 @@ class BoxQuery:
 
     @property
     def size(self) -> Array:
-        """Number of evaluations asked for, []."""
+        """Number of evaluations, []."""
         return self.mask.sum(dtype=jnp.int32)
 
 
 @struct.dataclass
 class BoxInfo:
-    """What every box optimiser logs about a round; one may log an own class with more fields. The
-    loops warn where one of them is `nonfinite` [] bool and true."""
+    """A record of one round of a box optimiser; an optimiser may have a class with more fields. The
+    loops warn where it has a field `nonfinite` [] bool that is true."""
 
     observed: Array  # [] int32, evaluations observed with a finite value
     failed: Array  # [] int32, evaluations observed without one
@@ -201,8 +199,7 @@ class BoxInfo:
 
 
 class PointQuery(Protocol):
-    """What loops and histories need of a box optimiser's query: `BoxQuery`, or an own class with
-    more fields."""
+    """The query of a box optimiser: `BoxQuery`, or a class with more fields."""
 
     @property
     def x(self) -> Array: ...
@@ -215,13 +212,13 @@ class PointQuery(Protocol):
 
 
 class BoxOptimizer(Protocol):
-    """The protocol of maximisation over a box (structural: without inheritance).
+    """The protocol of maximisation over a box.
 
-    `horizon` (static) is the number N of evaluations: the state has room for them, and the
-    schedules plan for them. The first query holds all the `initial` uniform random points, the same
-    for all optimisers under the same key (`jsketch.box.history`); a query is never empty before N
-    evaluations and is cut there. Asking twice gives the same query. A value in `y` that is not
-    finite is a failed evaluation: it is counted, never learned from, never the best.
+    `horizon` (static) is the number N of evaluations, the capacity of the state and the length of
+    the schedules. The first query holds all the `initial` uniform random points, the same for all
+    optimisers under the same key (`jsketch.box.history`). A query is not empty before N evaluations
+    and is cut there. Asking twice gives the same query. A value in `y` that is not finite is a
+    failed evaluation: it is counted, and is neither observed nor the best.
     """
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> Any: ...
@@ -233,17 +230,17 @@ class BoxOptimizer(Protocol):
 
 @struct.dataclass
 class ForecastInfo:
-    """What a researcher wants logged about one example, or a block of them."""
+    """A record of one example, or of a block of examples."""
 
     dictionary_size: Array  # [] int32, features or points that the forecaster uses
-    overflow: Array  # [] bool, the example does not fit the capacity and was NOT learned
+    overflow: Array  # [] bool, the example exceeds the capacity and was NOT applied
     nonfinite: Array  # [] bool, a label was infinite (and ignored) or the state is not finite
 
 
 class Forecaster(Protocol):
-    """The protocol of online regression. `predict` is pure and does not see the label; a label that
-    is not finite is not learned. The attribute `takes` declares how the loops drive it. Without
-    one, or with "examples": one by one. Otherwise:
+    """The protocol of online regression. `predict` is pure and does not depend on the label; a
+    label that is not finite is ignored. The attribute `takes` declares how the loops pass examples:
+    one by one by default and for "examples", otherwise
 
     "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block,
                       exactly as one by one
@@ -257,7 +254,7 @@ class Forecaster(Protocol):
                                                                         their work
     learn(state, x [n,d], y [n]) -> state                               many examples at once,
                                                                         without predictions
-    grow(state) -> state                                               more room, after an overflow
+    grow(state) -> state                                                a larger capacity
     """
 
     def init(self, x: Array, key: PRNGKey) -> Any: ...
@@ -268,5 +265,5 @@ class Forecaster(Protocol):
 
 
 def is_traced(*values: Any) -> bool:
-    """True when any leaf is a tracer, so that a check on its value has to be left to the host."""
+    """Whether any leaf is a tracer, whose value cannot be checked."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))

@@ -1,11 +1,13 @@
 """Prints how many files and functions of jsketch a reader enters between a run and the kernel.
 
-    python tests/reading_path.py
+    python tests/reading_path.py                the counts
+    python tests/reading_path.py --list NAME    and the files and functions of one run
 
 Counted by `sys.setprofile` while a run is traced; lambdas are included.
 """
 
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import jax
@@ -58,6 +60,18 @@ def main():
     for name, (function, argument) in entries.items():
         found = entered(function, argument)
         print(f"{name}: {len({file for file, _, _ in found})} files, {len(found)} functions")
+        if "--list" in sys.argv and sys.argv[-1] in name:
+            print_files(found)
+
+
+def print_files(found):
+    files = defaultdict(list)
+    for file, function, line in found:
+        files[file].append((line, function))
+    for file, functions in sorted(files.items()):
+        print(f"  {Path(file).relative_to(ROOT)}: {len(functions)}")
+        for line, function in sorted(functions):
+            print(f"    {line:4d} {function}")
 
 
 if __name__ == "__main__":

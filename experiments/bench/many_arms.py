@@ -51,7 +51,7 @@ def one_batch(domain: Arms, values: np.ndarray, options: argparse.Namespace) -> 
     return dict(
         **init,
         **clock.so_far("of_the_batch"),
-        inducing_points=int(state.sketch.dictionary.size),
+        inducing_points=int(state.dictionary.size),
         distinct=len(np.unique(np.asarray(query.index))),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )

@@ -64,7 +64,7 @@ def fixed_batch(options: argparse.Namespace) -> dict[str, float]:
     distinct, peak = len(np.unique(np.asarray(query.index))), environment.peak_memory() / 2**30
     print(
         f"fixed batch    (generated data) one batch of {BATCH} in {seconds:.0f} s with compilation,"
-        f" {distinct} distinct arms, m {int(state.sketch.dictionary.size)}, peak resident memory"
+        f" {distinct} distinct arms, m {int(state.dictionary.size)}, peak resident memory"
         f" {peak:.2f} GB   [< 60 s, < 4 GB]",
         flush=True,
     )

@@ -13,8 +13,7 @@ from jax import Array
 
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
-from jsketch.bandits.core.over_arms import residuals
-from jsketch.bandits.core.sketched import SketchState
+from jsketch.bandits.core.sketched import SketchState, residuals
 from jsketch.linalg import matmul
 from jsketch.posterior import bayes_std, exact, ridge
 from jsketch.sketch import fourier

@@ -1,15 +1,13 @@
-"""Bandits over a list of arms, or over points: one file per algorithm or paper. `core/` holds their
-parts, `batches/` the rules that end a batch, `linear/` the linear ones, `points/` those without a
-list of arms.
-
-A width is a callable that an algorithm is given, with or without numbers of its own (`widths`).
+"""Bandits over a list of arms, or over points: one file for each algorithm or paper. `core/` holds
+their parts, `batches/` the rules that end a batch, `linear/` the algorithms that are linear in
+inputs or features, `points/` those without a list of arms. `template` is the start of a new one.
 """
 
 from jsketch.bandits import evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, initial, widths
-from jsketch.bandits.core import counts as history  # its name before; README and user code know it
+from jsketch.bandits.core import counts as history  # the name in the README
 from jsketch.bandits.evolution import RegularizedEvolution
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.gp_bucb import GPBUCB

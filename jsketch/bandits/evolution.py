@@ -19,10 +19,10 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
+from jsketch.bandits.core.sketched import unless
 from jsketch.checks import queries
 from jsketch.linalg import put
-from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -32,11 +32,10 @@ class EvolutionState:
     domain: Arms
     members: Array  # [P] int32, arms
     rewards: Array  # [P], observed
-    count: Array  # [] int32, observations so far; the first P fill the population
+    count: Array  # [] int32, observations; the first P fill the population
 
 
 @struct.dataclass
-@one_dtype
 class RegularizedEvolution:
     """The best of a random tournament mutates into a random neighbour, which replaces the oldest;
     O(sample) a step."""
@@ -46,8 +45,8 @@ class RegularizedEvolution:
     sample: int = struct.field(pytree_node=False, default=10)  # tournament size
 
     def init(self, domain: Arms, key: PRNGKey) -> EvolutionState:
-        """An empty population. Raises ValueError on static mistakes and a neighbour table that does
-        not fit the arms."""
+        """An empty population. Raises ValueError on static mistakes and for a table of neighbours
+        that does not fit the arms."""
         domain = checks.arms(domain)
         checks.capacity(population=self.population, sample=self.sample)
         if self.sample > self.population:
@@ -67,18 +66,18 @@ class RegularizedEvolution:
         start_key, tournament_key, mutation_key = jax.random.split(key, 3)
         drawn = jax.random.randint(tournament_key, (self.sample,), 0, self.population, jnp.int32)
         parent = state.members[drawn[jnp.argmax(state.rewards[drawn])]]
-        # a uniform choice among the entries that are no padding
+        # a uniform choice among the entries that are not padding
         mutations = jnp.asarray(self.neighbours, jnp.int32)[parent]
-        luck = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
-        child = mutations[jnp.argmax(jnp.where(mutations >= 0, luck, -1))]
-        uniform = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
-        arm = jnp.where(state.count < self.population, uniform, child)
+        uniform = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
+        child = mutations[jnp.argmax(jnp.where(mutations >= 0, uniform, -1))]
+        first = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
+        arm = jnp.where(state.count < self.population, first, child)
         return Query(index=arm[None], mask=jnp.ones(1, bool))
 
     def tell(
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[EvolutionState, Info]:
-        """A failed evaluation (NaN) has no place in the population."""
+        """A failed evaluation (NaN) does not enter the population."""
         query, y = queries.feedback(state.domain, query, y)
         observed = counts.usable(query, y)
 
@@ -90,21 +89,11 @@ class RegularizedEvolution:
                 rewards=put(before.rewards, slot, y[i]),
                 count=before.count + 1,
             )
-            return jax.tree.map(lambda a, b: jnp.where(observed[i], a, b), born, before)
+            return unless(~observed[i], before, born)
 
-        new = attach(counts.over_slots(one, detach(state), query), state.domain)
-        false = jnp.zeros((), bool)
-        info = Info(
-            batch_size=query.size.astype(jnp.int32),
-            observed=observed.sum(dtype=jnp.int32),
-            dictionary_size=jnp.minimum(new.count, self.population),
-            width=jnp.zeros((), y.dtype),
-            overflow=false,
-            truncated=false,
-            nonfinite=(query.mask & jnp.isinf(y)).any(),
-            imprecise=jnp.zeros((), bool),
-        )
-        return new, info
+        new = counts.over_slots(one, state, query)
+        size = jnp.minimum(new.count, self.population)
+        return new, counts.round_info(query, y, size=size)
 
 
 def _check_table(neighbours: Any, domain: Arms) -> None:
@@ -122,17 +111,17 @@ def _check_table(neighbours: Any, domain: Arms) -> None:
     if is_traced(neighbours):
         return
     table = np.asarray(neighbours)
-    dangling = np.argwhere((table < -1) | (table >= domain.count))
-    if len(dangling):
-        row, column = dangling[0]
+    outside = np.argwhere((table < -1) | (table >= domain.count))
+    if len(outside):
+        row, column = outside[0]
         raise ValueError(
             f"neighbours[{row}, {column}] is {table[row, column]}; the arms are 0 to"
             f" {domain.count - 1} and -1 is padding."
         )
-    alone = np.flatnonzero((table < 0).all(1))
-    if len(alone):
+    isolated = np.flatnonzero((table < 0).all(1))
+    if len(isolated):
         raise ValueError(
-            f"arm {alone[0]} has no neighbour to mutate into ({len(alone)} such arms)."
+            f"arm {isolated[0]} has no neighbour to mutate into ({len(isolated)} such arms)."
         )
 
 

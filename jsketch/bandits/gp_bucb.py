@@ -16,14 +16,14 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import exact_state, widths
-from jsketch.bandits.core.exact_state import ExactState
+from jsketch.bandits.core.exact_state import ExactBandit, ExactState
+from jsketch.bandits.core.widths import ucb
 from jsketch.checks import queries
 from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
-from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
+from jsketch.struct import in_dtype
+from jsketch.types import Arms, Info, PRNGKey, Query
 
 RULES = ("product", "sum")
 
@@ -33,35 +33,26 @@ class _Batch(NamedTuple):
     size: Array  # [] int32
     posterior: Exact  # with the picks hallucinated
     bound: Array  # [], of the variance ratio; the batch ends when it exceeds C
-    fits: Array  # [] bool, false when the last pick found no row for its direction
+    fits: Array  # [] bool, false when there was no row for the direction of the last pick
 
 
 @struct.dataclass
-@one_dtype
-class GPBUCB:
+class GPBUCB(ExactBandit):
     """Exact GP-UCB in adaptive batches over finite arms; O(A (N + D)) a pick."""
 
-    kernel: Kernel
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi
-    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
-    delta: ArrayLike = 0.1  # failure probability
     ratio: ArrayLike = 2.0  # C >= 1, by which a variance may shrink within a batch; 1 is GP-UCB
-    width: widths.Width = widths.gp_ucb_code
     rule: str = struct.field(pytree_node=False, default="product")  # or "sum": Lemma 1 of BBKB
     # B; a full batch is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
     # D new directions in a batch; likewise flagged
     new_arms: int = struct.field(pytree_node=False, default=64)
-    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
-        checks.confidence(self)
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch, new_arms=self.new_arms)
         checks.choice(RULES, rule=self.rule)
-        state = exact_state.start(self, domain, key)
+        state = super().init(domain, key)
         rows, dtype = self.capacity + self.new_arms, state.count.dtype
         checks.room(
             rows * (state.domain.count + 2 * rows),
@@ -73,57 +64,45 @@ class GPBUCB:
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
-        """alpha_t = sqrt(C) beta_fb, []: sqrt(C) pays for the variances that shrink within a batch
-        (THEORY 4.3)."""
-        return jnp.sqrt(self.ratio) * self.width(
-            exact_state.evidence(state), widths.assumptions(self)
-        )
-
-    def scores(self, state: ExactState) -> Array:
-        """Upper confidence bounds of all arms at the start of a batch, [A]."""
-        return state.posterior.mean + self.confidence_width(state) * jnp.sqrt(
-            state.posterior.variance
-        )
+        """alpha_t = sqrt(C) beta_fb, []: sqrt(C) accounts for the variances that shrink within a
+        batch (THEORY 4.3)."""
+        beta = super().confidence_width(state)
+        return jnp.sqrt(in_dtype(self.ratio, beta.dtype)) * beta
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        nothing_known = state.count == 0
+        unobserved = state.count == 0
+        arms = state.domain.features
+        kernel, lam, ratio = in_dtype((self.kernel, self.regularization, self.ratio), arms.dtype)
         width, start_variance = self.confidence_width(state), state.posterior.variance
         limited = queries.limited(limit)
-        limit = jnp.where(nothing_known, 1, jnp.clip(limited, 1, self.max_batch))
+        limit = jnp.where(unobserved, 1, jnp.clip(limited, 1, self.max_batch))
 
         def pick(batch: _Batch) -> _Batch:
             now = batch.posterior
-            best = jnp.argmax(now.mean + width * jnp.sqrt(now.variance)).astype(jnp.int32)
-            arm = jnp.where(nothing_known, state.first_arm, best)
+            best = jnp.argmax(ucb(now.mean, now.variance, width)).astype(jnp.int32)
+            arm = jnp.where(unobserved, state.first_arm, best)
             grows = (1 + now.variance[arm]) * batch.bound
             bound = grows if self.rule == "product" else batch.bound + start_variance[arm]
-            posterior, full = exact.hallucinate(
-                now, self.kernel, state.domain.features, arm, self.regularization
-            )
+            posterior, full = exact.hallucinate(now, kernel, arms, arm, lam)
             return _Batch(put(batch.arms, batch.size, arm), batch.size + 1, posterior, bound, ~full)
 
         def go_on(batch: _Batch) -> Array:
-            return (batch.size < limit) & (batch.bound <= self.ratio) & batch.fits
+            return (batch.size < limit) & (batch.bound <= ratio) & batch.fits
 
-        # rows of its own for the batch, so that its length does not depend on the capacity N
-        room = exact.grow(state.posterior, state.capacity + self.new_arms)
+        # more rows for the batch, so that its length does not depend on the capacity N
+        larger = exact.grow(state.posterior, state.capacity + self.new_arms)
         zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
-        first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, room, one, jnp.ones((), bool))
+        first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, larger, one, jnp.ones((), bool))
         batch = lax.while_loop(go_on, pick, first)
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
-        # by its capacity of picks, or of new directions
+        # a batch is truncated by its capacity of picks, or of new directions
         full = (batch.size >= self.max_batch) & (limited > self.max_batch) & (self.max_batch > 1)
-        missing = ~batch.fits & (batch.size < limit)
-        return Query(
-            index=batch.arms, mask=mask, truncated=(full | missing) & (batch.bound <= self.ratio)
-        )
+        no_row = ~batch.fits & (batch.size < limit)
+        truncated = (full | no_row) & (batch.bound <= ratio)
+        return Query(index=batch.arms, mask=mask, truncated=truncated)
 
     def tell(
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
-        new, info = exact_state.learn(self, state, query, y, self.confidence_width(state), key)
+        new, info = super().tell(state, query, y, key)
         return new, replace(info, truncated=queries.truncated(query))
-
-    def grow(self, state: ExactState, capacity: int) -> ExactState:
-        """The same state with room for `capacity` distinct arms."""
-        return replace(state, posterior=exact.grow(state.posterior, capacity))

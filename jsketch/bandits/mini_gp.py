@@ -16,59 +16,50 @@ from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import counts, exact_state, widths
-from jsketch.bandits.core.exact_state import ExactState
+from jsketch.bandits.core import counts, exact_state
+from jsketch.bandits.core.exact_state import ExactBandit, ExactState
+from jsketch.bandits.core.widths import ucb
 from jsketch.checks import queries
 from jsketch.posterior import exact
-from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
+from jsketch.struct import in_dtype
+from jsketch.types import Arms, Info, PRNGKey, Query
 
 ACQUISITIONS = ("ucb", "ei")
 
 
 @struct.dataclass
-@one_dtype
-class MiniGP:
+class MiniGP(ExactBandit):
     """mini-GP-UCB, or mini-GP-EI, over finite arms: a batch is one arm, repeated; O(A N) a
     batch."""
 
-    kernel: Kernel
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi
-    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
-    delta: ArrayLike = 0.1  # failure probability
     # C >= 1, by which the candidate's standard deviation shrinks; 1 is one evaluation a batch
     ratio: ArrayLike = 2.0
-    width: widths.Width = widths.gp_ucb_code
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     # B; a full batch is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
-    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
-        checks.confidence(self)
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch)
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
-        state = exact_state.start(self, domain, key)
+        state = super().init(domain, key)
         checks.room(2 * self.max_batch, state.count.dtype, max_batch=self.max_batch)
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
         """C beta_t, []: within a batch the standard deviation shrinks by C (Lemma 3.2 of the
         paper)."""
-        return jnp.asarray(
-            self.ratio * self.width(exact_state.evidence(state), widths.assumptions(self))
-        )
+        beta = super().confidence_width(state)
+        return jnp.asarray(in_dtype(self.ratio, beta.dtype) * beta)
 
     def scores(self, state: ExactState) -> Array:
         """The acquisition at all arms, [A]: upper confidence bounds, or expected improvement over
         the best posterior mean of a pulled arm under the standard deviation times the width."""
-        posterior = state.posterior
-        sd = self.confidence_width(state) * jnp.sqrt(posterior.variance)
+        posterior, width = state.posterior, self.confidence_width(state)
         if self.acquisition == "ucb":
-            return posterior.mean + sd
+            return ucb(posterior.mean, posterior.variance, width)
+        sd = width * jnp.sqrt(posterior.variance)
         rows = jnp.arange(state.capacity, dtype=jnp.int32) < posterior.used
         best = jnp.max(jnp.where(rows, posterior.mean[posterior.pulled], -jnp.inf))
         gain = posterior.mean - best
@@ -79,10 +70,11 @@ class MiniGP:
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         limited = queries.limited(limit)
         limit = jnp.clip(limited, 1, self.max_batch)
-        nothing = state.count == 0
-        arm = jnp.where(nothing, state.first_arm, jnp.argmax(self.scores(state)).astype(jnp.int32))
-        variance = self._resolved(state, arm)
-        wanted = (jnp.square(self.ratio) - 1) / jnp.where(variance > 0, variance, 1)
+        best = jnp.argmax(self.scores(state)).astype(jnp.int32)
+        arm = jnp.where(state.count == 0, state.first_arm, best)
+        variance = self._resolved_variance(state, arm)
+        ratio = in_dtype(self.ratio, variance.dtype)
+        wanted = (jnp.square(ratio) - 1) / jnp.where(variance > 0, variance, 1)
         times = jnp.where(variance > 0, jnp.clip(wanted, 1, self.max_batch), 1).astype(jnp.int32)
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         cut = (variance > 0) & (jnp.floor(wanted) > self.max_batch) & (limited > self.max_batch)
@@ -92,13 +84,13 @@ class MiniGP:
             truncated=cut if self.max_batch > 1 else None,
         )
 
-    def _resolved(self, state: ExactState, arm: Array) -> Array:
-        """The variance [] of an arm: at least half of what is left where all t observations say as
-        much about it as any can, s / (1 + t S) of the prior's s, and S its largest. Rounding may
-        leave 0 or 1e-17 of one close to a pulled arm, which would ask for one evaluation or for
-        `max_batch`."""
+    def _resolved_variance(self, state: ExactState, arm: Array) -> Array:
+        """The variance [] of an arm, at least s / (1 + t S) / 2: half of what t observations leave
+        of the prior variance s at least, where S is the largest prior variance. Rounding may leave
+        0 or 1e-17 near a pulled arm, for which the batch would be 1 or `max_batch` evaluations."""
         arms = state.domain.features
-        prior = self.kernel.diag(arms) / jnp.asarray(self.regularization, arms.dtype)
+        kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
+        prior = kernel.diag(arms) / jnp.asarray(lam, arms.dtype)
         least = prior[arm] / (1 + state.count * jnp.max(prior)) / 2
         return jnp.maximum(state.posterior.variance[arm], least)
 
@@ -111,15 +103,11 @@ class MiniGP:
         observed = counts.usable(query, y)
         count = observed.sum(dtype=jnp.int32)
         repeats = jnp.maximum(count, 1).astype(y.dtype)
+        average = jnp.where(observed, y, 0).sum() / repeats
+        arms = state.domain.features
+        kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         posterior, overflow = exact.observe(
-            state.posterior,
-            self.kernel,
-            state.domain.features,
-            arm,
-            jnp.where(observed, y, 0).sum() / repeats,
-            count > 0,
-            self.regularization,
-            repeats,
+            state.posterior, kernel, arms, arm, average, count > 0, lam, repeats
         )
         count = jnp.where(overflow, 0, count)
         info = exact_state.describe(
@@ -127,7 +115,3 @@ class MiniGP:
         )
         new = counts.counted(state, count, query.mask.any() & ~overflow, key)
         return replace(new, posterior=posterior), replace(info, truncated=queries.truncated(query))
-
-    def grow(self, state: ExactState, capacity: int) -> ExactState:
-        """The same state with room for `capacity` distinct arms."""
-        return replace(state, posterior=exact.grow(state.posterior, capacity))

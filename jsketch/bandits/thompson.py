@@ -2,7 +2,7 @@
 
 Kandasamy, Krishnamurthy, Schneider, Poczos. Parallelised Bayesian optimisation via Thompson
 sampling. AISTATS 2018; with the settings of BBKB's experiments: batches of 30, the confidence width
-divided by 10 (THEORY 6.1). Every slot of a batch draws its own function from N(mean, width^2
+divided by 10 (THEORY 6.1). Every slot of a batch draws a function from N(mean, width^2
 covariance) and takes its argmax.
 """
 
@@ -16,28 +16,26 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, shards, struct
-from jsketch.bandits.core import counts, exact_state, room, sketched, widths
-from jsketch.bandits.core.over_arms import residuals
-from jsketch.bandits.core.sketched import SketchState
+from jsketch import checks, struct
+from jsketch.bandits.core import sketched
+from jsketch.bandits.core.exact_state import ExactBandit, ExactState
+from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.checks import queries
-from jsketch.factor import shifted_cholesky
-from jsketch.linalg import chunked, matmul
+from jsketch.linalg import WHOLE, Rows, chunked, matmul, shifted_cholesky
 from jsketch.posterior import exact
-from jsketch.posterior.exact import Exact
-from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, Shard, is_traced
+from jsketch.struct import in_dtype
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
 SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
-# of max k(x,x), the largest shift of the Gram matrix that passes for rounding: samples feel it as
-# independent noise
+# the largest shift of a Gram matrix, relative to max k(x,x), that rounding explains: in the samples
+# it is independent noise
 LARGEST_SHIFT = 1e-3
 
 
 def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
-    """Standard normals [batch, slots], drawn slot by slot: more slots leave the others' numbers as
-    they are."""
+    """Standard normals [batch, slots], drawn slot by slot: with more slots the first ones keep
+    their numbers."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(slots, dtype=jnp.int32))
     return jax.vmap(lambda k: jax.random.normal(k, (batch,), dtype), out_axes=1)(keys)
 
@@ -45,53 +43,42 @@ def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
 def _batch(
     samples: Array,
     first_arm: Array,
-    nothing_known: Array,
+    unobserved: Array,
     limit: ArrayLike | None,
     size: int,
-    shard: Shard | None = None,
+    rows: Rows = WHOLE,
 ) -> Query:
-    """The argmax of each of the sampled functions [B,A]; a single uniform arm while nothing is
-    known."""
+    """The argmax of each of the sampled functions [B,A]; the first arm alone before the first
+    observation."""
     limit = jnp.clip(queries.limited(limit), 1, size)
-    limit = jnp.where(nothing_known, 1, limit)
-    index = jnp.where(nothing_known, first_arm, shards.argmax(shard, samples))
+    limit = jnp.where(unobserved, 1, limit)
+    index = jnp.where(unobserved, first_arm, rows.argmax(samples))
     return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)
 
 
 @struct.dataclass
-class ThompsonState:
-    """`ExactState`, and what the Gram matrix of the arms needs to have a root."""
+class ThompsonState(ExactState):
+    """`ExactState`, and the shift with which the Gram matrix of the arms has a root."""
 
-    domain: Arms  # A arms; never changes
-    # [] int32, uniform; pulled while nothing is known, another one after it failed
-    first_arm: Array
-    posterior: Exact
-    count: Array  # [], observations so far
-    prior_variance: Array  # [], max_x k(x,x)
     # [], added to the diagonal of the Gram matrix, the least that makes it positive definite
     shift: Array
 
     @property
-    def capacity(self) -> int:
-        return self.posterior.basis.shape[0]
-
-    @property
     def indefinite(self) -> Array:
-        """Whether the Gram matrix is no covariance matrix, beyond rounding, [] bool."""
+        """Whether the Gram matrix has negative eigenvalues beyond rounding, [] bool."""
         return ~(self.shift <= LARGEST_SHIFT * _scale(self.prior_variance))
 
 
 def _scale(prior_variance: Array) -> Array:
-    """What a shift is measured by, []; a kernel that is zero, or none, needs one too."""
+    """The unit of a shift, [], also where the prior variance is zero or NaN."""
     return jnp.where(prior_variance > 0, prior_variance, 1)
 
 
-_jitted_cholesky = jax.jit(shifted_cholesky)  # its loop would run a step at a time
+_jitted_cholesky = jax.jit(shifted_cholesky)  # eagerly its loop runs a step at a time
 
 
 @struct.dataclass
-@one_dtype
-class TS:
+class TS(ExactBandit):
     """Thompson sampling from the exact GP posterior, joint over the arms.
 
     A sample is pathwise: a draw from the prior over the arms (one root of their Gram matrix a
@@ -99,20 +86,12 @@ class TS:
     by draws from their posterior. For more than EXACT_ARMS arms use SketchedTS.
     """
 
-    kernel: Kernel
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi
-    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
-    delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 0.1  # factor on the width; 1 is the theory's, which hardly converges
-    width: widths.Width = widths.gp_ucb_code
     batch: int = struct.field(pytree_node=False, default=30)  # B
-    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(self, domain: Arms, key: PRNGKey) -> ThompsonState:
         """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms
         than EXACT_ARMS, and for a kernel that is not positive semi-definite on the arms."""
-        checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(batch=self.batch)
         domain = checks.arms(domain)
@@ -122,15 +101,13 @@ class TS:
                 f" (at most {EXACT_ARMS})."
                 " SketchedTS needs none."
             )
-        prior = exact_state.start(self, domain, key)
+        prior = super().init(domain, key)
         floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
         checks.room(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
         arms, variance = prior.domain.features, prior.prior_variance
         first = prior.domain.count * jnp.finfo(arms.dtype).eps * _scale(variance)
-        _, shift = _jitted_cholesky(self.kernel.gram(arms, arms), first)
-        state = ThompsonState(
-            prior.domain, prior.first_arm, prior.posterior, prior.count, variance, shift
-        )
+        _, shift = _jitted_cholesky(in_dtype(self.kernel, arms.dtype).gram(arms, arms), first)
+        state = ThompsonState(**vars(prior), shift=shift)
         if not is_traced(shift) and bool(state.indefinite):
             raise ValueError(
                 "the kernel is not positive semi-definite on these arms: their table of kernel"
@@ -141,129 +118,98 @@ class TS:
             )
         return state
 
-    def confidence_width(self, state: ThompsonState) -> Array:
+    def confidence_width(self, state: ExactState) -> Array:
         """The factor on the posterior's standard deviation, []."""
-        return jnp.asarray(
-            self.scale * self.width(exact_state.evidence(state), widths.assumptions(self))
-        )
+        beta = super().confidence_width(state)
+        return jnp.asarray(in_dtype(self.scale, beta.dtype) * beta)
 
     def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
         """B independent draws from N(mean, width^2 covariance), [B,A], covariance in leverage
         units."""
         prior_key, slot_key = jax.random.split(key)
         arms, posterior = state.domain.features, state.posterior
-        # samples feel the shift of a singular Gram matrix as independent noise of that variance
-        root, _ = shifted_cholesky(self.kernel.gram(arms, arms), state.shift)
+        kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
+        # the shift of a singular Gram matrix is independent noise of that variance in the samples
+        root, _ = shifted_cholesky(kernel.gram(arms, arms), state.shift)
         normal = jax.random.normal(prior_key, (self.batch, state.domain.count), arms.dtype)
         deviation = exact.condition(
             posterior,
             matmul(normal, root.T),
             _slot_normals(slot_key, state.capacity, self.batch, arms.dtype),
-            self.regularization,
+            lam,
         )
         return posterior.mean[None, :] + self.confidence_width(state) * deviation
 
-    def ask(self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+    def ask(  # type: ignore[override]
+        self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query:
         return _batch(
             self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch
         )
 
-    def tell(
+    def tell(  # type: ignore[override]
         self, state: ThompsonState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ThompsonState, Info]:
-        new, info = exact_state.learn(self, state, query, y, self.confidence_width(state), key)
+        new, info = super().tell(state, query, y, key)
         return new, replace(info, nonfinite=info.nonfinite | state.indefinite)
-
-    def grow(self, state: ThompsonState, capacity: int) -> ThompsonState:
-        """The same state with room for `capacity` distinct arms."""
-        return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
 @struct.dataclass
-@one_dtype
-class SketchedTS:
+class SketchedTS(SketchedBandit):
     """Thompson sampling from BKB's posterior, O(A M B) a batch and no table of A x A or A x M.
 
     A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x): the embedded part is joint over the
-    arms, the part that the dictionary does not see is independent from arm to arm. Every arm has
-    exactly the variance sigma~^2.
+    arms, the residual part is independent from arm to arm. Every arm has exactly the variance
+    sigma~^2.
     """
 
-    kernel: Kernel
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi
-    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
-    delta: ArrayLike = 0.1  # failure probability
-    qbar: ArrayLike = 2.0  # oversampling
     scale: ArrayLike = 0.1  # factor on the width
-    width: widths.Width = widths.bkb_code
     batch: int = struct.field(pytree_node=False, default=30)  # B
-    capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 
-    def init(self, domain: Arms, key: PRNGKey) -> SketchState:
+    def init(self, domain: Arms, key: PRNGKey) -> SketchState:  # type: ignore[override]
         """The state before the first round. Raises ValueError on static mistakes."""
-        checks.confidence(self)
-        checks.positive(qbar=self.qbar, scale=self.scale)
-        room.check_bandit(self)
+        checks.positive(scale=self.scale)
         checks.capacity(batch=self.batch)
-        domain = checks.arms(domain)
-        checks.model(domain, self.kernel, self.regularization)
-        room.check_room(domain, self.capacity)
-        checks.room(
-            2 * self.batch * domain.count,
-            domain.features.dtype,
-            batch=self.batch,
-            arms=domain.count,
-        )
-        return sketched.start(domain, self.kernel, self.regularization, self.capacity, key, None)
+        state = super().init(domain, key)
+        count = state.domain.count
+        table = 2 * self.batch * count
+        checks.room(table, state.mean.dtype, batch=self.batch, arms=count)
+        return state
 
     def confidence_width(self, state: SketchState) -> Array:
         """The factor on the posterior's standard deviation, []."""
-        return jnp.asarray(self.scale * self.width(state.evidence, widths.assumptions(self)))
+        beta = super().confidence_width(state)
+        return jnp.asarray(in_dtype(self.scale, beta.dtype) * beta)
 
     def samples(self, state: SketchState, key: PRNGKey) -> Array:
         """B independent draws, [B,A]."""
         feature_key, arm_key = jax.random.split(key)
-        arms = state.domain.features
+        arms, rows = state.domain.features, state.domain.rows
+        kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         normal = _slot_normals(feature_key, state.capacity, self.batch, arms.dtype)
         weights = matmul(state.nystrom.root, matmul(state.whiten, normal.T))
-        count, rows = chunked(arms.shape[0], max(SAMPLE_ENTRIES // state.capacity, 1))
-        padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
+        count, size = chunked(arms.shape[0], max(SAMPLE_ENTRIES // state.capacity, 1))
+        padded = jnp.pad(arms, ((0, count * size - arms.shape[0]), (0, 0)), mode="edge")
 
         def chunk(x: Array) -> Array:
-            return matmul(self.kernel.gram(x, state.nystrom.points), weights)
+            return matmul(kernel.gram(x, state.nystrom.points), weights)
 
-        embedded = lax.map(chunk, padded.reshape(count, rows, -1)).reshape(-1, self.batch)[
+        embedded = lax.map(chunk, padded.reshape(count, size, -1)).reshape(-1, self.batch)[
             : arms.shape[0]
         ]
-        residual = residuals(self.kernel, state.nystrom, state.dictionary, arms, state.domain.shard)
-        unseen = jnp.sqrt(residual / self.regularization)
-        noise = shards.normal(state.domain.shard, arm_key, self.batch, arms.shape[0], arms.dtype)
+        residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)
+        residual_sd = jnp.sqrt(residual / lam)
+        noise = rows.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
         return state.mean[None, :] + self.confidence_width(state) * (
-            embedded.T + unseen[None, :] * noise
+            embedded.T + residual_sd[None, :] * noise
         )
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return _batch(
-            shards.padded(state.domain.shard, self.samples(state, key), -jnp.inf),
+            state.domain.rows.mask(self.samples(state, key), -jnp.inf),
             state.first_arm,
             state.evidence.count == 0,
             limit,
             self.batch,
-            state.domain.shard,
+            state.domain.rows,
         )
-
-    def tell(
-        self, state: SketchState, query: Query, y: Array, key: PRNGKey
-    ) -> tuple[SketchState, Info]:
-        query, y = queries.feedback(state.domain, query, y)
-        feedback = counts.absorb(
-            state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.shard
-        )
-        return sketched.apply_feedback(
-            state, feedback, query, self.confidence_width(state), key, self
-        )
-
-    def grow(self, state: SketchState, capacity: int) -> SketchState:
-        """The same state with room for `capacity` inducing points."""
-        return room.grow(state, capacity)

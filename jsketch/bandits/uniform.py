@@ -13,20 +13,18 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
 from jsketch.checks import queries
-from jsketch.precision import one_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
 @struct.dataclass
 class UniformState:
-    """Nothing is learnt; only the arms are kept."""
+    """The arms, and the number of observations."""
 
     domain: Arms
-    count: Array  # [] int32, observations so far
+    count: Array  # [] int32, observations
 
 
 @struct.dataclass
-@one_dtype
 class Uniform:
     """Batches of `batch` arms drawn uniformly with replacement."""
 
@@ -48,15 +46,5 @@ class Uniform:
         self, state: UniformState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[UniformState, Info]:
         query, y = queries.feedback(state.domain, query, y)
-        observed = counts.usable(query, y).sum(dtype=jnp.int32)
-        info = Info(
-            batch_size=query.size.astype(jnp.int32),
-            observed=observed,
-            dictionary_size=jnp.zeros((), jnp.int32),
-            width=jnp.zeros((), y.dtype),
-            overflow=jnp.zeros((), bool),
-            truncated=jnp.zeros((), bool),
-            nonfinite=(query.mask & jnp.isinf(y)).any(),
-            imprecise=jnp.zeros((), bool),
-        )
-        return replace(state, count=state.count + observed), info
+        info = counts.round_info(query, y, size=0)
+        return replace(state, count=state.count + info.observed), info

@@ -1,15 +1,14 @@
-"""Kernels, each a frozen pytree whose numbers are leaves: `vmap` sweeps a lengthscale and another
+"""Kernels, each a frozen pytree whose numbers are leaves: `vmap` sweeps a lengthscale, and another
 value compiles nothing.
 
-Two methods make a kernel: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`; they
-combine by `Scaled`, `Sum` and `Product`. Lengthscales are one number or one per input (ARD, [d]),
-in the units of the inputs. Two more are optional, and called on the host, where values are
-concrete: `check(x)` raises ValueError for numbers that make no kernel of inputs x [n,d], and
-`check_inputs(x)` for inputs that it is not defined for. A third one, `rounding(points [m,d], n)`,
-says by how many eps k(x,x) values of n points and these may be off; without it that is 1.
+A kernel has two methods: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`. `Scaled`,
+`Sum` and `Product` combine kernels. Lengthscales are one number or one for each input (ARD, [d]),
+in the units of the inputs. Three methods are optional. `check(x)` raises ValueError for parameters
+that define no kernel of inputs x [n,d], and `check_inputs(x)` for inputs for which it is not
+defined; both are called on the host. `rounding(points [m,d], n)` is the error, in eps k(x,x), of
+kernel values between n points and these, 1 by default.
 
-    distances    squared distances, and the checks of a lengthscale
-    stationary   Gaussian, Matern, rational quadratic
+    stationary   Gaussian, Matern, rational quadratic; distances and lengthscales
     products     linear and polynomial
     combined     scaled, sums and products of kernels
     discrete     Tanimoto and MinMax: bits, counts, molecules
@@ -19,10 +18,9 @@ says by how many eps k(x,x) values of n points and these may be off; without it 
 
 from jsketch.kernels.combined import Product, Scaled, Sum
 from jsketch.kernels.discrete import MinMax, Tanimoto
-from jsketch.kernels.distances import squared_distances
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.kernels.products import Linear, Polynomial
-from jsketch.kernels.stationary import Gaussian, Matern, RationalQuadratic
+from jsketch.kernels.stationary import Gaussian, Matern, RationalQuadratic, squared_distances
 from jsketch.kernels.table import Precomputed, index_features
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Kernels made of kernels: scaled, sums and products."""
+"""Kernels composed of kernels: scaled, sums and products."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.precision import one_dtype
+from jsketch.struct import in_dtype
 
 
 @struct.dataclass
-@one_dtype
 class Scaled:
     """variance * kernel."""
 
@@ -21,10 +20,10 @@ class Scaled:
     variance: ArrayLike = 1.0
 
     def gram(self, x: Array, y: Array) -> Array:
-        return self.variance * self.kernel.gram(x, y)
+        return in_dtype(self.variance, x.dtype) * self.kernel.gram(x, y)
 
     def diag(self, x: Array) -> Array:
-        return self.variance * self.kernel.diag(x)
+        return in_dtype(self.variance, x.dtype) * self.kernel.diag(x)
 
     def check(self, x: Any) -> None:
         checks.nonnegative(variance=self.variance)
@@ -37,7 +36,6 @@ class Scaled:
 
 
 @struct.dataclass
-@one_dtype
 class Sum:
     """left + right."""
 
@@ -62,7 +60,6 @@ class Sum:
 
 
 @struct.dataclass
-@one_dtype
 class Product:
     """left * right."""
 

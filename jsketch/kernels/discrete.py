@@ -1,9 +1,8 @@
 """Kernels for molecules, strings and graphs: similarities of sets (fingerprints of bits) and of
 counts.
 
-Nothing of size n x m x d is ever held, so a library of candidates is compared to the dictionary
-only. Arms hold floating point features; `pack_bits` stores 16 bits in each, which float32 and
-float64 hold exactly (half precision does not).
+Nothing of size n x m x d is stored. Arms have floating point features; `pack_bits` stores 16 bits
+in each, which float32 and float64 hold exactly (half precision does not).
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ def _common_bits(x: Array, y: Array) -> Array:
 
 
 def _ratio(common: Array, total: Array) -> Array:
-    """common / total, 1 where both are empty: nothing is everything that they have."""
+    """common / total, 1 where both sets are empty."""
     return jnp.where(total > 0, common / jnp.where(total > 0, total, 1), 1)
 
 
-def _refuse(x: Any, wrong: Callable[[np.ndarray], np.ndarray], wanted: str) -> None:
+def _check_entries(x: Any, wrong: Callable[[np.ndarray], np.ndarray], wanted: str) -> None:
     numbers = np.asarray(x)
     found = np.argwhere(wrong(numbers))
     if len(found):
@@ -89,15 +88,17 @@ class Tanimoto:
         return jnp.ones(x.shape[0], x.dtype)
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for anything but bits: the ratio of counts is no kernel."""
+        """Raises ValueError for anything but bits: the ratio of counts is not a kernel."""
         if self.packed:
-            _refuse(
+            _check_entries(
                 x,
                 lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0),
                 f"words of {WORD} bits, from pack_bits",
             )
         else:
-            _refuse(x, lambda t: (t != 0) & (t != 1), "zeros and ones (MinMax compares counts)")
+            _check_entries(
+                x, lambda t: (t != 0) & (t != 1), "zeros and ones (MinMax compares counts)"
+            )
 
 
 @struct.dataclass
@@ -121,5 +122,5 @@ class MinMax:
         return jnp.ones(x.shape[0], x.dtype)
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for negative numbers: their ratio is no kernel."""
-        _refuse(x, lambda t: t < 0, "numbers, at least 0")
+        """Raises ValueError for negative numbers, whose ratio is not a kernel."""
+        _check_entries(x, lambda t: t < 0, "numbers, at least 0")

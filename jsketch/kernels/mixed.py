@@ -1,10 +1,10 @@
 """One kernel of a table whose columns are of several kinds: numbers, categories and fingerprints.
 
-Every kind has a squared distance that a Hilbert space has (Schoenberg, 1938): a number the square
-of its difference, a category 0 or 1, a fingerprint 1 - T, T its Tanimoto similarity, which is
-positive semi-definite with T(x,x) = 1. So have their sums over the columns, each divided by the
-square of a lengthscale of its own, and a Matern kernel of that distance is positive semi-definite
-too: it is a mixture of Gaussians of the distance.
+Every kind has a squared distance that embeds into a Hilbert space (Schoenberg, 1938): the squared
+difference of numbers, 0 or 1 for categories, and 1 - T for fingerprints, where T, their Tanimoto
+similarity, is positive semi-definite with T(x,x) = 1. The sum over the columns, each divided by the
+square of its lengthscale, embeds as well, and a Matern kernel of that distance is positive
+semi-definite, as a mixture of Gaussians of the distance.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.kernels.discrete import Tanimoto
-from jsketch.kernels.distances import scaled_squared_distances
-from jsketch.kernels.stationary import _matern
+from jsketch.kernels.stationary import matern, scaled_squared_distances
 from jsketch.linalg import aligned
-from jsketch.precision import one_dtype
 
 KINDS = ("numbers", "category", "bits")
 
 
 class Columns(NamedTuple):
-    """Columns of one kind that stand side by side: `width` numbers, each with a lengthscale; one
+    """Adjacent columns of one kind: `width` numbers, each with a lengthscale; one
     category as `width` zeros and ones (one-hot; a site of a sequence is one); or one fingerprint as
     `width` words of `pack_bits`."""
 
@@ -54,13 +52,12 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
 
 
 @struct.dataclass
-@one_dtype
 class Mixed:
     """Matern 5/2 of sqrt(sum of squared distances / lengthscale^2), lengthscale [L]: one for each
     number, category and fingerprint, in the order of the columns.
 
-    Numbers count in their own units, a category that differs as 1, fingerprints that share nothing
-    as 1.
+    Distances are in the units of a number, and 1 between different categories and between
+    fingerprints without common bits.
     """
 
     lengthscale: ArrayLike
@@ -73,14 +70,14 @@ class Mixed:
         return jnp.ones(x.shape[0], x.dtype)
 
     def bits(self, x: Array, y: Array) -> list[Array]:
-        """1 - Tanimoto [n,m] of every fingerprint: what no lengthscale changes."""
+        """1 - Tanimoto [n,m] of every fingerprint, which does not depend on the lengthscales."""
         return [
             1 - Tanimoto().gram(x[:, start:stop], y[:, start:stop])
             for start, stop, _ in self._slices("bits")
         ]
 
     def of_bits(self, x: Array, y: Array, bits: list[Array]) -> Array:
-        """The kernel's values where the distances of the fingerprints are known."""
+        """The kernel's values from the distances of the fingerprints."""
         length = jnp.asarray(self.lengthscale, x.dtype)
         squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
         index, owner, unit = self._plain()
@@ -89,7 +86,7 @@ class Mixed:
             squared = scaled_squared_distances(x[:, index], y[:, index], plain)
         for distance, (_, _, at) in zip(bits, self._slices("bits"), strict=True):
             squared = squared + distance / jnp.square(length[at])
-        return _matern(5 * squared, 2.5)
+        return matern(5 * squared, 2.5)
 
     def check(self, x: Any) -> None:
         checks.all_positive(lengthscale=self.lengthscale)
@@ -101,8 +98,8 @@ class Mixed:
             )
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for columns that are not there, categories that are not zeros and a
-        one, and words that are no bits."""
+        """Raises ValueError for columns that do not exist, categories that are not zeros and a one,
+        and words that are not bits."""
         table = np.asarray(x)
         check_columns(self.columns, table.shape[1])
         for start, stop, _ in self._slices("category"):

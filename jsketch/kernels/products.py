@@ -9,13 +9,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.kernels.distances import check_lengthscale, check_shape, divided
+from jsketch.kernels.stationary import check_lengthscale, check_shape, divided
 from jsketch.linalg import matmul
-from jsketch.precision import one_dtype
+from jsketch.struct import in_dtype
 
 
 @struct.dataclass
-@one_dtype
 class Linear:
     """x . y / lengthscale^2, lengthscale [] or [d]."""
 
@@ -34,7 +33,6 @@ class Linear:
 
 
 @struct.dataclass
-@one_dtype
 class Polynomial:
     """(x . y / lengthscale^2 + offset)^degree, degree static, offset >= 0."""
 
@@ -43,10 +41,12 @@ class Polynomial:
     degree: int = struct.field(pytree_node=False, default=2)
 
     def gram(self, x: Array, y: Array) -> Array:
-        return (Linear(self.lengthscale).gram(x, y) + self.offset) ** self.degree
+        offset = in_dtype(self.offset, x.dtype)
+        return (Linear(self.lengthscale).gram(x, y) + offset) ** self.degree
 
     def diag(self, x: Array) -> Array:
-        return (Linear(self.lengthscale).diag(x) + self.offset) ** self.degree
+        offset = in_dtype(self.offset, x.dtype)
+        return (Linear(self.lengthscale).diag(x) + offset) ** self.degree
 
     def check(self, x: Any) -> None:
         check_lengthscale(self.lengthscale, x)

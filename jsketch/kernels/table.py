@@ -9,19 +9,18 @@ import numpy as np
 from jax import Array
 
 from jsketch import struct
-from jsketch.precision import one_dtype
+from jsketch.struct import in_dtype
 
-ROWS = 1024  # of a table that are checked together
-ASYMMETRY = 1e-4  # of the largest k(x,x): more is no rounding
+ROWS = 1024  # rows of a table that are checked at a time
+ASYMMETRY = 1e-4  # relative to the largest k(x,x); more is not a rounding error
 
 
 @struct.dataclass
-@one_dtype
 class Precomputed:
     """A table of kernel values [A,A] for arms that are not vectors; the arms' features are then
     `index_features(A)`.
 
-    A feature that is no row of the table gives NaN: `check` says so on the host.
+    A feature that is not a row of the table gives NaN; `check_inputs` raises for it on the host.
     """
 
     table: Array  # [A, A], symmetric positive semi-definite
@@ -33,7 +32,7 @@ class Precomputed:
         return self._values(x[:, 0], x[:, 0])
 
     def _values(self, x: Array, y: Array) -> Array:
-        table = jnp.asarray(self.table)
+        table = jnp.asarray(in_dtype(self.table, x.dtype))
         values = table[x.astype(jnp.int32), y.astype(jnp.int32)]
         return jnp.where(_is_row(x, len(table)) & _is_row(y, len(table)), values, jnp.nan)
 
@@ -85,5 +84,5 @@ def check_table(table: Any) -> None:
 
 
 def index_features(table: Array) -> Array:
-    """Features [A,1] that name the rows of a `Precomputed` table [A,A]."""
+    """Features [A,1], the row numbers of a `Precomputed` table [A,A]."""
     return jnp.arange(table.shape[0], dtype=table.dtype)[:, None]

@@ -18,8 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.factor import triangular_inverse
-from jsketch.linalg import matmul, put_if
+from jsketch.linalg import matmul, put_if, triangular_inverse
 from jsketch.precision import one_dtype
 from jsketch.sketch import fourier, kors, newton
 from jsketch.sketch.fourier import Fourier, RandomFourier

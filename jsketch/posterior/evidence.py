@@ -1,10 +1,10 @@
-"""How well a kernel explains data, on a sketch: a lower bound on the log marginal likelihood in O(n
-m^2 + m^3).
+"""The evidence of a kernel on a sketch: a lower bound on the log marginal likelihood in O(n m^2 +
+m^3).
 
 Titsias. Variational learning of inducing variables in sparse Gaussian processes. AISTATS 2009. The
-bound holds for any inducing points and is an equality when they are all points; its trace term
-keeps a sketch that represents nothing from scoring well. The scale of the function is maximised in
-closed form.
+bound holds for any inducing points and is an equality when they are all points. Its trace term
+lowers the bound of a sketch that represents little of the kernel. The scale of the function is
+maximised in closed form.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from jsketch.sketch import nystrom
 
 
 class MarginalLikelihood(NamedTuple):
-    """For R noise-to-signal ratios."""
+    """The bound for R noise-to-signal ratios."""
 
     log_likelihood: Array  # [R], at most max over s of log N(y; 0, s^2 (K + ratio I))
-    scale: Array  # [R], the s that it is for, in units of y
+    scale: Array  # [R], the maximising s, in units of y
 
 
 def log_evidence(
@@ -38,8 +38,8 @@ def log_evidence(
     """The bound for labels y [n] at x [n,d], inducing points [m,d], and noise variances of ratios
     [R] times s^2.
 
-    Labels where `observed` [n] bool is false, and points where `included` [m] bool is, are padding:
-    they change nothing but the last bits of sums.
+    Labels whose `observed` [n] bool is false, and points whose `included` [m] bool is false, are
+    padding: they change the last bits of sums at most.
     """
     observed = jnp.ones(len(y), bool) if observed is None else observed
     included = jnp.ones(len(points), bool) if included is None else included
@@ -49,14 +49,14 @@ def log_evidence(
     count = observed.sum().astype(y.dtype)
     spectrum, vectors = jnp.linalg.eigh(matmul(z.T, z))
     spectrum = jnp.maximum(spectrum, 0)
-    # of y in the basis of the sketch, times the spectrum
+    # squared coordinates of y in the basis of the sketch, times the spectrum
     squares = jnp.square(matmul(matmul(y, z), vectors))
     # trace of K - Q
-    missed = jnp.maximum(jnp.where(observed, kernel.diag(x), 0).sum() - jnp.square(z).sum(), 0)
+    residual = jnp.maximum(jnp.where(observed, kernel.diag(x), 0).sum() - jnp.square(z).sum(), 0)
     shifted = spectrum[None, :] + ratios[:, None]
     # y^T (Q + ratio I)^-1 y
     quadratic = (jnp.square(y).sum() - (squares[None, :] / shifted).sum(1)) / ratios
     variance = jnp.maximum(quadratic, 0) / count
     logdet = count * jnp.log(ratios) + jnp.log(shifted / ratios[:, None]).sum(1)
     fit = count * (jnp.log(2 * jnp.pi * variance) + 1)
-    return MarginalLikelihood(-0.5 * (fit + logdet + missed / ratios), jnp.sqrt(variance))
+    return MarginalLikelihood(-0.5 * (fit + logdet + residual / ratios), jnp.sqrt(variance))

@@ -1,12 +1,11 @@
-"""Exact GP posterior over a finite set of arms, two routes: `dense` (the oracle) and an incremental
-one.
+"""Exact GP posterior over a finite set of arms: `Exact`, updated by observations, and `dense`, one
+factorization of the whole Gram matrix, its oracle.
 
-Repeated pulls of an arm cost nothing: everything grows with the number of distinct arms pulled,
-never with T. The incremental route keeps a regularized root of what the data explain, K - B^T C B
-with a row of B for each distinct arm (THEORY 2.1); an observation is one product with B, O(A |u|).
-Every pivot is at least the regularization over the pulls of an arm, so nothing is cut and no arm
-has to be told from its neighbours by a residual: a Cholesky factorization of the Gram matrix alone,
-in pull order, is off by a factor 10 on arms that lie close together
+The cost grows with the number of distinct arms pulled, not with T. `Exact` holds a regularized root
+of the explained covariance, B^T C B with a row of B for each distinct arm (THEORY 2.1); an
+observation is one product with B, O(A u). Every pivot is at least the regularization over the pulls
+of an arm, so that no rank has to be cut. A Cholesky factorization of the Gram matrix alone, in pull
+order, is off by a factor of 10 on arms that are close together
 (tests/posterior/test_theory_posterior.py). Variances are in leverage units (divided by the
 regularization).
 """
@@ -64,7 +63,7 @@ def dense(
 
 @struct.dataclass
 class Exact:
-    """Incremental exact posterior with room for N distinct arms, u of them pulled.
+    """Incremental exact posterior with capacity for N distinct arms, u of them pulled.
 
     With D the noise variances of the arms' average rewards, (K_u + D)^-1 = L^-T inner L^-1; basis =
     L^-1 K_uA, root = L. The posterior covariance is then K - basis^T inner basis, and that with a
@@ -84,7 +83,7 @@ class Exact:
 
 
 def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) -> Exact:
-    """The posterior without data, with room for `capacity` distinct arms."""
+    """The posterior without data, with capacity for `capacity` distinct arms."""
     identity = jnp.eye(capacity, dtype=arms.dtype)
     diag = kernel.diag(arms)
     return Exact(
@@ -113,39 +112,38 @@ def observe(
     """Posterior after `repeats` rewards of mean y [] at arm [] (ignored unless observed []):
     (posterior, overflow []).
 
-    On overflow (an arm that was never pulled and no row left) the posterior comes back unchanged.
+    On overflow (a new arm when all rows are in use) the posterior is returned unchanged.
     """
     size = exact.basis.shape[0]
     arm, repeats = jnp.asarray(arm, jnp.int32), jnp.asarray(repeats, arms.dtype)
     slots = jnp.arange(size, dtype=jnp.int32)
-    own = (exact.pulled == arm) & (slots < exact.used)
-    known = own.any()
-    overflow = observed & ~known & (exact.used >= size)
+    same = (exact.pulled == arm) & (slots < exact.used)
+    pulled = same.any()
+    overflow = observed & ~pulled & (exact.used >= size)
     observed = observed & ~overflow
-    is_new, again = observed & ~known, observed & known
+    is_new, again = observed & ~pulled, observed & pulled
 
-    slot = jnp.where(known, jnp.argmax(own).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
+    slot = jnp.where(pulled, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
 
-    # covariance with the arm [A]. Of a pulled arm lam / count is left, and k(x,x) - explained would
-    # have lost it: its error eps k(x,x) grows with every pull, in float32 to all of the variance
-    # after a thousand
+    # covariance with the arm [A]. The variance of a pulled arm is about lam / count. Computed as
+    # k(x,x) - explained it has an error of eps k(x,x), in float32 all of it after a thousand pulls
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
-    whitened = jnp.where(known, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
+    whitened = jnp.where(pulled, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
     left = matmul(exact.inner, whitened)
-    column = jnp.where(known, 0, kernel.gram(arms, arms[arm][None])[:, 0])
+    column = jnp.where(pulled, 0, kernel.gram(arms, arms[arm][None])[:, 0])
     covariance = column + matmul(left, exact.basis)
-    own_covariance = jnp.maximum(covariance[arm], 0)
-    pivot = lam / repeats + own_covariance
+    variance_arm = jnp.maximum(covariance[arm], 0)
+    pivot = lam / repeats + variance_arm
     gain = jnp.where(observed, 1 / pivot, 0)
 
-    # a new arm is a new row; one pulled again changes `inner`, in whose coordinates it is `left`
+    # a new arm is a new row; an arm pulled again changes `inner`, in the direction `left`
     root = jnp.sqrt(pivot)
     row = jnp.where(is_new, covariance / root, exact.basis[slot])
     inverse_row = put(matmul(left, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
     rest = jnp.where(again, left, 0)
     variance = jnp.maximum(exact.variance - jnp.square(covariance) * (gain / lam), 0)
-    after = jnp.where(observed, own_covariance * gain / repeats, exact.variance[arm])
+    after = jnp.where(observed, variance_arm * gain / repeats, exact.variance[arm])
     return Exact(
         basis=put(exact.basis, slot, row),
         inverse_root=put(
@@ -165,8 +163,8 @@ def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLi
     """Draws from N(0, posterior covariance in leverage units) at all arms, [B,A], from draws
     `prior` [B,A] of the prior process and standard normals [B,N].
 
-    Matheron's rule: of every draw, what a posterior would predict from its own noisy values at the
-    pulled arms is taken off; the noise is that of an arm's average reward.
+    Matheron's rule: from every draw, the prediction of a posterior given the draw's noisy values at
+    the pulled arms is subtracted; the noise is that of an arm's average reward.
     """
     regularization = jnp.asarray(regularization, prior.dtype)
     in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
@@ -179,14 +177,13 @@ def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLi
 def hallucinate(
     exact: Exact, kernel: Any, arms: Array, arm: Array, regularization: ArrayLike
 ) -> tuple[Exact, Array]:
-    """Posterior after a pull of `arm` whose reward is its mean: variances shrink, means stay. Else
-    as `observe`."""
+    """`observe` of a reward of `arm` that is its mean: variances shrink, means stay."""
     return observe(exact, kernel, arms, arm, exact.mean[arm], jnp.ones((), bool), regularization)
 
 
 def grow(exact: Exact, capacity: int) -> Exact:
-    """The same posterior with room for `capacity` >= N distinct arms; its numbers do not change.
-    Raises ValueError for fewer."""
+    """The same posterior with capacity for `capacity` >= N distinct arms; no number changes. Raises
+    ValueError for fewer."""
     checks.larger(exact.basis.shape[0], capacity=capacity)
     extra = capacity - exact.basis.shape[0]
     return replace(

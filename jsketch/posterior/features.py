@@ -2,8 +2,8 @@
 M^2).
 
 With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1: mean(x) = u(x).P sum_i y_i u_i and
-variance(x) = u(x).P u(x), in leverage units, the numbers that `ridge.fit` gives. A root of P is
-kept in place of P (Potter's update; Kaminski, Bryson, Schmidt. Discrete square root filtering. IEEE
+variance(x) = u(x).P u(x), in leverage units, as from `ridge.fit`. The state holds a root of P
+instead of P (Potter's update; Kaminski, Bryson, Schmidt. Discrete square root filtering. IEEE
 Transactions on Automatic Control, 1971): P stays positive, and Thompson samples need no
 factorization.
 """
@@ -19,7 +19,7 @@ from jsketch.linalg import matmul
 
 @struct.dataclass
 class FeaturePosterior:
-    """Posterior of the A arms given all feedback so far."""
+    """Posterior of the A arms given the feedback."""
 
     root: Array  # [M, M], R with R R^T = P
     mean: Array  # [A]
@@ -48,15 +48,15 @@ def observe(
     direction = matmul(posterior.root, v)
     e = jnp.square(v).sum()
     gain = jnp.where(observed, 1 / (1 + e), 0)
-    spread = jnp.sqrt(1 + e)
+    sd = jnp.sqrt(1 + e)
     # (I - c v v^T)^2 = I - v v^T / (1 + e)
-    c = jnp.where(observed, 1 / (spread * (spread + 1)), 0)
+    c = jnp.where(observed, 1 / (sd * (sd + 1)), 0)
     # posterior covariance of every arm with this one, [A]
     with_arm = matmul(whitened, direction)
-    surprise = jnp.where(observed, y - posterior.mean[arm], 0)
+    innovation = jnp.where(observed, y - posterior.mean[arm], 0)
     return FeaturePosterior(
         root=posterior.root - direction[:, None] * (c * v)[None, :],
-        mean=posterior.mean + with_arm * (gain * surprise),
+        mean=posterior.mean + with_arm * (gain * innovation),
         variance=jnp.maximum(posterior.variance - jnp.square(with_arm) * gain, 0),
         logdet=posterior.logdet + jnp.where(observed, jnp.log1p(e), 0),
     )

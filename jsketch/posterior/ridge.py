@@ -1,10 +1,10 @@
 """Ridge posterior in a feature space R^M, in whitened coordinates.
 
 With V = lam I + sum_i n_i z_i z_i^T = lam B and B = L L^T, the coordinates u(x) = L^-1 z(x) /
-sqrt(lam) make every read an inner product: e(x,x') = z^T V^-1 z' = u(x).u(x') and mean(x) =
-u(x).weights. B has eigenvalues in [1, 1 + n kappa^2/lam], so explicit inverse factors are safe and
-logdet(V/lam) suffers no cancellation (THEORY 9.3). Variances are in leverage units (divided by
-lam).
+sqrt(lam) turn covariances and means into inner products: e(x,x') = z^T V^-1 z' = u(x).u(x') and
+mean(x) = u(x).weights. V^-1 is recomputed by `fit`, and never updated. B has eigenvalues in [1, 1 +
+n kappa^2/lam], so explicit inverse factors are safe and logdet(V/lam) suffers no cancellation
+(THEORY 9.3). Variances are in leverage units (divided by lam).
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.factor import cholesky_inverse, upper_root
-from jsketch.linalg import matmul, upper_outer
+from jsketch.linalg import cholesky_inverse, matmul, upper_outer, upper_root
 
 # the shift of `explained_root` in units of eps, the same at every capacity, and the factor by which
-# it grows where it is too small: no more than that is lost beyond the digits that B^-1 has lost
+# it grows where it is too small
 ETA, LARGER_ETA = 256.0, 4.0
 
 
 @struct.dataclass
 class Ridge:
-    """Posterior given all feedback so far."""
+    """The posterior of the feedback."""
 
     whiten: Array  # [M, M], upper triangular; u = z @ whiten
     weights: Array  # [M]; mean = u @ weights
@@ -55,26 +54,27 @@ def variance(u: Array, residual: Array, regularization: ArrayLike) -> Array:
 
 
 def residual_variance(variance: Array, u: Array) -> Array:
-    """residual/lam >= 0, [n], of points whose variances [n] and whitened features u [n,M] are
-    known."""
+    """residual/lam >= 0, [n]: the part of the variances [n] of points with whitened features u
+    [n,M] that pulls within the dictionary do not reduce."""
     return jnp.maximum(variance - jnp.square(u).sum(-1), 0)
 
 
 def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
-    """F [M,M] upper triangular: the variance that the data explain, lam sigma^2 = k(x,x) - |z F|^2.
+    """F [M,M] upper triangular with lam sigma^2 = k(x,x) - |z F|^2: the variance |z F|^2 is the
+    part that the data explain.
 
     F F^T = I - B^-1/(1 + eta), which scales e(x,x) by 1/(1 + eta) and changes nothing else. eta =
-    ETA eps keeps the matrix positive definite in spite of rounding, or the first of 4 eta, 16 eta
-    ... that does where B^-1 itself has lost more digits: arms of the dictionary that nothing was
-    observed of, beside others pulled n >> lam times. NaN where that would take eta above 1.
+    ETA eps keeps the matrix positive definite in spite of rounding. Where B^-1 itself has lost more
+    digits (unobserved arms in the dictionary, beside others pulled n >> lam times) it is the first
+    of 4 eta, 16 eta ... that does, and F is NaN where that exceeds 1.
     """
     size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
-    unknown = regularization * upper_outer(ridge.whiten)
+    inverse = regularization * upper_outer(ridge.whiten)
     identity = jnp.eye(size, dtype=dtype)
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         eta = LARGER_ETA * carry[1]
-        return upper_root(identity - unknown / (1 + eta)), eta
+        return upper_root(identity - inverse / (1 + eta)), eta
 
     def failed(carry: tuple[Array, Array]) -> Array:
         root, eta = carry
@@ -86,14 +86,14 @@ def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
 
 
 def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
-    """Standard deviation as a Bayesian reads it, sqrt(lam sigma^2), from a variance in the papers'
-    leverage units."""
+    """The Bayesian standard deviation sqrt(lam sigma^2) of a variance in the leverage units of the
+    papers."""
     return jnp.sqrt(regularization * jnp.maximum(variance, 0))
 
 
 def whitened_gain(precision: Array, u: Array) -> tuple[Array, Array]:
-    """(P u [M], e(x,x) []) under the precision P [M,M] of hallucinated pulls; P = I when nothing
-    was pulled since `fit`."""
+    """(P u [M], e(x,x) []) given the matrix P [M,M] of hallucinated pulls; P = I for no pull since
+    `fit`."""
     direction = matmul(precision, u)
     return direction, jnp.maximum(matmul(u, direction), 0)
 

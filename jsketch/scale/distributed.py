@@ -26,7 +26,8 @@ from jax.sharding import PartitionSpec as P
 
 from jsketch import checks, devices
 from jsketch.scale.sharded import AXIS, check_mesh, rows_on_each
-from jsketch.types import Arms, Shard
+from jsketch.scale.shards import Shard
+from jsketch.types import Arms
 
 TIMEOUT = 300  # seconds to wait for the other processes
 

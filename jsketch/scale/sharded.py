@@ -7,7 +7,7 @@
 
 A device holds O(A d / devices + M^2) numbers: its rows of the arms, of the history and of the
 posterior, and the whole dictionary and its factors. The sweep of a refresh and the choice of an arm
-work on the rows at hand; what the devices tell each other (`jsketch.shards`) does not grow with A.
+work on the rows at hand; the messages between devices (`jsketch.scale.shards`) do not grow with A.
 The picks are those of the arms on one device (up to arms that tie, `jsketch.types`): random numbers
 are drawn by the number of an arm, not by its place.
 """
@@ -29,11 +29,12 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
-from jsketch.bandits.core import warm_start
+from jsketch.bandits.core import sketched
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.thompson import SketchedTS
 from jsketch.checks import queries
-from jsketch.types import Arms, Info, PRNGKey, Query, Shard, attach, detach, is_traced
+from jsketch.scale.shards import Shard
+from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
 AXIS = "arms"
 ALGORITHMS = (BBKB, BKB, FixedBKB, SketchedTS)
@@ -115,7 +116,9 @@ class Sharded:
         mesh, and for what the algorithm cannot start with."""
         self._check(domain)
         self._check_start(pull_counts, reward_sums, dictionary, failed)
-        known = warm_start.checked(self.bandit, domain, key, pull_counts, reward_sums, dictionary)
+        known = sketched.checked_history(
+            self.bandit, domain, key, pull_counts, reward_sums, dictionary
+        )
         known = jax.tree.map(partial(self._spread, domain), known)
         whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
         shape = jax.eval_shape(self.bandit.init, Arms(whole), key)

@@ -11,7 +11,7 @@ leverage score n_i sigma^2(x_i).
 
 Kernel values have a rounding error of eps k(x,x), so that no computation resolves a regularization
 below about m eps k(x,x) for m points (`_factored`). Below it the scores are those at the smallest
-regularization that is resolved: `factor.inverse_root` cuts the smaller directions of a dictionary.
+regularization that is resolved: `linalg.inverse_root` cuts the smaller directions of a dictionary.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which points we keep: posterior-variance (ridge leverage score) sampling of inducing points.
+"""The inducing points: posterior-variance (ridge leverage score) sampling.
 
 BKB [Calandriello et al. 2019, Fig. 1] and BBKB [2020, Alg. 1, L11-16] keep a pulled arm with a
-probability proportional to its posterior variance. Randomness is drawn over the A arms and never
-over the M slots, so that a larger capacity gives the same dictionary.
+probability proportional to its posterior variance. Random numbers are drawn for the A arms and not
+for the M slots, so that a larger capacity gives the same dictionary.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import shards, struct
-from jsketch.types import PRNGKey, Shard
+from jsketch import struct
+from jsketch.linalg import WHOLE, Rows
+from jsketch.types import PRNGKey
 
 
 @struct.dataclass
 class Dictionary:
-    """Inducing points: a set of arms in M slots, in the order of the arms; free slots point at arm
-    0 and are masked."""
+    """Inducing points: a set of arms in M slots, in the order of the arms. Free slots hold arm 0
+    and are masked."""
 
     index: Array  # [M] int32
     mask: Array  # [M] bool
 
     @property
     def capacity(self) -> int:
+        """M."""
         return self.index.shape[0]
 
     @property
@@ -34,21 +36,29 @@ class Dictionary:
 
 
 def empty(capacity: int) -> Dictionary:
-    """A dictionary without points: the posterior is then the prior."""
+    """A dictionary without points, for which the posterior is the prior."""
     return Dictionary(index=jnp.zeros(capacity, jnp.int32), mask=jnp.zeros(capacity, bool))
 
 
-def of_arms(keep: Array, capacity: int, shard: Shard | None = None) -> tuple[Dictionary, Array]:
-    """The dictionary of the arms where keep [A] is true, and whether they do not fit (`overflow`,
-    [])."""
-    running = shards.running_count(shard, keep)
-    index, mask = shards.compact(shard, running, 0, capacity)
-    return Dictionary(index=index, mask=mask), shards.last(shard, running) > capacity
+def of_arms(keep: Array, capacity: int, rows: Rows = WHOLE) -> tuple[Dictionary, Array]:
+    """The dictionary of the arms where keep [A] is true, and whether they exceed the capacity
+    (`overflow`, [])."""
+    running = rows.running_count(keep)
+    index, mask = rows.compact(running, 0, capacity)
+    return Dictionary(index=index, mask=mask), rows.total(running) > capacity
+
+
+def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = WHOLE) -> Array:
+    """The values [A], with the values `new` [M] or [] at the arms of the dictionary."""
+    count = values.shape[0]
+    # a position outside drops the value
+    position = jnp.where(dictionary.mask, rows.local(dictionary.index, count), count)
+    return values.at[position].set(new, mode="drop")
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
-    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1: the authors' per-arm draw, never
-    below the paper's).
+    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1: one draw for each arm as in the
+    authors' code, with at least the probability of the paper).
 
     pull_counts [A] includes the pulls just made; variance [A] is the one BEFORE them, in leverage
     units.
@@ -62,21 +72,21 @@ def resample(
     variance: Array,
     qbar: ArrayLike,
     capacity: int,
-    shard: Shard | None = None,
+    rows: Rows = WHOLE,
     uniform: Array | None = None,
 ) -> tuple[Dictionary, Array]:
-    """A fresh dictionary by posterior-variance sampling, and whether it does not fit (`overflow`,
-    []). An empty one is legal.
+    """A new dictionary by posterior-variance sampling, and whether it exceeds the capacity
+    (`overflow`, []). It may be empty.
 
-    `uniform` [A] are numbers that were drawn elsewhere; None draws them with the key.
+    `uniform` [A] are random numbers to use in place of draws with the key.
     """
     if uniform is None:
-        uniform = shards.uniform(shard, key, pull_counts.shape[0], variance.dtype)
+        uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
     keep = uniform < inclusion_probability(pull_counts, variance, qbar)
-    return of_arms(keep, capacity, shard)
+    return of_arms(keep, capacity, rows)
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:
-    """The oversampling 72 log(4 T / delta) under which variances are accurate to a factor 3 w.p. 1
-    - delta (BKB Thm 3.1 at eps = 1/2; BBKB Lemma 2). Experiments use qbar = 2."""
+    """The oversampling 72 log(4 T / delta) with which variances are accurate to a factor of 3 w.p.
+    1 - delta (BKB Thm 3.1 at eps = 1/2; BBKB Lemma 2). Experiments use qbar = 2."""
     return 72 * jnp.log(4 * jnp.asarray(horizon) / delta)

@@ -19,8 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch.factor import inverse_root
-from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows, put, put_if
+from jsketch.linalg import cond_per_run, inverse_root, lazy_cond, matmul, matmul_rows, put, put_if
 
 # of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a
 # coordinate

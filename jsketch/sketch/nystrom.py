@@ -1,8 +1,7 @@
 """Nystrom features of a dictionary S: z(x) = K_S^{+/2} k_S(x), and the residual k(x,x) - |z(x)|^2
 (BKB eq. 3).
 
-z is defined up to a rotation; only posteriors, never z, are comparable between implementations
-(THEORY 9.2).
+z is defined up to a rotation: compare posteriors between implementations, not z (THEORY 9.2).
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import numpy as np
 from jax import Array
 
 from jsketch import struct
-from jsketch.factor import inverse_root
-from jsketch.linalg import matmul, matmul_upper
+from jsketch.linalg import inverse_root, matmul, matmul_upper
 
 PROBES = 4  # random directions that estimate a norm
 
@@ -24,22 +22,22 @@ PROBES = 4  # random directions that estimate a norm
 class Nystrom:
     """The points of a dictionary and the inverse root of their Gram matrix."""
 
-    # [M, d], in the order of their pivots; beyond the rank any point of the dictionary
+    # [M, d], in the order of their pivots; beyond the rank, any point of the dictionary
     points: Array
     root: Array  # [M, M], upper triangular; rows and columns beyond the rank are zero
 
 
 def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
-    """The Nystrom map of the points [M,d] whose mask [M] is true. Dependent points cost nothing
+    """The Nystrom map of the points [M,d] whose mask [M] is true, which may be linearly dependent
     (rank cut)."""
     return build_with_features(kernel, points, mask)[0]
 
 
 def build_with_features(kernel: Any, points: Array, mask: Array) -> tuple[Nystrom, Array]:
-    """`build`, and the features z [M,M] of the points themselves, zero where the mask is false: the
-    factor has them, more exactly than the inverse root."""
-    order, root, own = inverse_root(kernel.gram(points, points), mask)
-    return Nystrom(points=points[order], root=root), own
+    """`build`, and the features z [M,M] of the points themselves, zero where the mask is false.
+    They are read from the factor, more exactly than `features` computes them."""
+    order, root, z = inverse_root(kernel.gram(points, points), mask)
+    return Nystrom(points=points[order], root=root), z
 
 
 def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:
@@ -48,12 +46,13 @@ def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:
 
 
 def residual(diag: Array, z: Array) -> Array:
-    """k(x,x) - |z(x)|^2 >= 0, [n]: what the dictionary cannot represent. diag [n] is k(x,x)."""
+    """k(x,x) - |z(x)|^2 >= 0, [n]: the part of the prior variance k(x,x) = diag [n] that the
+    dictionary does not represent."""
     return jnp.maximum(diag - jnp.square(z).sum(-1), 0)
 
 
 def probes(nystrom: Nystrom) -> Array:
-    """[M, PROBES], K_S^-1/2 times the probes of the norm in `sensitivity`: fixed normals, the same
+    """[M, PROBES], K_S^-1/2 times the random directions of `sensitivity`: fixed normals, the same
     for a point at every capacity."""
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
     features = matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))
@@ -66,18 +65,18 @@ def sensitivity(probed: Array) -> Array:
 
     Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x) = root
     z, so that kernel values rounded to eps leave an error of about eps (1 + |a|^2) in residuals,
-    whatever factors K_S: large where the dictionary has near-duplicates and x is far from them.
-    Variances have it as far as data have said anything along a. Against long double arithmetic on
-    300 random problems, a third with near-duplicates, errors from 1e-16 to 6% of the largest
-    variance were overestimated by a factor of 0.5 to 29 in nine of ten, by 2 in the median; of the
-    nine above 0.1% none was missed.
+    for any factorization of K_S: large where the dictionary has near-duplicates and x is far from
+    them. Variances have that error where the data determine f along a. Compared with long double
+    arithmetic on 300 random problems, a third with near-duplicates, errors from 1e-16 to 6% of the
+    largest variance were overestimated by a factor of 0.5 to 29 in nine of ten, by 2 in the median;
+    none of the nine errors above 0.1% was missed.
     """
     return 1 + jnp.square(probed).mean(1).max()
 
 
 @struct.dataclass
 class NystromFeatures:
-    """A dictionary given beforehand as a feature map, for forecasters (PKAWV, Corollary 8)."""
+    """A fixed dictionary as a feature map, for forecasters (PKAWV, Corollary 8)."""
 
     kernel: Any
     nystrom: Nystrom

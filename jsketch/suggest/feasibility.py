@@ -18,8 +18,7 @@ from jax.scipy.special import ndtri
 from jax.scipy.stats import norm
 
 from jsketch.box.acquisition import log_normal_cdf
-from jsketch.factor import inverse_root_by_lapack
-from jsketch.linalg import matmul
+from jsketch.linalg import inverse_root_by_lapack, matmul
 from jsketch.suggest import posterior
 from jsketch.suggest.data import Data, slots
 from jsketch.suggest.model import EXACT, sampled

@@ -11,9 +11,8 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks
-from jsketch.factor import inverse_root_by_lapack
 from jsketch.kernels.mixed import Columns
-from jsketch.linalg import matmul
+from jsketch.linalg import inverse_root_by_lapack, matmul
 from jsketch.suggest.data import checked, filled, kernel_of, moments, power_of_two, slots
 from jsketch.suggest.model import EXACT, Model, check_finite, sampled
 from jsketch.types import PRNGKey

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.factor import inverse_root_by_lapack
-from jsketch.linalg import chunked, matmul
+from jsketch.linalg import chunked, inverse_root_by_lapack, matmul
 from jsketch.sketch import nystrom
 
 BLOCK = 2048  # candidates that are predicted together

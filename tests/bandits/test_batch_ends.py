@@ -10,7 +10,8 @@ import oracles
 import pytest
 from small_problems import ARMS, ASK, Problem, near
 
-from jsketch.bandits.batches import adaptive_batch, working_set
+from jsketch.bandits import BBKB
+from jsketch.bandits.batches import adaptive_batch
 from jsketch.bandits.core import widths
 from jsketch.linalg import matmul
 from jsketch.posterior import ridge
@@ -26,20 +27,11 @@ READ = jax.jit(
 @functools.partial(jax.jit, static_argnums=5)
 def LOCAL(state, kernel, lam, arms, size, guaranteed):
     """Local bounds [A] of a batch whose global bound says nothing about any arm."""
-    rule = adaptive_batch.Rule(ratio=2.0, local=True, strict=True, guaranteed=guaranteed, lazy=True)
-    unknown = jnp.full_like(state.mean, jnp.inf)
-    batch = adaptive_batch.Batch(
-        arms=arms,
-        size=size,
-        scores=state.mean,
-        precision=state.whiten,
-        last=working_set.no_set(0, state.whiten),
-        e=state.mean,
-        local=unknown,
-        bound=state.mean[0],
-        done=size > 0,
-    )
-    return adaptive_batch._local_bounds(state, kernel, lam, rule, batch)
+    statistic = "guaranteed" if guaranteed else "full"
+    bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
+    batch = adaptive_batch.start(state, bandit, state.mean)
+    batch = batch._replace(arms=arms, size=size, local=jnp.full_like(state.mean, jnp.inf))
+    return adaptive_batch.local_bounds(state, bandit, batch)
 
 
 OF_ARMS = jax.jit(dictionaries.of_arms, static_argnums=1)

@@ -27,7 +27,7 @@ def plate(p, **options):
 def oracle_picks(bandit, state, p, full, pending, size):
     """Sequential argmax of mean + width sd, with the picks and the pulls under way in a dense
     covariance."""
-    mean, width = np.asarray(state.sketch.mean), float(bandit.confidence_width(state))
+    mean, width = np.asarray(state.mean), float(bandit.confidence_width(state))
     pulls, picks = list(pending), []
     for _ in range(size):
         c = full[:, pulls]
@@ -50,7 +50,7 @@ def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, most
     for seed in range(6):
         p = Problem(seed)
         bandit, state = plate(p)
-        before = np.asarray(state.sketch.mean)
+        before = np.asarray(state.mean)
         if pending:
             state = bandit.pend(
                 state, Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool))
@@ -58,7 +58,7 @@ def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, most
         full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
         picks = oracle_picks(bandit, state, p, full, pending, 8)
         np.testing.assert_array_equal(ask(bandit, state).index, picks)
-        np.testing.assert_array_equal(state.sketch.mean, before)
+        np.testing.assert_array_equal(state.mean, before)
 
 
 @pytest.mark.parametrize(("size", "most"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
@@ -76,7 +76,7 @@ def test_no_arm_twice(monkeypatch, size, most):
     free[under_way] = False
     full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
     mean, width, pulls, picks = (
-        np.asarray(state.sketch.mean),
+        np.asarray(state.mean),
         bandit.confidence_width(state),
         [under_way],
         [],
@@ -91,11 +91,9 @@ def test_no_arm_twice(monkeypatch, size, most):
         free[picks[-1]] = False
     query = ask(bandit, state)
     np.testing.assert_array_equal(np.asarray(query.index)[: len(picks)], picks)
-    few = state.replace(
-        sketch=state.sketch.replace(pull_counts=state.sketch.pull_counts.at[3:].set(1))
-    )
+    few = state.replace(pull_counts=state.pull_counts.at[3:].set(1))
     few = few.replace(pending=few.pending.at[:].set(0))
-    left = int((few.sketch.pull_counts == 0).sum())
+    left = int((few.pull_counts == 0).sum())
     query = ask(bandit, few)
     assert left < 8 and int(query.size) == left
     assert len(set(np.asarray(query.index)[:left].tolist())) == left
@@ -106,10 +104,10 @@ def test_no_arm_twice_where_a_score_is_not_finite(monkeypatch):
     monkeypatch.setattr(fixed_set, "SIZE", 3)
     bandit, state = plate(Problem(1), repeat=False)
     nan = state.replace(
-        sketch=state.sketch.replace(mean=state.sketch.mean.at[4:9].set(jnp.nan)),
+        mean=state.mean.at[4:9].set(jnp.nan),
         tried=jnp.zeros_like(state.tried),
     )
-    nan = nan.replace(sketch=nan.sketch.replace(pull_counts=jnp.zeros_like(nan.sketch.mean)))
+    nan = nan.replace(pull_counts=jnp.zeros_like(nan.mean))
     arms = np.asarray(jax.jit(lambda state: bandit.ask(state, KEY))(nan).index)
     assert len(set(arms.tolist())) == 8
 
@@ -121,7 +119,7 @@ def test_an_empty_history_spreads_out():
     bandit = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=8)
     state = bandit.init(Arms(jnp.asarray(x)), KEY)
     picks = np.asarray(ASK(bandit, state).index)
-    assert picks[0] == int(state.sketch.first_arm) and len(set(picks.tolist())) == 8
+    assert picks[0] == int(state.first_arm) and len(set(picks.tolist())) == 8
 
 
 def test_late_partial_and_out_of_order_results_are_one_posterior():
@@ -156,8 +154,8 @@ def test_late_partial_and_out_of_order_results_are_one_posterior():
     counts = np.bincount(arms[told], minlength=ARMS).astype(float)
     sums = np.bincount(arms[told], rewards[told], minlength=ARMS)
     mean, covariance, _ = oracles.exact(p.gram, counts, sums, p.lam)
-    np.testing.assert_allclose(state.sketch.mean, mean, atol=1e-7)
-    np.testing.assert_allclose(state.sketch.variance, np.diag(covariance), atol=1e-6 / p.lam)
+    np.testing.assert_allclose(state.mean, mean, atol=1e-7)
+    np.testing.assert_allclose(state.variance, np.diag(covariance), atol=1e-6 / p.lam)
 
 
 def test_more_under_way_than_there_is_room_for_is_an_error():

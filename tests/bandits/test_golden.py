@@ -18,7 +18,7 @@ import pytest
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, BKB, widths
-from jsketch.bandits.core.over_arms import residuals
+from jsketch.bandits.core.sketched import residuals
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
 

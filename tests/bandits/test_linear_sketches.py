@@ -10,7 +10,7 @@ from cases import problem
 
 from jsketch import Arms, Query, kernels, loops, problems
 from jsketch.bandits import GPUCB, widths
-from jsketch.bandits.core import features
+from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.linalg import matmul
 from jsketch.loops.arms.rollout import start
@@ -137,7 +137,7 @@ def test_cbrap_with_a_rotation_is_linear_ucb():
     rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
     run = from_arm(
         bandit,
-        features.start(bandit, arms, KEY, matmul(arms.features, rotation)),
+        feature_posterior.start(bandit, arms, KEY, matmul(arms.features, rotation)),
         exact.trace.arm[0],
     )
     np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)

@@ -11,7 +11,7 @@ from cases import CASES, HORIZON, VARIANTS, problem
 from compiled import as_users
 
 from jsketch import Arms, Query, loops
-from jsketch.bandits.batches import working_set
+from jsketch.bandits.batches import adaptive_batch
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
@@ -336,8 +336,8 @@ def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, most):
     """THEORY 5.7: on 64 problems with every arm twice, up to twins, one of which may be in the
     dictionary: by one set a batch, and by sets so small, and of so few picks, that a batch takes
     several."""
-    monkeypatch.setattr(working_set, "SIZE", size)
-    monkeypatch.setattr(working_set, "PICKS", most)
+    monkeypatch.setattr(adaptive_batch, "SIZE", size)
+    monkeypatch.setattr(adaptive_batch, "PICKS", most)
 
     def picks(key):
         x_key, y_key = jax.random.split(key)

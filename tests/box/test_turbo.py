@@ -13,7 +13,7 @@ from jsketch.box import Turbo, fit, gp, history
 from jsketch.box.gp.regression import Hyperparameters
 from jsketch.box.turbo import local_gp, trust_regions
 from jsketch.box.turbo.sobol import sobol
-from jsketch.factor import cholesky_inverse
+from jsketch.linalg import cholesky_inverse
 from jsketch.problems import boxes
 from jsketch.types import BoxQuery
 

@@ -67,7 +67,7 @@ def test_widths_of_the_methods():
     def width(name, **changes):
         bandit = methods.ALGORITHMS[name](c | changes)
         factor = 2**0.5 if name.startswith("gp_bucb") else 1.0
-        return factor * bandit.width(evidence, widths.assumptions(bandit))
+        return factor * widths.confidence_width(bandit, evidence)
 
     beta = 0.1 * 1.0 + 0.1 * np.sqrt(2 * (3 + np.log(10)))
     np.testing.assert_allclose(width("gp_ucb"), beta)

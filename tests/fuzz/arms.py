@@ -97,7 +97,7 @@ class Case:
 
     @property
     def sketch(self):
-        return self.state.sketch if self.name == "fixed" else self.state
+        return self.state
 
     def truths(self):
         """The posterior by the oracle, of the true and of the disturbed Gram matrices."""
@@ -255,7 +255,7 @@ def check_picks(case, truths, picks):
         )
     width = float(case.width)
     nothing = case.counts.sum() == 0
-    first = case.state.sketch.first_arm if name == "fixed" else case.state.first_arm
+    first = case.state.first_arm
     if nothing and not case.pending.any():
         r.same("the first arm", picks[0], first)
         if name != "fixed":

@@ -145,7 +145,7 @@ def gaussian_process(random, report, name, hard):
 
     found = np.append(np.asarray(slope.lengthscale), [slope.outputscale, slope.noise])
     truths = [slopes(seed) for seed in (None, 1, 2)]
-    # derivatives of |x_i - x_j|^2 are twice a sum of four products (`kernels.distances`), rounded
+    # derivatives of |x_i - x_j|^2 are twice a sum of four products (`kernels.stationary`), rounded
     # and added: at most 4 eps (x_i^2 + x_j^2) an input, even between equal points, times |w w^T -
     # C^-1| / 2 times the kernel's slope, at most 5/6 or 1/2; the roundings of pairs are independent
     inverse = solve(factored(logs), np.eye(used, dtype=LD))

@@ -9,7 +9,7 @@ from compiled import as_users
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB
-from jsketch.kernels import distances
+from jsketch.kernels import stationary
 
 X = np.random.default_rng(0).standard_normal((7, 3))
 Y = np.random.default_rng(1).standard_normal((5, 3))
@@ -93,7 +93,7 @@ def test_both_routes_to_distances_agree(name, spread, offset):
     x[::50] *= spread
     x = jnp.asarray(x + offset)
     kernel, slope = SLOPES[name]
-    assert x.shape[0] ** 2 >= distances.DIRECT_ENTRIES
+    assert x.shape[0] ** 2 >= stationary.DIRECT_ENTRIES
     whole = kernel.gram(x, x)
     rows = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
     eps = np.finfo(float).eps
@@ -109,7 +109,7 @@ def clusters(gap, count=600, inputs=4):
     return side + 0.1 * random.standard_normal((count, inputs))
 
 
-@pytest.mark.parametrize(("count", "inputs"), [(distances.DIRECT_ENTRIES, 2), (50, 40)])
+@pytest.mark.parametrize(("count", "inputs"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
 def test_distances_to_one_point_lose_nothing(count, inputs):
     """About the mean of all, within a cluster 100 lengthscales from the other, they were off by
     half of themselves."""
@@ -137,7 +137,7 @@ def test_kernels_say_how_far_clusters_apart_are_rounded():
 
 
 def test_distances_of_many_inputs_sum_directly():
-    x = np.random.default_rng(0).standard_normal((9, distances.DIRECT_DIMENSIONS + 3))
+    x = np.random.default_rng(0).standard_normal((9, stationary.DIRECT_DIMENSIONS + 3))
     direct = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x), direct=True)
     np.testing.assert_allclose(direct, np.square(x[:, None] - x[None]).sum(-1), rtol=1e-13)
     np.testing.assert_array_equal(np.diag(direct), 0)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsketch import devices, factor, kernels, linalg
+from jsketch import devices, kernels, linalg
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
 
@@ -20,12 +20,12 @@ def spd(size):
 @pytest.mark.parametrize("size", SIZES)
 def test_cholesky_inverse(size):
     matrix = spd(size)
-    inverse, logdet, lower = factor.cholesky_inverse(jnp.asarray(matrix))
+    inverse, logdet, lower = linalg.cholesky_inverse(jnp.asarray(matrix))
     np.testing.assert_allclose(inverse @ matrix @ inverse.T, np.eye(size), atol=1e-9)
     np.testing.assert_array_equal(np.triu(inverse, 1), 0)
     np.testing.assert_allclose(logdet, np.linalg.slogdet(matrix)[1], rtol=1e-12)
     np.testing.assert_allclose(lower, np.linalg.cholesky(matrix), atol=1e-9)
-    upper = np.asarray(factor.upper_root(jnp.asarray(matrix)))
+    upper = np.asarray(linalg.upper_root(jnp.asarray(matrix)))
     np.testing.assert_allclose(upper @ upper.T, matrix, atol=1e-9)
     np.testing.assert_array_equal(np.tril(upper, -1), 0)
 
@@ -46,7 +46,7 @@ def test_inverse_root_of_near_duplicates(size):
     arms = random.uniform(0, 1, (100, 2))
     kernel = kernels.Gaussian(0.7)
     gram = np.asarray(kernel.gram(points, points))
-    order, root, own = map(np.asarray, factor.inverse_root(jnp.asarray(gram), jnp.ones(size, bool)))
+    order, root, own = map(np.asarray, linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool)))
     np.testing.assert_allclose(own @ own.T, gram, atol=1e-14 * size)
     k = np.asarray(kernel.gram(jnp.asarray(arms), jnp.asarray(points)))
     residual = 1 - np.square(k[:, order] @ root).sum(1)
@@ -89,10 +89,10 @@ def test_padding_is_neutral(capacity):
     kernel = kernels.Gaussian(0.3)
     x = jnp.asarray(np.resize(points, (capacity, 2)))
     mask = jnp.arange(capacity) < 30
-    order, root, _ = factor.inverse_root(kernel.gram(x, x), mask)
+    order, root, _ = linalg.inverse_root(kernel.gram(x, x), mask)
     np.testing.assert_array_equal(root[30:], 0)
     np.testing.assert_array_equal(root[:, 30:], 0)
-    alone_order, alone, _ = factor.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
+    alone_order, alone, _ = linalg.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
     np.testing.assert_array_equal(order[:30], alone_order)
     np.testing.assert_allclose(root[:30, :30], alone, rtol=1e-9, atol=1e-9)
 
@@ -100,7 +100,7 @@ def test_padding_is_neutral(capacity):
 def test_nothing_to_factor():
     """An empty dictionary, and points whose kernel is zero, have rank zero."""
     for gram, mask in ((jnp.eye(5), jnp.zeros(5, bool)), (jnp.zeros((5, 5)), jnp.ones(5, bool))):
-        _, root, _ = factor.inverse_root(gram, mask)
+        _, root, _ = linalg.inverse_root(gram, mask)
         np.testing.assert_array_equal(root, 0)
 
 
@@ -140,7 +140,7 @@ def test_put_and_chunked():
 @pytest.mark.float32
 def test_float32_roots_are_finite():
     points = jnp.asarray(np.random.default_rng(0).uniform(0, 1, (40, 2)), jnp.float32)
-    order, root, _ = factor.inverse_root(
+    order, root, _ = linalg.inverse_root(
         kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool)
     )
     assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())

@@ -10,8 +10,8 @@ from singular_oracles import coordinates, forecasts, solve, walk
 from jsketch import Arms, kernels, loops, online
 from jsketch.bandits import BKB, TS
 from jsketch.bandits.core import sketched
-from jsketch.factor import shifted_cholesky
 from jsketch.kernels import Precomputed, index_features
+from jsketch.linalg import shifted_cholesky
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.types import Query

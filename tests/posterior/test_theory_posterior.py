@@ -11,7 +11,7 @@ from small_problems import ARMS, INIT, KEY, PROBLEMS, Problem, near
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, BKB
-from jsketch.bandits.core.over_arms import residuals
+from jsketch.bandits.core.sketched import residuals
 from jsketch.posterior import exact
 from jsketch.sketch import dictionary as dictionaries
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from jsketch import Arms, kernels, rollout, run_seeds, shards
+from jsketch import Arms, kernels, rollout, run_seeds
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, SketchedTS, history
 from jsketch.loops.arms import advance, over_devices
 from jsketch.loops.arms.drive import Driven
@@ -20,7 +20,8 @@ from jsketch.loops.arms.drive_file import open_file
 from jsketch.loops.arms.rollout import start
 from jsketch.problems import finite
 from jsketch.scale import Sharded, place
-from jsketch.types import Shard, attach, detach
+from jsketch.scale.shards import Shard
+from jsketch.types import attach, detach
 
 KERNEL = kernels.Gaussian(lengthscale=0.3)
 ROOM = dict(capacity=32)
@@ -97,8 +98,8 @@ def draws(devices):
             key = jax.random.key(3, impl=impl)
 
             def drawn(key, dtype=dtype):
-                normal = shards.normal(shard, key, 3, rows, dtype)
-                return shards.uniform(shard, key, rows, dtype), normal
+                normal = shard.normal(key, (3, rows), dtype)
+                return shard.uniform(key, (rows,), dtype), normal
 
             over = (P("arms"), P(None, "arms"))
             part = jax.shard_map(

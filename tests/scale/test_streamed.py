@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from small_problems import INIT, KEY
 
-from jsketch import Arms, Query, kernels, shards
+from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, BKB, FixedBKB, history
-from jsketch.scale import Streamed, open_arms
+from jsketch.scale import Streamed, open_arms, shards
 from jsketch.scale.streamed import own, sweep, table
 
 ARMS, CHUNK = 37, 8  # the last chunk has five

@@ -13,9 +13,9 @@ from test_live import TAYLOR, examples
 
 from experiments.bench import bandits as bench
 from experiments.bench.accelerator import common, main, parts
-from jsketch import Query, devices, factor, loops, rollout
+from jsketch import Query, devices, linalg, loops, rollout
 from jsketch.bandits import history
-from jsketch.bandits.batches import working_set
+from jsketch.bandits.batches import adaptive_batch
 from jsketch.online import ridge
 
 KEYS = jax.random.split(jax.random.key(5), 3)
@@ -39,8 +39,8 @@ def test_runs_are_the_same(name, request):
     """Also where sets are so small, and their picks so few, that every batch needs several."""
     wanted = runs(name)
     request.getfixturevalue("accelerator")
-    request.getfixturevalue("monkeypatch").setattr(working_set, "SIZE", 2)
-    request.getfixturevalue("monkeypatch").setattr(working_set, "PICKS", 3)
+    request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "SIZE", 2)
+    request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "PICKS", 3)
     found = runs(name)
     np.testing.assert_array_equal(found.trace.arm, wanted.trace.arm)
     for one, other in zip(jax.tree.leaves(found.trace), jax.tree.leaves(wanted.trace), strict=True):
@@ -61,7 +61,7 @@ def test_inverse_roots_represent_the_same(spread, accelerator):
     """R R^T is the pseudo-inverse, with near-duplicates too, of which an unpivoted factor makes
     garbage."""
     gram, mask = gram_of_points(np.random.default_rng(0), spread)
-    order, root, own = factor.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
+    order, root, own = linalg.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
     rank = int((np.diagonal(root) != 0).sum())
     assert rank == mask.sum() - (0 if spread > 1e-3 else int((mask[:4] & mask[8:12]).sum()))
     # the part of every point in use that the root represents is all of it
@@ -74,9 +74,9 @@ def test_inverse_roots_represent_the_same(spread, accelerator):
 def test_factors(monkeypatch):
     z = np.random.default_rng(1).standard_normal((70, 40))
     matrix = jnp.asarray(np.eye(40) + 0.3 * z.T @ z)
-    wanted = factor.cholesky_inverse(matrix)
+    wanted = linalg.cholesky_inverse(matrix)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    for one, other in zip(factor.cholesky_inverse(matrix), wanted, strict=True):
+    for one, other in zip(linalg.cholesky_inverse(matrix), wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 

@@ -1,200 +1,393 @@
 """How BBKB fills a batch while dictionary and feedback are frozen (BBKB Alg. 1, L3-9; Appendix
-A.3).
+A.3), and the rules that end a batch.
 
-Within a batch an arm's score only falls, so a stored score is an upper bound of the current one.
-The lazy route picks among the k largest stored scores while no other can be larger (`working_set`):
-exactly the arms of a full sweep, at O(k m^2) a set and O(k^2) a pick. The sweep route keeps every
-score current by a rank-one update, O(A m) a pick.
+Within a batch an arm's score only falls, so a stored score is an upper bound of the current one. A
+working set of the k largest stored scores therefore contains the best arm while its largest score
+is not below the largest stored score outside. The covariance of the set, C = U P U^T [k,k], follows
+pick by pick, and P [M,M], the matrix of all hallucinated pulls, once for each set, at O(k m^2) for
+a set and O(k^2) for a pick. The picks are those of a full sweep (`lazy=False`), which keeps every
+score current by a rank-one update, O(A m) for a pick.
 
-Batches end by the ratio bounds of Lemma 1 (global) or of Lemma 3 once Lemma 1's is exceeded
-(global_local). The local bound of an arm never rises faster than the global one (Cauchy-Schwarz),
-so it is evaluated only when it may have crossed C, and only for the arms where it may have: exact,
-and a handful of evaluations a batch.
+The local bound of an arm never rises faster than the global one (Cauchy-Schwarz), so it is computed
+only when it may have crossed C, and only for the arms where it may have: exactly, and a few times
+in a batch.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import shards
-from jsketch.bandits.batches import working_set
-from jsketch.bandits.batches.working_set import Batch
-from jsketch.bandits.core.sketched import SketchState
-from jsketch.linalg import compact, matmul, matmul_upper, put, running_count
+from jsketch import devices
+from jsketch.bandits.core.sketched import SketchState, embed
+from jsketch.bandits.core.widths import ucb
+from jsketch.linalg import (
+    Rows,
+    cholesky_inverse,
+    compact,
+    lazy_cond,
+    matmul,
+    matmul_upper,
+    put,
+    running_count,
+)
 from jsketch.posterior import ridge
+from jsketch.struct import in_dtype
 from jsketch.types import Kernel
 
+SIZE = 16  # k: of 10,000 picks on Abalone, 200 are of an arm that is new to its batch
+PICKS = 256  # the most picks of one set
+STRIDE = 4  # picks between two host synchronisations of an accelerator's loop
+# tolerance, in units of the last place of a score, for leaving a set: the scores of two sets come
+# from different products
+SLACK = 64.0
 LOCAL_ROWS = 512  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
 
 
-class Rule(NamedTuple):
-    """When a batch ends."""
+class Batching(Protocol):
+    """The fields of BBKB that these functions read."""
 
-    ratio: ArrayLike  # C
-    local: bool  # Lemma 3 after Lemma 1
-    # check the local bound at once when the global one exceeds C, not one pick later as the
-    # authors' code
+    kernel: Kernel
+    regularization: ArrayLike
+    ratio: ArrayLike
+    rule: str
+    local_statistic: str
     strict: bool
-    # the larger of the two local statistics (THEORY 5.4) instead of the authors' one
-    guaranteed: bool
     lazy: bool
+    max_batch: int
 
 
-def _swept_pick(
-    state: SketchState, features: Array, unseen: Array, batch: Batch, width: Array, rule: Rule
-) -> Batch:
-    """One more pick when all scores are current, and all scores after it; features u [A,M], and
-    what a pull does not change of the variances, `unseen` [A]."""
-    shard = state.domain.shard
-    arm = shards.argmax(shard, batch.scores)
-    u, spent = shards.take(shard, (features, state.variance), arm)
-    direction, own = ridge.whitened_gain(batch.precision, u)
-    e = jnp.maximum(batch.e - jnp.square(matmul(features, direction)) / (1 + own), 0)
-    return batch._replace(
-        arms=put(batch.arms, batch.size, arm),
-        size=batch.size + 1,
-        scores=state.mean + width * jnp.sqrt(unseen + e),
-        precision=ridge.hallucinate(batch.precision, direction, own),
-        e=e,
-        local=batch.local + spent if rule.local else batch.local,
-        bound=batch.bound + spent,
+class LastSet(NamedTuple):
+    """The pulls of the last working set, which `Batch.precision` does not contain yet."""
+
+    directions: Array  # [k, M], rows P u
+    covariance: Array  # [k, k], C before the pulls
+    pulls: Array  # [k]
+
+
+class Batch(NamedTuple):
+    """A batch under construction."""
+
+    arms: Array  # [B + PICKS] int32, picks in order, then zeros
+    size: Array  # [] int32
+    # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
+    scores: Array
+    precision: Array  # [M, M], P of the hallucinated pulls, in whitened coordinates
+    last: LastSet  # [0] each in the sweep
+    e: Array  # [A], embedded variance e(x,x); only the sweep keeps it, [0] otherwise
+    # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); [0] without the local rule
+    local: Array
+    bound: Array  # [], upper bound of the variance ratio that the rule controls
+    done: Array  # [] bool
+
+
+def stop_global(bound: Array, ratio: ArrayLike) -> Array:
+    """Lemma 1: a batch ends when 1 + sum_s sigma~^2_fb(x_s) over its picks, `bound` [], exceeds C.
+
+    Also for a bound that is NaN: under vmap one run that does not end keeps all from ending.
+    """
+    return ~(bound <= ratio)
+
+
+def stop_local(local: Array, ratio: ArrayLike, rows: Rows) -> tuple[Array, Array]:
+    """(whether a batch ends, the largest bound []). Lemma 3: it ends when, for some arm x,
+    1 + sum_s k~_fb(x,x_s)^2 / sigma~^2_fb(x), `local` [A], exceeds C."""
+    bound = rows.max(jnp.max(local))
+    return stop_global(bound, ratio), bound
+
+
+def start(state: SketchState, bandit: Batching, scores: Array) -> Batch:
+    """A batch without picks, for arms with these scores [A]."""
+    arms = state.domain.features
+    precision = jnp.eye(state.capacity, dtype=arms.dtype)
+    size = min(SIZE, state.domain.count) if bandit.lazy else 0
+    pulls = jnp.zeros(size, arms.dtype)
+    square = jnp.zeros((size, size), arms.dtype)
+    return Batch(
+        arms=jnp.zeros(bandit.max_batch + PICKS, jnp.int32),
+        size=jnp.zeros((), jnp.int32),
+        scores=scores,
+        precision=precision,
+        last=LastSet(jnp.zeros((size, state.capacity), arms.dtype), square, pulls),
+        e=jnp.zeros(0, arms.dtype),
+        local=jnp.ones(arms.shape[0] if bandit.rule == "global_local" else 0, arms.dtype),
+        bound=jnp.ones((), arms.dtype),
+        done=jnp.zeros((), bool),
     )
 
 
-def _local_bounds(
-    state: SketchState, kernel: Kernel, regularization: ArrayLike, rule: Rule, batch: Batch
-) -> Array:
-    """`batch.local` with the arms that may exceed C evaluated over the whole batch, [A] (Lemma
-    3)."""
-    arms, shard = state.domain.features, state.domain.shard
-    # each device checks its own arms
-    suspects = running_count(batch.local > rule.ratio)
-    rows = min(LOCAL_ROWS, arms.shape[0])
-    zeros = jnp.zeros(arms.shape[0], arms.dtype)
-    # a batch may pull few arms thousands of times: their terms are the same
-    pulls = lax.fori_loop(
-        0,
-        batch.size,
-        lambda i, n: shards.add(shard, n, batch.arms[i], jnp.ones((), n.dtype)),
-        zeros,
-    )
-    pulled = shards.running_count(shard, pulls > 0)
-    picks = min(LOCAL_PICKS, batch.arms.shape[0])
-    blocks = -(-shards.last(shard, pulled) // picks)
-
-    def embed(x: Array) -> tuple[Array, Array]:
-        k = kernel.gram(x, state.nystrom.points)
-        z = matmul(k, state.nystrom.root)
-        return z, matmul(z, state.whiten)
-
-    def some_arms(chunk: Array, local: Array) -> Array:
-        index, valid = compact(suspects, chunk * rows, rows)
-        z, u = embed(arms[index])
-
-        def some_picks(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            picked_index, picked_valid = shards.compact(shard, pulled, block * picks, picks)
-            picked, weight = shards.take(shard, (arms, pulls), picked_index)
-            weight = jnp.where(picked_valid, weight, 0)
-            z_picked, u_picked = embed(picked)
-            embedded = matmul(u, u_picked.T)
-            full = (
-                kernel.gram(arms[index], picked) - matmul(z, z_picked.T)
-            ) / regularization + embedded
-            return sums[0] + matmul(jnp.square(full), weight), sums[1] + matmul(
-                jnp.square(embedded), weight
-            )
-
-        none = jnp.zeros(rows, arms.dtype)
-        full, embedded = lax.fori_loop(0, blocks, some_picks, (none, none))
-        statistic = jnp.maximum(full, embedded) if rule.guaranteed else full
-        variance = state.variance[index]
-        bound = 1 + jnp.where(variance > 0, statistic / jnp.where(variance > 0, variance, 1), 0)
-        # invalid slots write to a position outside, which drops them
-        return local.at[jnp.where(valid, index, arms.shape[0])].set(bound, mode="drop")
-
-    # as many on every device: they exchange the picks
-    chunks = shards.largest(shard, -(-suspects[-1] // rows))
-    return lax.fori_loop(0, chunks, some_arms, batch.local)
-
-
-def fill(
-    state: SketchState,
-    kernel: Kernel,
-    regularization: ArrayLike,
-    width: Array,
-    rule: Rule,
-    limit: Array,
-    capacity: int,
-) -> Batch:
-    """The next batch, at most `limit` <= capacity B picks. Without any data it is one pick, the
+def fill(state: SketchState, bandit: Batching, width: Array, limit: Array) -> Batch:
+    """The next batch, at most `limit` <= B picks. Before the first observation it is one pick, the
     uniform `state.first_arm`.
 
     The arm that takes a bound over C is part of the batch: it was chosen while its score was valid
     (THEORY 5.2).
     """
-    arms, shard = state.domain.features, state.domain.shard
-    nothing_known = state.evidence.count == 0
-    limit = jnp.where(nothing_known, jnp.minimum(limit, 1), limit)
-    scores = state.mean + width * jnp.sqrt(state.variance)
-    numbers = shards.numbers(shard, arms.shape[0])
-    scores = jnp.where(nothing_known & (numbers != state.first_arm), -jnp.inf, scores)
-    scores = shards.padded(shard, scores, -jnp.inf)
-    features = unseen = None
-    if not rule.lazy:
+    arms, rows = state.domain.features, state.domain.rows
+    bandit = in_dtype(bandit, arms.dtype)
+    unobserved = state.evidence.count == 0
+    limit = jnp.where(unobserved, jnp.minimum(limit, 1), limit)
+    scores = ucb(state.mean, state.variance, width)
+    others = rows.numbers(arms.shape[0]) != state.first_arm
+    scores = rows.mask(jnp.where(unobserved & others, -jnp.inf, scores), -jnp.inf)
+    batch = start(state, bandit, scores)
+    if bandit.lazy:
+        extend: Callable[..., Batch] = extend_by_set
+        given: Any = bandit.kernel
+    else:
         whitened = matmul_upper(state.nystrom.root, state.whiten)
-        features = matmul(kernel.gram(arms, state.nystrom.points), whitened)
-        unseen = ridge.residual_variance(state.variance, features)
-
-    def full(batch: Batch) -> Array:
-        return batch.size >= limit
+        u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
+        given = u, ridge.residual_variance(state.variance, u)
+        extend, batch = extend_by_sweep, batch._replace(e=jnp.square(u).sum(1))
 
     def picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
-        """One pick of the sweep, or those of a working set."""
-        if features is not None and unseen is not None:
-            return _swept_pick(state, features, unseen, batch, width, rule)
-        return working_set.extend(state, kernel, width, batch, ratio, limit)
-
-    def pick_on(batch: Batch) -> Batch:
-        """Picks until the bound asks for a look."""
+        """Picks until the global bound exceeds the ratio, or the batch is full."""
         return lax.while_loop(
-            lambda b: ~full(b) & (b.bound <= rule.ratio),
-            lambda b: picks(b, rule.ratio, limit),
+            lambda b: (b.size < limit) & ~stop_global(b.bound, ratio),
+            lambda b: extend(state, given, width, b, ratio, limit),
             batch,
         )
 
-    def stretch(batch: Batch) -> Batch:
-        """Picks until the bound asks for a look, and looks."""
-        batch = pick_on(batch)
-        local = _local_bounds(state, kernel, regularization, rule, batch)
-        bound = shards.largest(shard, jnp.max(local))
-        # not >: a posterior that is not finite ends its batch, and under vmap those of all runs
-        return batch._replace(local=local, bound=bound, done=full(batch) | ~(bound <= rule.ratio))
+    if bandit.rule == "global":
+        return picks(batch, bandit.ratio, limit)
 
-    precision = jnp.eye(state.capacity, dtype=arms.dtype)
-    start = Batch(
-        arms=jnp.zeros(capacity + working_set.PICKS, jnp.int32),
-        size=jnp.zeros((), jnp.int32),
-        scores=scores,
-        precision=precision,
-        last=working_set.no_set(state.domain.count if features is None else 0, precision),
-        e=jnp.zeros(0, arms.dtype) if features is None else jnp.square(features).sum(1),
-        local=jnp.ones(arms.shape[0] if rule.local else 0, arms.dtype),
-        bound=jnp.ones((), arms.dtype),
-        done=jnp.zeros((), bool),
+    def until_local_check(batch: Batch) -> Batch:
+        """Picks until some local bound may exceed C, then the local bounds."""
+        batch = picks(batch, bandit.ratio, limit)
+        local = local_bounds(state, bandit, batch)
+        stop, bound = stop_local(local, bandit.ratio, rows)
+        return batch._replace(local=local, bound=bound, done=(batch.size >= limit) | stop)
+
+    if not bandit.strict:
+        # as the authors' code: one more pick before the local bound is first computed
+        batch = picks(batch, bandit.ratio, limit)
+        batch = picks(batch, jnp.finfo(arms.dtype).max, jnp.minimum(batch.size + 1, limit))
+    return lax.while_loop(lambda batch: ~batch.done, until_local_check, batch)
+
+
+def extend_by_set(
+    state: SketchState,
+    kernel: Kernel,
+    width: Array,
+    batch: Batch,
+    ratio: ArrayLike,
+    limit: Array,
+    beyond: Array | None = None,
+) -> Batch:
+    """The batch with the picks of one working set, perhaps none: then the scores of the set are
+    current, and the next set is another. It ends at `limit` picks, or when the global bound exceeds
+    the ratio. `beyond` [] bounds the scores of arms that are not in the domain."""
+    rows = state.domain.rows
+    index, outside = rows.largest(batch.scores, min(SIZE, state.domain.count))
+    if beyond is not None:
+        outside = jnp.maximum(outside, beyond)
+    mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
+    _, u = embed(state, kernel, rows.take(state.domain.features, index))
+
+    def follow(_: tuple[Array, Array]) -> tuple[Array, Array]:
+        precision = with_pulls(batch.precision, batch.last)
+        return precision, matmul(u, precision)
+
+    # P of the first set is I
+    precision, directions = lazy_cond(batch.size > 0, follow, (batch.precision, u))
+    covariance = matmul(directions, u.T)
+    residual, stored = ridge.residual_variance(variance, u), rows.take(batch.scores, index)
+    members = Members(index, mean, variance, residual, stored)
+    picks = pick_from_set(
+        members,
+        width,
+        covariance,
+        outside - SLACK * jnp.finfo(outside.dtype).eps * jnp.abs(outside),
+        bound=batch.bound,
+        ratio=ratio,
+        limit=jnp.minimum(limit - batch.size, PICKS),
+        most=PICKS,
     )
-    if not rule.local:
-        return pick_on(start)
-    if not rule.strict:
-        start = pick_on(start)
-        size = jnp.minimum(start.size + 1, limit)
-        start = lax.while_loop(
-            lambda b: (b.size < size) & (b.bound < jnp.inf),
-            lambda b: picks(b, jnp.inf, size),
-            start,
+    slots = jnp.arange(PICKS, dtype=jnp.int32)
+    chosen = jnp.where(slots < picks.picked, index[picks.position], 0)
+    # never more than before: scores that round up from set to set would keep the sets from ending
+    place = rows.local(index, batch.scores.shape[0])
+    return batch._replace(
+        arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
+        size=batch.size + picks.picked,
+        scores=batch.scores.at[place].min(scores_of(members, width, picks), mode="drop"),
+        precision=precision,
+        last=LastSet(directions, covariance, picks.pulls),
+        local=batch.local + (picks.bound - batch.bound),
+        bound=picks.bound,
+    )
+
+
+class Members(NamedTuple):
+    """The k arms of a working set."""
+
+    index: Array  # [k] int32
+    mean: Array  # [k]
+    variance: Array  # [k], at the start of the batch
+    residual: Array  # [k], the part of the variance outside the covariance of the set
+    stored: Array  # [k], scores before the set; -inf for an arm that must not be picked
+
+
+class Picks(NamedTuple):
+    """The picks of a working set."""
+
+    covariance: Array  # [k, k], after them
+    ruled_out: Array  # [k] bool
+    pulls: Array  # [k]
+    position: Array  # [PICKS] int32, the member of each pick
+    picked: Array  # [] int32, their number
+    bound: Array  # [], as in `Batch`
+    going: Array  # [] bool, false after the last pick
+
+
+def scores_of(members: Members, width: Array, picks: Picks) -> Array:
+    """Current upper confidence bounds of the members, [k]."""
+    e = jnp.maximum(jnp.diagonal(picks.covariance), 0)
+    scores = ucb(members.mean, members.residual + e, width)
+    return jnp.where(picks.ruled_out, -jnp.inf, scores)
+
+
+def pick_from_set(
+    members: Members,
+    width: Array,
+    covariance: Array,
+    outside: Array,
+    *,
+    bound: Array,
+    ratio: ArrayLike,
+    limit: Array,
+    most: int,
+    repeat: bool = True,
+) -> Picks:
+    """The picks of a set with this covariance [k,k], at most `limit` [] <= `most` of them, while
+    the largest score is at least `outside` [] and the global bound at most the ratio. repeat:
+    whether an arm may be picked again. A stored score that is infinite makes its arm the first
+    pick."""
+    slots = jnp.arange(covariance.shape[0], dtype=jnp.int32)
+
+    def pick(picks: Picks) -> Picks:
+        scores = scores_of(members, width, picks)
+        scores = jnp.where(jnp.isposinf(members.stored) & (picks.picked == 0), jnp.inf, scores)
+        best = jnp.argmax(scores).astype(jnp.int32)
+        # ~(<) and not >=: a posterior that is NaN must end its batch
+        going = picks.going & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
+        # where all members are ruled out and an outside score is NaN, its arm is in the next set
+        going = going & (~picks.ruled_out[best] | jnp.isneginf(outside)) & (picks.picked < limit)
+        row = picks.covariance[best]
+        gain = jnp.where(going, 1 / (1 + jnp.maximum(row[best], 0)), 0)
+        slot = jnp.minimum(picks.picked, most - 1)
+        # where no other arm is left, an arm is in the set twice
+        again = members.index == members.index[best]
+        return Picks(
+            covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
+            ruled_out=picks.ruled_out if repeat else picks.ruled_out | (again & going),
+            pulls=picks.pulls + jnp.where((slots == best) & going, 1, 0).astype(row.dtype),
+            position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
+            picked=picks.picked + going.astype(jnp.int32),
+            bound=picks.bound + jnp.where(going, members.variance[best], 0),
+            going=going,
         )
-    return lax.while_loop(lambda batch: ~batch.done, stretch, start)
+
+    def stride(picks: Picks) -> Picks:
+        for _ in range(STRIDE if devices.on_accelerator() else 1):
+            picks = pick(picks)
+        return picks
+
+    start = Picks(
+        covariance=covariance,
+        ruled_out=jnp.isneginf(members.stored),
+        pulls=jnp.zeros_like(covariance[0]),
+        position=jnp.zeros(most, jnp.int32),
+        picked=jnp.zeros((), jnp.int32),
+        bound=bound,
+        going=jnp.ones((), bool),
+    )
+    return lax.while_loop(lambda p: p.going, stride, start)
+
+
+def with_pulls(precision: Array, last: LastSet) -> Array:
+    """P [M,M] after the pulls n of a set: P - D^T N^1/2 (I + N^1/2 C N^1/2)^-1 N^1/2 D."""
+    root = jnp.sqrt(last.pulls)
+    scaled = root[:, None] * last.covariance * root[None, :]
+    factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
+    half = matmul(factor, root[:, None] * last.directions)
+    return precision - matmul(half.T, half)
+
+
+def extend_by_sweep(
+    state: SketchState,
+    given: tuple[Array, Array],
+    width: Array,
+    batch: Batch,
+    ratio: ArrayLike,
+    limit: Array,
+) -> Batch:
+    """The batch with one more pick when all scores are current, and all scores after it; given are
+    the whitened features u [A,M] and the residual variances [A] of all arms."""
+    (u, residual), rows = given, state.domain.rows
+    arm = rows.argmax(batch.scores)
+    variance = rows.take(state.variance, arm)
+    direction, e_arm = ridge.whitened_gain(batch.precision, rows.take(u, arm))
+    e = jnp.maximum(batch.e - jnp.square(matmul(u, direction)) / (1 + e_arm), 0)
+    return batch._replace(
+        arms=put(batch.arms, batch.size, arm),
+        size=batch.size + 1,
+        scores=ucb(state.mean, residual + e, width),
+        precision=ridge.hallucinate(batch.precision, direction, e_arm),
+        e=e,
+        local=batch.local + variance,
+        bound=batch.bound + variance,
+    )
+
+
+def local_bounds(state: SketchState, bandit: Batching, batch: Batch) -> Array:
+    """`batch.local` [A] with the bounds of Lemma 3 over the whole batch for the arms whose stored
+    bound exceeds C."""
+    arms, rows, kernel = state.domain.features, state.domain.rows, bandit.kernel
+    # each device checks the arms of its rows
+    suspects = running_count(batch.local > bandit.ratio)
+    size = min(LOCAL_ROWS, arms.shape[0])
+    # a batch may pull few arms thousands of times: their terms are equal
+    pulls = lax.fori_loop(
+        0,
+        batch.size,
+        lambda i, n: rows.add(n, batch.arms[i], jnp.ones((), n.dtype)),
+        jnp.zeros(arms.shape[0], arms.dtype),
+    )
+    pulled = rows.running_count(pulls > 0)
+    picks = min(LOCAL_PICKS, batch.arms.shape[0])
+    blocks = -(-rows.total(pulled) // picks)
+
+    def some_arms(chunk: Array, local: Array) -> Array:
+        index, valid = compact(suspects, chunk * size, size)
+        z, u = embed(state, kernel, arms[index])
+
+        def some_picks(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+            picked_index, picked_valid = rows.compact(pulled, block * picks, picks)
+            picked = rows.take(arms, picked_index)
+            weight = jnp.where(picked_valid, rows.take(pulls, picked_index), 0)
+            z_picked, u_picked = embed(state, kernel, picked)
+            embedded = matmul(u, u_picked.T)
+            residual = kernel.gram(arms[index], picked) - matmul(z, z_picked.T)
+            full = residual / bandit.regularization + embedded
+            return sums[0] + matmul(jnp.square(full), weight), sums[1] + matmul(
+                jnp.square(embedded), weight
+            )
+
+        zeros = jnp.zeros(size, arms.dtype)
+        full, embedded = lax.fori_loop(0, blocks, some_picks, (zeros, zeros))
+        guaranteed = bandit.local_statistic == "guaranteed"
+        statistic = jnp.maximum(full, embedded) if guaranteed else full
+        variance = state.variance[index]
+        bound = 1 + jnp.where(variance > 0, statistic / jnp.where(variance > 0, variance, 1), 0)
+        # invalid slots write to a position outside, which drops them
+        return local.at[jnp.where(valid, index, arms.shape[0])].set(bound, mode="drop")
+
+    # the same number on every device: they exchange the picks
+    chunks = rows.max(-(-suspects[-1] // size))
+    return lax.fori_loop(0, chunks, some_arms, batch.local)

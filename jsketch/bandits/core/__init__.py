@@ -1,11 +1,8 @@
-"""What algorithms over arms are made of. Nothing here imports an algorithm.
+"""The parts that algorithms over arms share. Nothing here imports an algorithm.
 
-counts           evaluations and sums of rewards of each arm
-widths           how many standard deviations a bound adds to the mean
-exact_state      the exact posterior of GP-UCB, GP-BUCB, MiniGP, TS and EpsGreedy
-sketched         the posterior of BKB and its kin, and its refresh from the counts
-warm_start       evaluations and a dictionary that a sketched posterior starts from
-features         the posterior on fixed features: CBRAP, UCB and TS on Fourier features
-room             what a capacity takes, and a state at a larger one
+counts           pull counts and sums of rewards of each arm
+widths           confidence widths, and the upper confidence bound
+exact_state      the exact posterior of GPUCB, GPBUCB, MiniGP, TS and EpsGreedy
+sketched         the posterior of BKB, BBKB, FixedBKB, SketchedTS and PointBBKB
 initial          designs that make batches long from the start
 """

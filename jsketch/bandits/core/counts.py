@@ -1,5 +1,4 @@
-"""The whole history of a finite-arm run: pull counts and reward sums, [A] each. No state grows with
-T."""
+"""The history of a run over arms: pull counts and reward sums, [A] each. No state grows with T."""
 
 from __future__ import annotations
 
@@ -12,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from jsketch import checks, devices, shards
-from jsketch.types import Arms, PRNGKey, Query, Shard, State
+from jsketch import checks, devices
+from jsketch.linalg import WHOLE, Rows
+from jsketch.types import Arms, Info, PRNGKey, Query, State
 
 Carry = TypeVar("Carry")
 
@@ -21,20 +21,20 @@ Carry = TypeVar("Carry")
 class HasFirstArm(State, Protocol):
     """A state that counts observations, and has an arm to begin with."""
 
-    # [] int32, uniform; pulled while nothing is known, another one after it failed
+    # [] int32, uniform: the first pull, redrawn when it fails
     first_arm: Array
-    count: Array  # [], observations so far
+    count: Array  # [], observations
 
 
 Counting = TypeVar("Counting", bound=HasFirstArm)
 
-TOGETHER = 256  # slots that an accelerator adds at a time
+SLOTS = 256  # slots of a query that an accelerator adds to the history at a time
 
-_Sums = tuple[Array, Array, Array, Array]  # as the first four of `Feedback`
+_Sums = tuple[Array, Array, Array, Array]  # the first four fields of `Feedback`
 
 
 class Feedback(NamedTuple):
-    """The history after a round, and what widths want to know about the round."""
+    """The history after a round, and the information of the round."""
 
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
@@ -62,28 +62,27 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
             f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; a failed evaluation is"
             " NaN."
         )
-    # an empty list has no integer dtype of its own
+    # an empty list has a floating dtype
     arms, rewards = arms[~np.isnan(rewards)].astype(int), rewards[~np.isnan(rewards)]
     counts = np.bincount(arms, minlength=domain.count).astype(float)
     return counts, np.bincount(arms, rewards, minlength=domain.count)
 
 
 def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
-    """The arm to evaluate while nothing is known, [] int32: where a query left it so (`failed` []:
-    nothing was observed) another one, uniform. The same one would be asked for in every round to
-    come.
+    """The arm to evaluate before the first observation, [] int32: where its evaluation `failed` []
+    another one, uniform, as it would otherwise be evaluated in every later round. `key` is that of
+    `tell`.
 
-    Only the last failure is remembered, and so no state holds more: whoever meets another arm that
-    fails leaves it again. `key` is the one of `tell`.
+    Only the last failure is stored, so another arm that fails is replaced in its turn.
     """
-    # by 1 to A - 1, so that it is another one; the key itself may be drawn with elsewhere
+    # a step of 1 to A - 1 leads to another arm; the key itself is used for other draws
     step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
     return jnp.where(failed, (first_arm + step) % arms, first_arm)
 
 
 def counted(state: Counting, observed: Array, asked: Array, key: PRNGKey) -> Counting:
-    """The state with `observed` [] more rewards counted, and another first arm where something was
-    `asked` [] and nothing ever observed."""
+    """The state with `observed` [] more rewards counted, and another first arm where a query had
+    slots (`asked` []) and nothing has been observed so far."""
     count = state.count + observed.astype(state.count.dtype)
     failed = asked & (count == 0)
     first_arm = resample_initial_arm(state.first_arm, failed, state.domain.count, key)
@@ -91,23 +90,49 @@ def counted(state: Counting, observed: Array, asked: Array, key: PRNGKey) -> Cou
 
 
 def usable(query: Query, y: Array) -> Array:
-    """[B] bool: slots that were asked for and hold a finite reward."""
+    """[B] bool: slots in use whose reward is finite."""
     return query.mask & jnp.isfinite(y)
 
 
 def last_slot(query: Query) -> Array:
-    """Number of slots up to and including the last one asked for, [] int32: what a loop over a
-    query has to visit."""
+    """Number of slots up to and including the last one in use, [] int32: the length of a loop over
+    the query."""
     return jnp.max(
         jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0)
     )
 
 
 def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
-    """one(slot, carry) over the slots of a query that were asked for."""
+    """one(slot, carry) for the slots of a query up to the last one in use."""
     if query.index.shape[0] == 1:
         return one(jnp.zeros((), jnp.int32), carry)
     return lax.fori_loop(0, last_slot(query), one, carry)
+
+
+def round_info(
+    query: Query,
+    y: Array,
+    *,
+    size: Array | int,
+    width: Array | None = None,
+    finite: Array | bool = True,
+    observed: Array | None = None,
+    overflow: Array | None = None,
+) -> Info:
+    """The info of a round of an algorithm without a sketch that is resampled: `size` inducing
+    points, directions or distinct arms; `finite` [] whether the posterior is."""
+    width = jnp.zeros((), y.dtype) if width is None else width
+    false = jnp.zeros((), bool)
+    return Info(
+        batch_size=query.size.astype(jnp.int32),
+        observed=usable(query, y).sum(dtype=jnp.int32) if observed is None else observed,
+        dictionary_size=jnp.asarray(size, jnp.int32),
+        width=width,
+        overflow=false if overflow is None else overflow,
+        truncated=false,
+        nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.asarray(finite) | ~jnp.isfinite(width),
+        imprecise=false,
+    )
 
 
 def absorb(
@@ -116,17 +141,15 @@ def absorb(
     variance: Array,
     query: Query,
     y: Array,
-    shard: Shard | None = None,
+    rows: Rows = WHOLE,
 ) -> Feedback:
     """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the
     batch.
 
-    A loop over the slots asked for, and not a scatter over all B of them: a batch is usually much
-    shorter than B. On an accelerator TOGETHER slots are added at a time, in an order that is the
-    same every time.
+    A loop over the slots in use, and not a scatter of all B slots: a batch is usually much shorter
+    than B. An accelerator adds SLOTS slots at a time, in an order that is always the same.
     """
     observed = usable(query, y)
-    infinite = jnp.any(query.mask & jnp.isinf(y))
     weight = observed.astype(y.dtype)
     reward = jnp.where(observed, y, 0)
     zero = jnp.zeros((), pull_counts.dtype)
@@ -134,34 +157,27 @@ def absorb(
 
     def add(i: Array, carry: _Sums) -> _Sums:
         counts, sums, information, sketched = carry
-        arm, each = query.index[i], variance_of(i)
-        counts = shards.add(shard, counts, arm, weight[i])
-        sums = shards.add(shard, sums, arm, reward[i])
-        information = information + weight[i] * jnp.log1p(each)
-        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * each)
+        arm, sigma2 = query.index[i], variance_of(i)
+        counts = rows.add(counts, arm, weight[i])
+        sums = rows.add(sums, arm, reward[i])
+        information = information + weight[i] * jnp.log1p(sigma2)
+        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * sigma2)
 
     if devices.on_accelerator():
-        counts, sums, information, sketched = _added_together(
-            start, variance, query, weight, reward, shard
-        )
+        sums = _added_in_chunks(start, variance, query, weight, reward, rows)
     else:
-        variance_of = shards.lookup(shard, variance, query.index)
-        counts, sums, information, sketched = lax.fori_loop(0, last_slot(query), add, start)
-    return Feedback(counts, sums, information, sketched, observed.sum(dtype=jnp.int32), infinite)
+        variance_of = rows.entries(variance, query.index)
+        sums = lax.fori_loop(0, last_slot(query), add, start)
+    infinite = jnp.any(query.mask & jnp.isinf(y))
+    return Feedback(*sums, observed.sum(dtype=jnp.int32), infinite)
 
 
-def _added_together(
-    start: _Sums,
-    variance: Array,
-    query: Query,
-    weight: Array,
-    reward: Array,
-    shard: Shard | None,
+def _added_in_chunks(
+    start: _Sums, variance: Array, query: Query, weight: Array, reward: Array, rows: Rows
 ) -> _Sums:
     """The loop of `absorb` by chunks of slots. Each arm of a chunk is written once, by its first
-    slot: a scatter that met it several times would add in any order, and round differently every
-    time."""
-    size = min(TOGETHER, query.mask.shape[0])
+    slot: a scatter with repeated arms adds them in any order, and rounds differently every time."""
+    size = min(SLOTS, query.mask.shape[0])
     chunks = -(-query.mask.shape[0] // size)
     extra = chunks * size - query.mask.shape[0]
     index, weight, reward = (jnp.pad(a, (0, extra)) for a in (query.index, weight, reward))
@@ -173,15 +189,15 @@ def _added_together(
         )
         same = arms[:, None] == arms[None, :]
         first = ~(same & (slots[None, :] < slots[:, None])).any(1)
-        # the others write to a position outside, which drops them
-        rows = variance.shape[0]
-        place = jnp.where(first, shards.local(shard, arms, rows), rows)
-        each = shards.take(shard, variance, arms)
+        # other slots write to a position outside, which drops them
+        count = variance.shape[0]
+        place = jnp.where(first, rows.local(arms, count), count)
+        sigma2 = rows.take(variance, arms)
         return (
             sums[0].at[place].add(jnp.where(same, weights[None, :], 0).sum(1), mode="drop"),
             sums[1].at[place].add(jnp.where(same, rewards[None, :], 0).sum(1), mode="drop"),
-            sums[2] + jnp.where(weights > 0, jnp.log1p(each), 0).sum(),
-            sums[3] + jnp.where(weights > 0, jnp.log1p(3 * each), 0).sum(),
+            sums[2] + jnp.where(weights > 0, jnp.log1p(sigma2), 0).sum(),
+            sums[3] + jnp.where(weights > 0, jnp.log1p(3 * sigma2), 0).sum(),
         )
 
     return lax.fori_loop(0, -(-last_slot(query) // size), add, start)

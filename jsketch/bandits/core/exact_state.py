@@ -1,5 +1,5 @@
-"""The exact posterior over the arms, for GP-UCB and all that share it: O(A u) an observation for u
-distinct pulled arms."""
+"""The exact posterior over the arms, for GP-UCB and the algorithms built on it: O(A u) an
+observation for u distinct pulled arms."""
 
 from __future__ import annotations
 
@@ -8,52 +8,79 @@ from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
-from jsketch.bandits.core.widths import Evidence
+from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, State
+from jsketch.struct import in_dtype
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
 
 
 @struct.dataclass
 class ExactState:
     """Exact posterior over the arms, updated after every evaluation."""
 
-    domain: Arms  # A arms; never changes
-    # [] int32, uniform; pulled while nothing is known, another one after it failed
+    domain: Arms  # A arms; constant
+    # [] int32, uniform: the first pull, redrawn when it fails
     first_arm: Array
     posterior: Exact
-    count: Array  # [], observations so far
+    count: Array  # [], observations
     prior_variance: Array  # [], max_x k(x,x)
 
     @property
     def capacity(self) -> int:
+        """N distinct arms."""
         return self.posterior.basis.shape[0]
 
 
+State = TypeVar("State", bound=ExactState)
+
+
 class OnExact(Protocol):
-    """What is read of an algorithm on the exact posterior."""
+    """An algorithm with the fields that these functions read."""
 
     kernel: Kernel
     regularization: ArrayLike
     capacity: int
 
 
-class HasExact(State, Protocol):
-    """A state with the fields of `ExactState`."""
+@struct.dataclass
+class ExactBandit(widths.Optimistic):
+    """The fields and methods of all algorithms on the exact posterior. Subclasses may override
+    `ask`."""
 
-    first_arm: Array
-    posterior: Exact
-    count: Array
-    prior_variance: Array
+    width: widths.Width = widths.gp_ucb_code
+    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
+    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+        """The prior. Raises ValueError on static mistakes."""
+        checks.confidence(self)
+        return start(self, domain, key)
 
-SomeExact = TypeVar("SomeExact", bound=HasExact)
+    def confidence_width(self, state: ExactState) -> Array:
+        """beta_t, []."""
+        return widths.confidence_width(self, evidence(state))
+
+    def scores(self, state: ExactState) -> Array:
+        """Upper confidence bounds of all arms at the start of a batch, [A]."""
+        posterior = state.posterior
+        return ucb(posterior.mean, posterior.variance, self.confidence_width(state))
+
+    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        best = jnp.argmax(self.scores(state)).astype(jnp.int32)
+        return queries.single(jnp.where(state.count == 0, state.first_arm, best))
+
+    def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
+        return observe(self, state, query, y, self.confidence_width(state), key)
+
+    def grow(self, state: State, capacity: int) -> State:
+        """The same state with capacity for `capacity` distinct arms."""
+        return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
 def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
@@ -64,46 +91,42 @@ def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
     checks.capacity(capacity=bandit.capacity)
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
-    table = bandit.capacity * (domain.count + 2 * bandit.capacity)
-    checks.room(table, domain.features.dtype, capacity=bandit.capacity, arms=domain.count)
+    table, arms = bandit.capacity * (domain.count + 2 * bandit.capacity), domain.features
+    checks.room(table, arms.dtype, capacity=bandit.capacity, arms=domain.count)
+    kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
     return ExactState(
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
-        posterior=exact.prior(
-            bandit.kernel, domain.features, bandit.regularization, bandit.capacity
-        ),
-        count=jnp.zeros((), domain.features.dtype),
-        prior_variance=jnp.max(bandit.kernel.diag(domain.features)),
+        posterior=exact.prior(kernel, arms, regularization, bandit.capacity),
+        count=jnp.zeros((), arms.dtype),
+        prior_variance=jnp.max(kernel.diag(arms)),
     )
 
 
-def learn(
-    bandit: OnExact, state: SomeExact, query: Query, y: Array, width: Array, key: PRNGKey
-) -> tuple[SomeExact, Info]:
+def observe(
+    bandit: OnExact, state: State, query: Query, y: Array, width: Array, key: PRNGKey
+) -> tuple[State, Info]:
     """The exact posterior after the rewards y [B] of a query, of any size; on overflow nothing is
     applied."""
     query, y = queries.feedback(state.domain, query, y)
-    observed = counts.usable(query, y)
-    arms = state.domain.features
+    observed, arms = counts.usable(query, y), state.domain.features
+    kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
 
     def one(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
         posterior, overflow = carry
         posterior, full = exact.observe(
             posterior,
-            bandit.kernel,
+            kernel,
             arms,
             query.index[i],
             y[i],
             observed[i] & ~overflow,
-            bandit.regularization,
+            regularization,
         )
         return posterior, overflow | full
 
-    carry = (state.posterior, jnp.zeros((), bool))
-    if y.shape[0] == 1:
-        posterior, overflow = one(jnp.zeros((), jnp.int32), carry)
-    else:
-        posterior, overflow = lax.fori_loop(0, counts.last_slot(query), one, carry)
+    posterior, overflow = counts.over_slots(one, (state.posterior, jnp.zeros((), bool)), query)
+    if y.shape[0] > 1:
         posterior = jax.tree.map(
             lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior
         )
@@ -117,20 +140,17 @@ def describe(
     query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
 ) -> Info:
     """The info of a round that an exact posterior observed."""
-    return Info(
-        batch_size=query.size.astype(jnp.int32),
-        observed=observed,
-        dictionary_size=posterior.used,
+    return counts.round_info(
+        query,
+        y,
+        size=posterior.used,
         width=width,
+        finite=jnp.isfinite(posterior.mean).all(),
+        observed=observed,
         overflow=overflow,
-        truncated=jnp.zeros((), bool),
-        nonfinite=(query.mask & jnp.isinf(y)).any()
-        | ~jnp.isfinite(posterior.mean).all()
-        | ~jnp.isfinite(width),
-        imprecise=jnp.zeros((), bool),
     )
 
 
-def evidence(state: HasExact) -> Evidence:
-    """What widths read."""
+def evidence(state: ExactState) -> Evidence:
+    """The evidence that widths read."""
     return widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)

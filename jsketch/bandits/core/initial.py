@@ -13,10 +13,10 @@ from jsketch import checks
 from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
-from jsketch.precision import in_dtype
+from jsketch.struct import in_dtype
 from jsketch.types import Arms, Kernel
 
-ROWS = 64  # distinct arms to begin with; doubled when they do not suffice
+ROWS = 64  # the first capacity for distinct arms; it doubles on overflow
 
 
 def _segment(
@@ -28,8 +28,8 @@ def _segment(
     size: Array,
     posterior: Exact,
 ) -> tuple[Array, Array, Exact, Array]:
-    """Picks until the largest variance is at most the target, the picks are full or a row is
-    missing."""
+    """Picks until the largest variance is at most the target, the picks are full or all rows are in
+    use."""
 
     def pick(carry: tuple[Array, Array, Exact, Array]) -> tuple[Array, Array, Exact, Array]:
         picks, size, posterior, _ = carry

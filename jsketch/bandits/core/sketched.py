@@ -1,9 +1,9 @@
-"""What BKB and BBKB share: the sketched posterior over a finite set of arms, and its refresh from
-counts.
+"""The sketched posterior of BKB, BBKB and the algorithms built on them: its state, the refresh
+after every batch, the start from earlier evaluations, and growth.
 
-Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and the few arms that a batch
-checks get their features again from the dictionary. Memory O(A d + M^2). The refresh recomputes
-everything from the history, so no rounding survives a batch. Cost O((A + n) m^2 + m^3), n distinct
+Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and a batch computes the
+features of the few arms that it compares. Memory O(A d + M^2). A refresh recomputes everything from
+the history, so that rounding errors do not accumulate. It costs O((A + n) m^2 + m^3) for n distinct
 pulled arms.
 """
 
@@ -11,34 +11,54 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
+from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, shards, struct
-from jsketch.bandits.core import over_arms
-from jsketch.bandits.core.counts import Feedback, resample_initial_arm
-from jsketch.bandits.core.widths import Evidence, Width, nothing_observed
-from jsketch.linalg import matmul, sequential_vmap, squares_upper
+from jsketch import checks, devices, struct
+from jsketch.bandits.core import counts, widths
+from jsketch.bandits.core.counts import Feedback
+from jsketch.bandits.core.widths import Evidence, ucb
+from jsketch.checks import queries
+from jsketch.linalg import (
+    WHOLE,
+    Rows,
+    chunked,
+    matmul,
+    matmul_upper,
+    sequential_vmap,
+    squares_upper,
+)
 from jsketch.posterior import ridge
+from jsketch.posterior.ridge import Ridge
+from jsketch.sketch import bless, nystrom
 from jsketch.sketch import dictionary as dictionaries
-from jsketch.sketch import nystrom as nystroms
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, Shard, attach, detach
+from jsketch.struct import in_dtype
+from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, SomeState, is_traced
+from jsketch.warn import warn
+
+# entries of one chunk of features in a sweep over all arms: large enough for matrix products, small
+# enough for the cache of a CPU
+SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
+PULLED_ROWS = 128  # pulled arms outside the dictionary in one chunk of the Gram matrix
+# Folded into the key of `init` to sample a dictionary. The first arm is drawn with the key itself,
+# and no draw of JAX folds in such a number (it uses 0, 1, ...).
+DICTIONARY_FOLD = 0xD1C7
 
 
 @struct.dataclass
 class SketchState:
-    """History, dictionary and posterior at the start of a batch; everything but the history follows
-    from it."""
+    """History, dictionary and posterior at the start of a batch. Everything except the history
+    follows from these."""
 
-    domain: Arms  # A arms; never changes
-    # [] int32, uniform; pulled while nothing is known (BKB Fig. 1: all scores tie), another one
-    # after it failed
+    domain: Arms  # A arms; constant
+    # [] int32, uniform: the first pull (BKB Fig. 1: all scores tie), redrawn when it fails
     first_arm: Array
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
@@ -49,92 +69,289 @@ class SketchState:
     mean: Array  # [A]
     variance: Array  # [A], leverage units
     evidence: Evidence
-    # [] int32, inducing points of a warm start for which there was no room: it is not what was
-    # asked for, and `tell` applies nothing to it. Only under jit and vmap: elsewhere `init` raises
+    # [] int32, warm-start points beyond the capacity; where there are any, `tell` overflows. Above
+    # 0 only under jit and vmap: elsewhere `init` raises
     missing: Array
     rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
 
     @property
     def capacity(self) -> int:
+        """M."""
         return self.dictionary.capacity
 
     @property
     def imprecise(self) -> Array:
         """Whether rounding may change variances by more than checks.LARGEST_ROUNDING, [] bool."""
-        return _imprecise(self, None)
+        return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
 
 
-def _imprecise(state: SketchState, shard: Shard | None) -> Array:
-    largest = shards.largest(shard, jnp.max(state.variance))
-    return state.rounding > checks.LARGEST_ROUNDING * largest
+State = TypeVar("State", bound=SketchState)
 
 
 class Sketching(Protocol):
-    """What is read of an algorithm on a sketched posterior."""
+    """An algorithm with the fields of `SketchedBandit` that these functions read."""
 
     kernel: Kernel
     regularization: ArrayLike
     qbar: ArrayLike
-    width: Width
+    width: widths.Width
     capacity: int
 
 
-def refresh(state: SketchState, kernel: Kernel, regularization: ArrayLike) -> SketchState:
+@struct.dataclass
+class SketchedBandit(widths.Optimistic):
+    """The fields and methods of all algorithms on a sketched posterior. Subclasses add `ask`."""
+
+    qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
+    width: widths.Width = widths.bkb_code
+    capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
+
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        pull_counts: Any = None,
+        reward_sums: Any = None,
+        dictionary: Any = None,
+    ) -> SketchState:
+        """The state before the first round. Raises ValueError on static mistakes.
+
+        pull_counts [A] and reward_sums [A] describe earlier evaluations. `dictionary` then holds
+        the inducing arms, by default all arms pulled; "bless" and "leverage" sample them by
+        approximate and by exact leverage scores (THEORY 3.4).
+        """
+        domain = self._checked(domain)
+        history = checked_history(self, domain, key, pull_counts, reward_sums, dictionary)
+        return start(domain, self.kernel, self.regularization, self.capacity, key, history)
+
+    def _checked(self, domain: Arms) -> Arms:
+        checks.confidence(self)
+        checks.positive(qbar=self.qbar)
+        check_bandit(self)
+        domain = checks.arms(domain)
+        checks.model(domain, self.kernel, self.regularization)
+        count, inputs = domain.features.shape
+        floats = 3 * self.capacity**2 + self.capacity * inputs + count * (inputs + 8)
+        checks.room(floats, domain.features.dtype, capacity=self.capacity, arms=count)
+        return domain
+
+    def confidence_width(self, state: SketchState) -> Array:
+        """Number of posterior standard deviations in a confidence bound, []."""
+        return widths.confidence_width(self, state.evidence)
+
+    def scores(self, state: SketchState) -> Array:
+        """Upper confidence bounds of all arms at the start of a batch, [A]."""
+        return ucb(state.mean, state.variance, self.confidence_width(state))
+
+    def tell(
+        self, state: SketchState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[SketchState, Info]:
+        query, y = queries.feedback(state.domain, query, y)
+        feedback = counts.absorb(
+            state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.rows
+        )
+        return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+
+    def grow(self, state: SketchState, capacity: int) -> SketchState:
+        """The same state with capacity for `capacity` inducing points."""
+        return grow(state, capacity)
+
+
+def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
+    """(z(x), u(x)) of points x [n,d], [n,M] each: Nystrom features, and features in which the
+    posterior covariance is an inner product."""
+    z = nystrom.features(state.nystrom, kernel, x)
+    return z, matmul(z, state.whiten)
+
+
+def predict(
+    state: SketchState, kernel: Kernel, regularization: ArrayLike, x: Array
+) -> tuple[Array, Array]:
+    """(mean [n], variance [n] in leverage units) at points x [n,d] (BBKB eqs. 1 and 2)."""
+    z, u = embed(state, kernel, x)
+    residual = nystrom.residual(kernel.diag(x), z)
+    return matmul(u, state.weights), ridge.variance(u, residual, regularization)
+
+
+def predict_arms(
+    kernel: Kernel, features: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """(mean [A], variance [A]) of all arms, in chunks; and `nystrom.sensitivity` over them, [].
+
+    The numbers of `predict` by one product for each chunk: lam sigma^2 = k(x,x) - |k_S(x) G|^2 with
+    G = R F, where z = k_S R and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`). Residual
+    and e would be two products.
+    """
+    size = features.root.shape[0]
+    explained = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
+    dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
+    reads = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
+    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
+    count, rows = chunked(arms.shape[0], max(entries // size, 1))
+    padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
+
+    def chunk(x: Array) -> tuple[Array, Array, Array]:
+        k = kernel.gram(x, features.points)
+        read = matmul(k, reads)
+        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
+        return read[:, 0], variance, nystrom.sensitivity(read[:, 1:])
+
+    mean, variance, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
+    number = arms.shape[0]
+    return mean.reshape(-1)[:number], variance.reshape(-1)[:number], sensitivity.max()
+
+
+class Moments(NamedTuple):
+    """Sums over the distinct pulled arms of their features z, pull counts n and reward sums s."""
+
+    gram: Array  # [M, M], sum_i n_i z_i z_i^T
+    moment: Array  # [M], sum_i s_i z_i
+    residual_sum: Array  # [], sum_i n_i (k(x_i,x_i) - |z_i|^2)
+
+
+def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> Moments:
+    """The moments of the history: of the arms of the dictionary, whose features are z [M,M] and
+    whose residuals are zero, and of the other pulled arms, in chunks."""
+    domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
+    outside = dictionaries.put(dictionary, state.pull_counts > 0, False, rows)
+    running = rows.running_count(outside)
+    size = min(PULLED_ROWS, domain.count)
+
+    def weighted(index: Array, valid: Array, z: Array) -> tuple[Array, Array, Array]:
+        pulls = jnp.where(valid, rows.take(state.pull_counts, index), 0)
+        rewards = jnp.where(valid, rows.take(state.reward_sums, index), 0)
+        return matmul(z.T, z * pulls[:, None]), matmul(rewards, z), pulls
+
+    def add(chunk: Array, before: Moments) -> Moments:
+        index, valid = rows.compact(running, chunk * size, size)
+        arms = rows.take(domain.features, index)
+        z = nystrom.features(features, kernel, arms)
+        gram, moment, pulls = weighted(index, valid, z)
+        residual = nystrom.residual(kernel.diag(arms), z)
+        return Moments(
+            gram=before.gram + gram,
+            moment=before.moment + moment,
+            residual_sum=before.residual_sum + matmul(pulls, residual),
+        )
+
+    gram, moment, _ = weighted(dictionary.index, dictionary.mask, z)
+    start = Moments(gram, moment, jnp.zeros((), domain.features.dtype))
+    return lax.fori_loop(0, -(-rows.total(running) // size), add, start)
+
+
+def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg.
     1, L17-18)."""
-    arms, shard = state.domain.features, state.domain.shard
-    points, mask = shards.take(shard, arms, state.dictionary.index), state.dictionary.mask
-    nystrom, own = nystroms.build_with_features(kernel, points, mask)
-    # a position outside drops what is written there
-    own_rows = shards.local(shard, state.dictionary.index, arms.shape[0])
-    index = jnp.where(mask, own_rows, arms.shape[0])
-    outside = jnp.ones(arms.shape[0], bool).at[index].set(False, mode="drop")
-    pulled = over_arms.Pulled(state.domain, state.pull_counts, state.reward_sums)
-    moments = over_arms.moments(kernel, nystrom, pulled, state.dictionary, own, outside)
-    posterior = ridge.fit(moments.gram, moments.moment, regularization)
+    arms, rows = state.domain.features, state.domain.rows
+    kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
+    index, mask = state.dictionary.index, state.dictionary.mask
+    features, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
+    found = moments(state, kernel, features, z)
+    posterior = ridge.fit(found.gram, found.moment, regularization)
     mean, variance, sensitivity = sequential_vmap(
-        over_arms.sweep, kernel, nystrom, posterior, arms, regularization
+        predict_arms, kernel, features, posterior, arms, regularization
     )
-    # an arm of the dictionary is represented exactly: the rounding of k(x,x) - |z|^2 would be
+    # the dictionary represents its arms exactly: the rounding error of k(x,x) - |z|^2 would be
     # divided by lam (THEORY 9.1)
-    variance = variance.at[index].set(squares_upper(own, posterior.whiten), mode="drop")
+    exact = squares_upper(z, posterior.whiten)
+    variance = dictionaries.put(state.dictionary, variance, exact, rows)
     evidence = replace(
         state.evidence,
-        count=shards.total(shard, state.pull_counts.sum()),
-        variance_sum=shards.total(shard, matmul(state.pull_counts, variance)),
+        count=rows.sum(state.pull_counts.sum()),
+        variance_sum=rows.sum(matmul(state.pull_counts, variance)),
         logdet=posterior.logdet,
-        residual_sum=moments.residual_sum,
+        residual_sum=found.residual_sum,
     )
     # of about 1 unless the table of the sweep is large and the points are far apart
-    eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, nystrom.points, state.domain.count)
+    eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, features.points, state.domain.count)
     return replace(
         state,
-        nystrom=nystrom,
+        nystrom=features,
         whiten=posterior.whiten,
         weights=posterior.weights,
         mean=mean,
         variance=variance,
         evidence=evidence,
-        rounding=eps
-        * evidence.prior_variance
-        * shards.largest(shard, sensitivity)
-        / regularization,
+        rounding=eps * evidence.prior_variance * rows.max(sensitivity) / regularization,
     )
 
 
+def apply_feedback(
+    state: State,
+    feedback: Feedback,
+    query: Query,
+    width: Array,
+    key: PRNGKey,
+    bandit: Sketching,
+    uniform: Array | None = None,
+) -> tuple[State, Info]:
+    """Resparsifies with the variances at the start of the batch, then refreshes: (state, info).
+    `uniform` is that of `dictionary.resample`.
+
+    Where the new dictionary exceeds the capacity, or that of the warm start did, the round is not
+    applied: the state is returned unchanged, and info.overflow is true.
+    """
+    rows = state.domain.rows
+    qbar = in_dtype(bandit.qbar, state.variance.dtype)
+    dictionary, overflow = dictionaries.resample(
+        key, feedback.pull_counts, state.variance, qbar, state.capacity, rows, uniform
+    )
+    overflow = overflow | (state.missing > 0)
+    evidence = replace(
+        state.evidence,
+        information=state.evidence.information + feedback.information,
+        information_sketched=state.evidence.information_sketched + feedback.information_sketched,
+    )
+    failed = query.mask.any() & (rows.sum(feedback.pull_counts.sum()) == 0)
+    new = refresh(
+        replace(
+            state,
+            first_arm=counts.resample_initial_arm(state.first_arm, failed, state.domain.count, key),
+            pull_counts=feedback.pull_counts,
+            reward_sums=feedback.reward_sums,
+            dictionary=dictionary,
+            evidence=evidence,
+        ),
+        bandit.kernel,
+        bandit.regularization,
+    )
+    finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
+    finite = rows.all(finite)
+    new = unless(overflow, state, new)
+    imprecise = new.rounding > checks.LARGEST_ROUNDING * rows.max(jnp.max(new.variance))
+    info = Info(
+        batch_size=query.size.astype(jnp.int32),
+        observed=feedback.observed,
+        dictionary_size=dictionary.size,
+        width=width,
+        overflow=overflow,
+        truncated=jnp.zeros((), bool),
+        nonfinite=feedback.infinite | ~finite,
+        imprecise=imprecise,
+    )
+    return new, info
+
+
+def unless(flag: Array, before: SomeState, after: SomeState) -> SomeState:
+    """The state `after`, or the one before where the flag [] is true; both have the same arms."""
+    chosen = jax.tree.map(
+        partial(jnp.where, flag), replace(before, domain=None), replace(after, domain=None)
+    )
+    return replace(chosen, domain=after.domain)
+
+
 @partial(jax.jit, static_argnums=4)
-def _fresh(
+def _prior(
     domain: Arms, first_arm: Array, diag: Array, regularization: ArrayLike, capacity: int
-) -> SketchState:
-    """The state before anything is known, without its domain. One program: operation by
-    operation it would compile for half a second."""
-    arms, shard = domain.features, domain.shard
-    zeros = jnp.zeros_like(diag)
-    zero = jnp.zeros((), arms.dtype)
+) -> dict[str, Any]:
+    """The fields of the state without data, except the domain. One program: operation by operation
+    it would compile for half a second."""
+    arms, rows = domain.features, domain.rows
+    zeros, zero = jnp.zeros_like(diag), jnp.zeros((), arms.dtype)
     square = jnp.zeros((capacity, capacity), arms.dtype)
-    first = shards.take(shard, arms, jnp.zeros((), jnp.int32))
-    state = SketchState(
-        domain=domain,
+    first = rows.take(arms, jnp.zeros((), jnp.int32))
+    return dict(
         first_arm=first_arm,
         pull_counts=zeros,
         reward_sums=zeros,
@@ -144,11 +361,18 @@ def _fresh(
         weights=square[0],
         mean=zeros,
         variance=diag / regularization,
-        evidence=nothing_observed(shards.largest(shard, jnp.max(diag)), arms.dtype),
+        evidence=widths.of_exact(zero, zero, rows.max(jnp.max(diag))),
         missing=jnp.zeros((), jnp.int32),
         rounding=zero,
     )
-    return detach(state)
+
+
+class History(NamedTuple):
+    """Earlier evaluations, checked."""
+
+    pull_counts: Array  # [A]
+    reward_sums: Array  # [A]
+    keep: Array  # [A] bool, the arms of the dictionary
 
 
 def start(
@@ -157,100 +381,185 @@ def start(
     regularization: ArrayLike,
     capacity: int,
     key: PRNGKey,
-    history: tuple[Array, Array, Array] | None,
+    history: History | tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round. history = (pull_counts [A], reward_sums [A], keep [A] bool)
-    of observed evaluations, whose dictionary is the arms in keep; the widths then start from the
-    upper end of THEORY 2.4."""
+    """The state before the first round, after the evaluations of a history. The information that
+    widths read then starts from the upper bound of THEORY 2.4."""
+    kernel, regularization = in_dtype((kernel, regularization), domain.features.dtype)
     checks.one_key(key=key)
     checks.spread(domain, kernel, capacity)
     first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
     diag = kernel.diag(domain.features)
-    state = attach(_fresh(domain, first_arm, diag, regularization, capacity), domain)
+    state = SketchState(domain=domain, **_prior(domain, first_arm, diag, regularization, capacity))
     if history is None:
         return state
-    (pull_counts, reward_sums, keep), shard = history, domain.shard
-    dictionary, _ = dictionaries.of_arms(keep, capacity, shard)
-    missing = shards.total(shard, keep.sum(dtype=jnp.int32)) - dictionary.size
-    state = refresh(
-        replace(
-            state,
-            pull_counts=pull_counts,
-            reward_sums=reward_sums,
-            dictionary=dictionary,
-            missing=missing,
-        ),
-        kernel,
-        regularization,
-    )
-    return known_from_here(state, regularization)
-
-
-def known_from_here(state: SketchState, regularization: ArrayLike) -> SketchState:
-    """The state with the information of its data set to the upper end of THEORY 2.4, as after a
-    warm start."""
-    upper = state.evidence.logdet + state.evidence.residual_sum / regularization
-    return replace(
-        state, evidence=replace(state.evidence, information=upper, information_sketched=upper)
-    )
-
-
-def apply_feedback(
-    state: SketchState,
-    feedback: Feedback,
-    query: Query,
-    width: Array,
-    key: PRNGKey,
-    bandit: Sketching,
-    uniform: Array | None = None,
-) -> tuple[SketchState, Info]:
-    """Resparsifies with the variances at the start of the batch, then refreshes: (state, info).
-    `uniform` as in `dictionary.resample`.
-
-    When the new dictionary does not fit, or that of the state's own warm start did not, the round
-    is not applied: the old state comes back, and info.overflow is true.
-    """
-    shard = state.domain.shard
-    dictionary, overflow = dictionaries.resample(
-        key,
-        feedback.pull_counts,
-        state.variance,
-        bandit.qbar,
-        state.capacity,
-        shard,
-        uniform,
-    )
-    overflow = overflow | (state.missing > 0)
-    evidence = replace(
-        state.evidence,
-        information=state.evidence.information + feedback.information,
-        information_sketched=state.evidence.information_sketched + feedback.information_sketched,
-    )
-    failed = query.mask.any() & (shards.total(shard, feedback.pull_counts.sum()) == 0)
-    told = replace(
+    (pull_counts, reward_sums, keep), rows = history, domain.rows
+    dictionary, _ = dictionaries.of_arms(keep, capacity, rows)
+    warm = replace(
         state,
-        first_arm=resample_initial_arm(state.first_arm, failed, state.domain.count, key),
-        pull_counts=feedback.pull_counts,
-        reward_sums=feedback.reward_sums,
+        pull_counts=pull_counts,
+        reward_sums=reward_sums,
         dictionary=dictionary,
-        evidence=evidence,
+        missing=rows.sum(keep.sum(dtype=jnp.int32)) - dictionary.size,
     )
-    new = refresh(told, bandit.kernel, bandit.regularization)
-    finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
-    finite = shards.everywhere(shard, finite)
-    new = jax.tree.map(
-        lambda before, after: jnp.where(overflow, before, after),
-        detach(state),
-        detach(new),
+    return with_upper_information(refresh(warm, kernel, regularization), regularization)
+
+
+def with_upper_information(state: State, regularization: ArrayLike) -> State:
+    """The state with the information of its data set to the upper bound of THEORY 2.4, as after a
+    warm start."""
+    regularization = in_dtype(regularization, state.mean.dtype)
+    upper = state.evidence.logdet + state.evidence.residual_sum / regularization
+    evidence = replace(state.evidence, information=upper, information_sketched=upper)
+    return replace(state, evidence=evidence)
+
+
+def checked_history(
+    bandit: Sketching,
+    domain: Arms,
+    key: PRNGKey,
+    pull_counts: Any,
+    reward_sums: Any,
+    dictionary: Any,
+    whole: bool = True,
+) -> History | None:
+    """The arguments of `init` as a history; None without any. `whole`: pull counts are integers,
+    and not weights.
+
+    `key` is that of `init`. A `History` as pull_counts is returned as it is: `Sharded` checks the
+    evaluations of all arms and passes each device its part.
+    """
+    if isinstance(pull_counts, History):
+        return pull_counts
+    if pull_counts is None:
+        if reward_sums is not None or dictionary is not None:
+            raise ValueError(
+                "reward_sums and dictionary describe observed evaluations: give pull_counts with"
+                " them."
+            )
+        return None
+    queries.past(domain, pull_counts, reward_sums, whole)
+    dtype = domain.features.dtype
+    pulls, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
+    if isinstance(dictionary, str):
+        dictionary = _sampled_dictionary(
+            bandit, domain, jax.random.fold_in(key, DICTIONARY_FOLD), pulls, dictionary
+        )
+    if dictionary is None:
+        keep = pulls > 0
+    else:
+        checks.arm_numbers(domain, dictionary=dictionary)
+        index = queries.or_none(domain, dictionary)
+        keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
+        # an arm that does not exist, which only a traced number may be, makes the state NaN
+        sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
+    if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
+        raise ValueError(
+            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}:"
+            " raise `capacity`."
+        )
+    return History(pulls, sums, keep)
+
+
+def _sampled_dictionary(
+    bandit: Sketching, domain: Arms, key: PRNGKey, pulls: Array, method: str
+) -> np.ndarray:
+    """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores,
+    computed on the host."""
+    checks.choice(("bless", "leverage"), dictionary=method)
+    if is_traced(domain, pulls, bandit, key):
+        raise ValueError(
+            f'dictionary="{method}" is sampled on the host: call init outside jit and vmap, or give'
+            " the arms themselves."
+        )
+    kernel, lam, qbar = in_dtype(
+        (bandit.kernel, bandit.regularization, bandit.qbar), domain.features.dtype
     )
-    info = Info(
-        batch_size=query.size.astype(jnp.int32),
-        observed=feedback.observed,
-        dictionary_size=dictionary.size,
-        width=width,
-        overflow=overflow,
-        truncated=jnp.zeros((), bool),
-        nonfinite=feedback.infinite | ~finite,
-        imprecise=_imprecise(new, shard),
+    pulled = np.flatnonzero(np.asarray(pulls) > 0)
+    if len(pulled) == 0:
+        return pulled
+    points = np.asarray(domain.rows.on_host(domain.features, pulled))
+    n = np.asarray(pulls)[pulled]
+    lam = float(np.asarray(lam))
+    if method == "bless":
+        return pulled[bless.bless(kernel, points, n, lam, key).rows]
+    scores = bless.exact_leverage_scores(kernel, points, n, lam)
+    uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
+    expected = float(np.asarray(qbar)) * scores
+    return pulled[uniform < np.minimum(1, expected)]
+
+
+def residuals(
+    kernel: Kernel,
+    features: Nystrom,
+    dictionary: Dictionary,
+    arms: Array,
+    rows: Rows = WHOLE,
+) -> Array:
+    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for the dictionary's. It costs as much as the
+    sweep of a refresh; a batch computes the residuals that it needs from the variances."""
+    count, size = chunked(arms.shape[0], max(SWEEP_ENTRIES // dictionary.capacity, 1))
+    padded = jnp.pad(arms, ((0, count * size - arms.shape[0]), (0, 0)), mode="edge")
+
+    def chunk(x: Array) -> Array:
+        return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
+
+    residual = lax.map(chunk, padded.reshape(count, size, -1)).reshape(-1)[: arms.shape[0]]
+    return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
+
+
+def check_bandit(bandit: Sketching) -> None:
+    """Raises ValueError unless the capacity is an integer of at least 1. Warns of a width that is
+    proved for an exact posterior alone (THEORY 4.1, 4.7): on a sketched posterior it holds while
+    all pulled arms are in the dictionary and C is 1."""
+    function = getattr(bandit.width, "function", None)
+    for exact, name, instead in (
+        (widths.mixture, "mixture", "certified_mixture"),
+        (widths.gp_ucb_tight, "gp_ucb_tight", "certified"),
+    ):
+        if function is exact.function:
+            warn(
+                f"the width `{name}` is proved for an exact posterior, and says nothing of what a"
+                f" dictionary leaves out: `widths.{instead}` holds for any dictionary."
+            )
+    checks.capacity(capacity=bandit.capacity)
+
+
+def check_whole(state: Any) -> None:
+    """Raises ValueError for the state, or the states, of a sketched algorithm whose warm start has
+    more inducing points than the capacity."""
+    sketch = getattr(state, "sketch", state)
+    if (
+        not isinstance(sketch, SketchState)
+        or is_traced(sketch.missing)
+        or not bool((sketch.missing > 0).any())
+    ):
+        return
+    capacity = sketch.dictionary.mask.shape[-1]
+    needed = capacity + int(sketch.missing.max())
+    raise ValueError(
+        f"a warm start asked for {needed} inducing points and had room for {capacity}: call `init`"
+        f" again with a capacity of at least {needed}. Growing the state would not bring them back."
     )
-    return attach(new, state.domain), info
+
+
+def grow(state: State, capacity: int) -> State:
+    """The same state with `capacity` >= M slots; the added slots change no number. Raises
+    ValueError for fewer, and for a state whose warm start exceeded the capacity."""
+    check_whole(state)
+    checks.larger(state.capacity, capacity=capacity)
+    extra = capacity - state.capacity
+    square = ((0, extra), (0, extra))
+    return replace(
+        state,
+        dictionary=Dictionary(
+            index=jnp.pad(state.dictionary.index, (0, extra)),
+            mask=jnp.pad(state.dictionary.mask, (0, extra)),
+        ),
+        nystrom=Nystrom(
+            points=jnp.pad(state.nystrom.points, ((0, extra), (0, 0)), mode="edge"),
+            root=jnp.pad(state.nystrom.root, square),
+        ),
+        whiten=jnp.pad(state.whiten, square),
+        weights=jnp.pad(state.weights, (0, extra)),
+    )

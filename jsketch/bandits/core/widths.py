@@ -1,17 +1,17 @@
 """Confidence widths: how many posterior standard deviations an upper confidence bound adds to the
 mean.
 
-A width is a callable pytree, width(evidence, confidence) -> []: it reads the `Evidence` (what the
-data so far say) and the `Confidence` (what the user assumed). An algorithm is given one:
+A width is a callable pytree, width(evidence, confidence) -> []. It reads the `Evidence`, scalars of
+the posterior, and the `Confidence`, the assumptions of the user. Algorithms take one as argument:
 
     BBKB(kernel, width=widths.bbkb_paper)                   a formula of this file
-    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width with numbers of its own, leaves
-    BBKB(kernel, width=widths.Formula(function))            function(evidence, confidence) of yours
+    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width whose numbers are leaves
+    BBKB(kernel, width=widths.Formula(function))            your function(evidence, confidence)
 
-The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the papers'
-figures can be reproduced; they are NOT covered by the theorems (THEORY 4.6). `mixture` is the
-narrowest with a proof for an exact posterior; `certified` and `certified_mixture` hold for any
-dictionary on the noise event alone.
+The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the figures
+of the papers can be reproduced. The theorems do NOT cover them (THEORY 4.6). `mixture` is the
+narrowest width with a proof for an exact posterior; `certified` and `certified_mixture` hold for
+any dictionary on the noise event alone.
 """
 
 from __future__ import annotations
@@ -24,16 +24,24 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.struct import in_dtype
+from jsketch.types import Kernel
 
 ALPHA = 3.0  # (1 + eps)/(1 - eps) at the accuracy eps = 1/2 of the papers
 BIAS = 1 + 2**0.5  # 1 + 1/sqrt(1 - eps)
 
 
+def ucb(mean: Array, variance: Array, width: ArrayLike) -> Array:
+    """Upper confidence bounds mean + width sigma, of any shape, from variances in leverage
+    units."""
+    return mean + width * jnp.sqrt(variance)
+
+
 @struct.dataclass
 class Evidence:
-    """Scalars that widths read, in leverage units; all [], kept up to date by the algorithms."""
+    """Scalars of a posterior that widths read, in leverage units; all are []."""
 
-    count: Array  # t, observations so far
+    count: Array  # t, observations
     # sum_s log(1 + sigma~^2_fb(x_s)), each with the variance at the start of its batch
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
@@ -44,46 +52,31 @@ class Evidence:
     prior_variance: Array  # kappa^2 = max_x k(x,x)
 
 
-def nothing_observed(prior_variance: Array, dtype: Any) -> Evidence:
-    """Before the first observation, in the dtype of the arms, for kappa^2 = `prior_variance` []."""
-    zero = jnp.zeros((), dtype)
-    return of_exact(zero, zero, prior_variance)
-
-
 def of_exact(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
-    """From an exact posterior after `count` observations: the information is the logdet, and
-    nothing is left out."""
+    """The evidence of an exact posterior after `count` observations: its information is the logdet
+    and its residuals are zero. With count and logdet 0, the evidence of any prior."""
     zero = jnp.zeros_like(count)
-    return Evidence(
-        count=count,
-        information=logdet,
-        information_sketched=logdet,
-        variance_sum=zero,
-        logdet=logdet,
-        residual_sum=zero,
-        prior_variance=prior_variance,
-    )
+    return Evidence(count, logdet, logdet, zero, logdet, zero, prior_variance)
 
 
 @struct.dataclass
 class DirectionsEvidence:
-    """What `soful_paper` reads, from frequent directions of the observed arms; `gp_ucb_code` reads
-    it too."""
+    """The evidence of frequent directions of the observed arms, for `soful_paper` and
+    `gp_ucb_code`."""
 
-    count: Array  # [] t, observations so far
+    count: Array  # [] t, observations
     logdet: Array  # [] logdet(V/lam), V = lam I + S^T S
     prior_variance: Array  # [] max_x |x|^2
-    shrunk: Array  # [] >= the largest eigenvalue of what the sketch lost
+    shrunk: Array  # [] >= the largest eigenvalue that the sketch has discarded
     size: int = struct.field(pytree_node=False)  # m directions
     inputs: int = struct.field(pytree_node=False)  # d
 
 
 @struct.dataclass
 class Confidence:
-    """What the user assumes: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise, failure
-    probability delta."""
+    """The assumptions of the user: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise,
+    failure probability delta. Every field is [], an array or a Python number."""
 
-    # [], as the others: an array or a number of Python
     regularization: Any
     noise_std: Any
     norm_bound: Any
@@ -92,57 +85,36 @@ class Confidence:
     ratio: Any = 1.0
 
 
-class Assuming(Protocol):
-    """An algorithm whose user assumes what a `Confidence` says."""
-
-    regularization: ArrayLike
-    noise_std: ArrayLike
-    norm_bound: ArrayLike
-    delta: ArrayLike
-
-
-def assumptions(bandit: Assuming, ratio: ArrayLike = 1.0) -> Confidence:
-    """What the user of a bandit assumed; `ratio` is the C of an algorithm whose variances shrink
-    within a batch."""
-    return Confidence(
-        regularization=bandit.regularization,
-        noise_std=bandit.noise_std,
-        norm_bound=bandit.norm_bound,
-        delta=bandit.delta,
-        ratio=ratio,
-    )
-
-
 class Width(Protocol):
-    """A width: a pytree, so that its numbers are leaves, called with what an algorithm knows and
-    what its user assumed."""
+    """A pytree, so that its numbers are leaves, that computes a width from the evidence of an
+    algorithm and the assumptions of its user."""
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array: ...
 
 
 @struct.dataclass
 class Formula:
-    """A width without numbers of its own: function(evidence, confidence) -> []."""
+    """A width without numbers: function(evidence, confidence) -> []."""
 
     function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
 
     def check(self) -> None:
-        """Raises ValueError for what is no function of two arguments."""
+        """Raises ValueError unless the function takes two arguments."""
         checks.function_of("width", self.function, "evidence, confidence")
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
-        """Raises ValueError for a function that reads what the algorithm does not know, or that
-        does not return one number."""
+        """Raises ValueError for a function that reads a field that the evidence does not have, or
+        that does not return one number."""
         try:
             width = self.function(evidence, confidence)
         except AttributeError as error:
             if error.obj is not evidence and error.obj is not confidence:
                 raise
-            known = ", ".join(type(error.obj).__dataclass_fields__)
+            fields = ", ".join(type(error.obj).__dataclass_fields__)
             name = getattr(self.function, "__name__", self.function)
             raise ValueError(
                 f"the width {name} reads {error.name!r}, which this algorithm does not know: it"
-                f" knows {known}. Give it another width."
+                f" knows {fields}. Give it another width."
             ) from error
         checks.one_number(width=width)
         return width
@@ -150,20 +122,50 @@ class Formula:
 
 @struct.dataclass
 class Bayesian:
-    """sqrt(lam) `deviations`: so many standard deviations of the Bayesian posterior, as
-    practitioners choose; no theorem covers it. With 1, a Thompson sample is a draw from that
+    """sqrt(lam) `deviations`: a number of standard deviations of the Bayesian posterior, as
+    practitioners choose it; no theorem covers it. With 1, a Thompson sample is a draw from that
     posterior. A traced number below 0 makes the width NaN, which infos flag."""
 
     deviations: ArrayLike = 2.0
 
     def check(self) -> None:
-        """Raises ValueError for a number of deviations that is none."""
+        """Raises ValueError for a number of deviations that is not finite and at least 0."""
         checks.nonnegative(deviations=self.deviations)
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
         lam = jnp.asarray(confidence.regularization, evidence.count.dtype)
         width = jnp.sqrt(lam) * self.deviations
         return jnp.where(jnp.asarray(self.deviations) >= 0, width, jnp.nan)
+
+
+@struct.dataclass
+class Optimistic:
+    """The fields of all algorithms whose confidence width comes from a kernel. Subclasses add a
+    field `width`."""
+
+    kernel: Kernel
+    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
+    noise_std: ArrayLike = 0.1  # xi
+    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
+    delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
+
+
+class Assuming(Protocol):
+    """An algorithm with the assumptions of a `Confidence`, and a width."""
+
+    regularization: ArrayLike
+    noise_std: ArrayLike
+    norm_bound: ArrayLike
+    delta: ArrayLike
+    width: Width
+
+
+def confidence_width(bandit: Assuming, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
+    """The width [] of an algorithm, in the dtype of the evidence; `ratio` is the C of an algorithm
+    whose variances shrink within a batch."""
+    b, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
+    confidence = Confidence(b.regularization, b.noise_std, b.norm_bound, b.delta, ratio)
+    return b.width(evidence, confidence)
 
 
 def _bias(c: Confidence) -> Array:
@@ -178,10 +180,16 @@ def _root(x: Array) -> Array:
     return jnp.sqrt(jnp.maximum(x, 0))
 
 
+def _code(information: Array, c: Confidence) -> Array:
+    """sqrt(lam) F + xi sqrt(information + log 1/delta): the style of the authors' code."""
+    inside = jnp.maximum(information - jnp.log(c.delta), 0)
+    return jnp.sqrt(c.regularization) * c.norm_bound + c.noise_std * jnp.sqrt(inside)
+
+
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I): the style of the
     experiments."""
-    return _bias(c) + c.noise_std * _root(e.logdet + _log_inverse_delta(c))
+    return _code(e.logdet, c)
 
 
 def _gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
@@ -207,9 +215,7 @@ def _mixture(e: Evidence, c: Confidence) -> Array:
 
 def _bkb_code(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta): the authors' code."""
-    return _bias(c) + c.noise_std * _root(
-        jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum + _log_inverse_delta(c)
-    )
+    return _code(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum, c)
 
 
 def _bkb_paper(e: Evidence, c: Confidence) -> Array:
@@ -232,7 +238,7 @@ def _bkb_corrected(e: Evidence, c: Confidence) -> Array:
 
 def _bbkb_code(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(C L + log 1/delta), L = sum log(1 + sigma~^2_fb): the authors' code."""
-    return _bias(c) + c.noise_std * _root(c.ratio * e.information + _log_inverse_delta(c))
+    return _code(c.ratio * e.information, c)
 
 
 def _bbkb_beta(e: Evidence, c: Confidence) -> Array:
@@ -254,8 +260,8 @@ def _certified(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], Lhat = logdet(V/lam) +
     rho/lam.
 
-    Needs no accuracy of the dictionary, only the noise event (THEORY 2.4, 4.4). sqrt(C) pays for
-    the variances that shrink within a batch.
+    Needs no accuracy of the dictionary, only the noise event (THEORY 2.4, 4.4). sqrt(C)
+    accounts for the variances that shrink within a batch.
     """
     upper_logdet = e.logdet + e.residual_sum / c.regularization
     bias = c.norm_bound * (jnp.sqrt(c.regularization) + _root(e.residual_sum))
@@ -273,8 +279,8 @@ def _certified_mixture(e: Evidence, c: Confidence) -> Array:
 
 
 def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
-    """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which pays for what the sketch
-    lost."""
+    """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which accounts for the directions
+    that the sketch has discarded."""
     ratio = 1 + e.shrunk / c.regularization
     inside = (
         e.size * jnp.log1p(e.count * e.prior_variance / (e.size * c.regularization))
@@ -284,7 +290,7 @@ def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
     return c.noise_std * jnp.sqrt(inside * ratio) + _bias(c) * ratio
 
 
-# the functions have names of their own, by which pickle and checkpoints find them
+# the functions are named, so that pickle and checkpoints find them
 gp_ucb_code = Formula(_gp_ucb_code)
 gp_ucb_tight = Formula(_gp_ucb_tight)
 gp_ucb_paper = Formula(_gp_ucb_paper)

@@ -1,9 +1,9 @@
 """Linear bandits on Fourier features of a stationary kernel: UCB, and Thompson sampling (TS-QFF).
 
-The features are taken for the kernel itself, residual 0. With fewer of them than the explored space
-has dimensions the posterior underestimates variances where nothing was observed (variance
-starvation: Wang, Gehring, Kohli, Jegelka. Batched large-scale Bayesian optimization in
-high-dimensional spaces. AISTATS 2018); BKB keeps the residual and does not.
+The features replace the kernel, with residual 0. With fewer features than the explored space has
+dimensions the posterior underestimates variances at unobserved points (variance starvation: Wang,
+Gehring, Kohli, Jegelka. Batched large-scale Bayesian optimization in high-dimensional spaces.
+AISTATS 2018); BKB keeps the residual and avoids this.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import features, widths
-from jsketch.bandits.core.features import FeatureState
+from jsketch.bandits.core import widths
+from jsketch.bandits.linear import feature_posterior
+from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
 from jsketch.posterior import features as posteriors
-from jsketch.precision import one_dtype
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
+from jsketch.struct import in_dtype
+from jsketch.types import Arms, PRNGKey, Query
 
 
 def _start(bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey) -> FeatureState:
@@ -35,21 +36,17 @@ def _start(bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey) -> Featur
     checks.one_key(key=key)
     arm_key, feature_key = jax.random.split(key)
     arms = domain.features
-    drawn = bandit.features.draw(bandit.kernel, arms.shape[1], feature_key, arms.dtype)
-    return features.start(bandit, domain, arm_key, fourier.features(drawn, fourier.near_zero(arms)))
+    maps, kernel = in_dtype((bandit.features, bandit.kernel), arms.dtype)
+    drawn = maps.draw(kernel, arms.shape[1], feature_key, arms.dtype)
+    z = fourier.features(drawn, fourier.near_zero(arms))
+    return feature_posterior.start(bandit, domain, arm_key, z)
 
 
 @struct.dataclass
-@one_dtype
-class FourierUCB:
+class FourierUCB(FeatureBandit, widths.Optimistic):
     """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel;
     O(A M + M^2) a step."""
 
-    kernel: Kernel
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi
-    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
-    delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
     width: widths.Width = widths.gp_ucb_code
@@ -58,26 +55,12 @@ class FourierUCB:
         """The state before the first round. Raises ValueError on static mistakes."""
         return _start(self, domain, key)
 
-    def confidence_width(self, state: FeatureState) -> Array:
-        """beta_t, []."""
-        return features.confidence_width(self, state)
-
-    def scores(self, state: FeatureState) -> Array:
-        """Upper confidence bounds of all arms, [A]."""
-        return features.upper_bounds(self, state)
-
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return features.best(state, self.scores(state))
-
-    def tell(
-        self, state: FeatureState, query: Query, y: Array, key: PRNGKey
-    ) -> tuple[FeatureState, Info]:
-        return features.learn(self, state, query, y, key)
+        return feature_posterior.best(state, self.scores(state))
 
 
 @struct.dataclass
-@one_dtype
-class FourierTS:
+class FourierTS(FeatureBandit, widths.Optimistic):
     """Thompson sampling with Fourier features, by quadrature (TS-QFF, the default) or random; O(A M
     + M^2) a step.
 
@@ -86,11 +69,6 @@ class FourierTS:
     joint over all arms.
     """
 
-    kernel: Kernel
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi
-    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
-    delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = QuadratureFourier()  # or RandomFourier
     # a sample is a draw from the Bayesian posterior, and not one of a confidence set
@@ -100,10 +78,6 @@ class FourierTS:
         """The state before the first round. Raises ValueError on static mistakes."""
         return _start(self, domain, key)
 
-    def confidence_width(self, state: FeatureState) -> Array:
-        """The factor on the posterior's standard deviation in leverage units, []."""
-        return features.confidence_width(self, state)
-
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:
         """A draw of the mean rewards of all arms, [A], from N(mean, width^2 covariance)."""
         normal = jax.random.normal(key, (state.whitened.shape[1],), state.whitened.dtype)
@@ -111,9 +85,4 @@ class FourierTS:
         return state.posterior.mean + self.confidence_width(state) * deviation
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return features.best(state, self.sample(state, key))
-
-    def tell(
-        self, state: FeatureState, query: Query, y: Array, key: PRNGKey
-    ) -> tuple[FeatureState, Info]:
-        return features.learn(self, state, query, y, key)
+        return feature_posterior.best(state, self.sample(state, key))

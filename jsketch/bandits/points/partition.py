@@ -4,8 +4,8 @@ of gradient ascent.
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
 domains by adaptive discretization. AISTATS 2022, Algorithm 1. A cell is represented by its centre.
 Within a cell f changes by at most V = F |k(c,.) - k(x,.)|, x a corner; the cell with the largest
-index mean + width sd + V is split while width sd <= V (the model knows the centre better than the
-cell), and otherwise its centre is evaluated.
+index mean + width sd + V is split while width sd <= V (the centre is more certain than the cell),
+and otherwise its centre is evaluated.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ class Partition:
 
     centre: Array  # [L, d]
     half: Array  # [L, d], half sides
-    used: Array  # [] int32; slots beyond are no cells
-    # [] bool, a split was due and there was no room: later points are coarser than they should be
+    used: Array  # [] int32; slots from here on hold no cell
+    # [] bool, a split was due and all slots were in use: later points are coarser than they should
+    # be
     full: Array
 
 
 def whole(box: Box, cells: int) -> Partition:
-    """The partition into one cell, with room for `cells`. Raises ValueError for a wrong box or
-    fewer than 3 cells."""
+    """The partition into one cell, with capacity for `cells` cells. Raises ValueError for a wrong
+    box or fewer than 3 cells."""
     checks.box(box, jnp.size(box.lower))
     checks.capacity(cells=cells)
     if cells < 3:
@@ -79,8 +80,8 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
     def split(
         carry: tuple[Partition, Array, Array, Array],
     ) -> tuple[Partition, Array, Array, Array]:
-        """The top cell in three along its longest side, measured in sides of the box: its centre
-        stays a centre."""
+        """Splits the top cell in three along its longest side, measured in sides of the box. Its
+        centre is the centre of one of the three."""
         cells, index, spread, change = carry
         top = jnp.argmax(index).astype(jnp.int32)
         half, centre = cells.half[top], cells.centre[top]
@@ -106,11 +107,11 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
         top = jnp.argmax(index)
         return spread[top] <= change[top]
 
-    def room(cells: Partition) -> Array:
+    def fits(cells: Partition) -> Array:
         return cells.used + 2 <= slots.shape[0]
 
     index, spread, change = read(partition.centre, partition.half)
     start = (partition, jnp.where(slots < partition.used, index, -jnp.inf), spread, change)
-    end = lax.while_loop(lambda carry: due(carry) & room(carry[0]), split, start)
+    end = lax.while_loop(lambda carry: due(carry) & fits(carry[0]), split, start)
     cells = end[0]
     return cells.centre[jnp.argmax(end[1])], replace(cells, full=cells.full | due(end))

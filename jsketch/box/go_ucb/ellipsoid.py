@@ -18,8 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.factor import cholesky_inverse, triangular_inverse
-from jsketch.linalg import matmul
+from jsketch.linalg import cholesky_inverse, matmul, triangular_inverse
 
 
 @struct.dataclass

@@ -18,8 +18,7 @@ from jax import Array, lax
 
 from jsketch import struct
 from jsketch.box import scaling
-from jsketch.factor import Factor, cholesky_inverse
-from jsketch.linalg import aligned, compact, matmul, running_count
+from jsketch.linalg import Factor, aligned, cholesky_inverse, compact, matmul, running_count
 from jsketch.sketch.fourier import RandomFourier, features
 from jsketch.types import PRNGKey
 

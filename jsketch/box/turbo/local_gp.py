@@ -21,8 +21,7 @@ from jsketch import struct
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.regression import Data, Hyperparameters
-from jsketch.factor import BLOCK, cholesky_inverse
-from jsketch.linalg import matmul
+from jsketch.linalg import BLOCK, cholesky_inverse, matmul
 from jsketch.types import PRNGKey
 
 LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # where every fit starts, with mean 0

@@ -43,7 +43,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import counts, room, sketched, widths
+from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.contrib.clients.known import (
@@ -98,7 +98,7 @@ class SharedEmbedding:
             max_history=self.max_history,
         )
         checks.truth(scale_to_capacity=self.scale_to_capacity)
-        room.check_bandit(self)
+        sketched.check_bandit(self)
         capacity, slots = self.capacity, self.clients * self.max_history
         dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
         floats = slots * (dimension + 5) + (self.clients + 3) * capacity**2
@@ -145,8 +145,7 @@ class SharedEmbedding:
 
     def confidence_width(self, state: EmbeddingState) -> Array:
         """Of each client, [N]."""
-        assumed = widths.assumptions(self)
-        return jax.vmap(lambda evidence: self.width(evidence, assumed))(state.evidence)
+        return jax.vmap(lambda evidence: widths.confidence_width(self, evidence))(state.evidence)
 
     def _read(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:
         """(residual [...], u [...,M]) at points x [...,d], on the last exchange's embedding."""
@@ -266,7 +265,7 @@ class SharedEmbedding:
             padded: dict[str, Any] = {n: jnp.pad(getattr(sketch, n), (0, extra)) for n in rows}
             features = jnp.pad(sketch.domain.features, ((0, extra), (0, 0)))
             return replace(state, sketch=replace(sketch, domain=Arms(features), **padded))
-        larger = room.grow(sketch, 2 * sketch.capacity)
+        larger = sketched.grow(sketch, 2 * sketch.capacity)
         extra = larger.capacity - sketch.capacity
         free = (jnp.arange(larger.capacity) >= sketch.capacity).astype(state.spent.dtype)
         square = ((0, 0), (0, extra), (0, extra))

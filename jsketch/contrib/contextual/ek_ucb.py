@@ -106,7 +106,7 @@ class EKUCB:
 
     def confidence_width(self, state: EKState) -> Array:
         """[]."""
-        return self.width(state.evidence, widths.assumptions(self))
+        return widths.confidence_width(self, state.evidence)
 
     def posterior(self, state: EKState, x: Array) -> tuple[Array, Array]:
         """(mean [n], variance [n] in leverage units) at points x [n,d]."""

@@ -71,7 +71,7 @@ class KUCB:
 
     def confidence_width(self, state: KUCBState) -> Array:
         """[]."""
-        return self.width(state.evidence, widths.assumptions(self))
+        return widths.confidence_width(self, state.evidence)
 
     def _read(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
         """(rows L^-1 k(x) [n,H], lam times the variance [n]) at points x [n,d]."""

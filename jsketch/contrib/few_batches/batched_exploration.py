@@ -128,7 +128,7 @@ class BatchedExploration:
         """The posterior of this batch, and the arms whose upper bound is not below the largest
         lower bound."""
         width = self.confidence_width(state)
-        new, info = exact_state.learn(
+        new, info = exact_state.observe(
             self, replace(state, posterior=self._prior(state, state.capacity)), query, y, width, key
         )
         mean = new.posterior.mean

@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.bkb import with_numbers_of
-from jsketch.bandits.core import counts, warm_start, widths
+from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype
@@ -67,7 +67,7 @@ class DiscountedBKB:
         bandit = with_numbers_of(self)
         if pull_counts is not None:
             domain = checks.arms(domain)
-            known = warm_start.checked(
+            known = sketched.checked_history(
                 bandit, domain, key, pull_counts, reward_sums, dictionary, whole=False
             )
             return bandit.init(domain, key, pull_counts=known)

@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.bkb import with_numbers_of
-from jsketch.bandits.core import counts, room, sketched, widths
+from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.checks import queries
 from jsketch.precision import one_dtype
@@ -80,7 +80,7 @@ class WindowBKB:
 
     def confidence_width(self, state: WindowState) -> Array:
         """[], BKB's at the window's counts."""
-        return self.width(state.sketch.evidence, widths.assumptions(self))
+        return widths.confidence_width(self, state.sketch.evidence)
 
     def scores(self, state: WindowState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
@@ -115,7 +115,7 @@ class WindowBKB:
 
     def grow(self, state: WindowState, capacity: int) -> WindowState:
         """The same state with room for `capacity` inducing points."""
-        return replace(state, sketch=room.grow(state.sketch, capacity))
+        return replace(state, sketch=sketched.grow(state.sketch, capacity))
 
 
 def slide(

@@ -8,8 +8,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.factor import cholesky_inverse
-from jsketch.linalg import matmul
+from jsketch.linalg import cholesky_inverse, matmul
 
 # rho over lam at which the bound is tried: any of them is valid, the largest value is taken
 MULTIPLES = tuple(8.0**j for j in range(1, 8))

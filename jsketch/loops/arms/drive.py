@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks, struct
-from jsketch.bandits.core import room
+from jsketch.bandits.core import sketched
 from jsketch.checks import queries
 from jsketch.loops.arms.advance import larger_capacity
 from jsketch.loops.arms.drive_file import File, open_file
@@ -102,7 +102,7 @@ def drive(
         _check_state(bandit, domain, state)
         driven = state
     check_started(bandit, driven.state)
-    room.check_whole(driven.state)
+    sketched.check_whole(driven.state)
     ends = rule(bandit, driven.state, stop)
     file = open_file(checkpoint, bandit, driven.state.domain, key, state is not None)
     with held([] if file is None else [file.path], file is not None and file.over):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices, struct
 from jsketch.linalg import aligned
 from jsketch.loops.keys import split_roots
-from jsketch.types import ArmProblem, Bandit, PRNGKey, Query, attach, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey, Query
 
 TRACE = 7  # columns
 # evaluations that a CPU samples and records at a time: few batches are larger, and one by one each
@@ -59,7 +60,7 @@ class Progress:
 
 def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
-    state = detach(bandit.init(problem.arms, split_roots(key).init))
+    state = replace(bandit.init(problem.arms, split_roots(key).init), domain=None)
     dtype = problem.mean_reward.dtype
     checks.room(TRACE * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
@@ -68,24 +69,20 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     return Progress(state, trace, zero, zero, false, false, false, false, false)
 
 
-def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
-    """Rewards [B] of a query whose first evaluation is the t-th; a CPU loops over chunks of the
-    slots in use, not over all B."""
-    dtype = problem.mean_reward.dtype
-    if devices.on_accelerator():
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, t + i))(
-            jnp.arange(query.index.shape[0], dtype=jnp.int32)
-        )
-        rewards = jax.vmap(problem.sample)(keys, query.index).astype(dtype)
-        return jnp.where(query.mask, rewards, jnp.nan)
+def _chunk(slots: int) -> int:
+    """How many of the slots of a query are sampled and recorded at a time."""
+    return slots if devices.on_accelerator() else min(CHUNK, slots)
 
-    size = min(CHUNK, query.index.shape[0])
+
+def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
+    """Rewards [B] of a query whose first evaluation is the t-th, in chunks of the slots in use."""
+    dtype, size = problem.mean_reward.dtype, _chunk(query.index.shape[0])
 
     def some(chunk: Array, y: Array) -> Array:
         # the last chunk overlaps the one before it, and samples the same rewards again
         at = jnp.minimum(chunk * size, query.index.shape[0] - size)
         slots = at + jnp.arange(size, dtype=jnp.int32)
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, t + i))(slots)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, t + slots)
         rewards = jax.vmap(problem.sample)(keys, query.index[slots]).astype(dtype)
         rewards = jnp.where(query.mask[slots], rewards, jnp.nan)
         return lax.dynamic_update_slice_in_dim(y, rewards, at, 0)
@@ -97,52 +94,26 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
 def _record(
     trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
 ) -> Trace:
-    if devices.on_accelerator():
-        return _record_at_once(trace, t, query, y, row, regrets)
-
-    length, size = trace.arm.shape[0], min(CHUNK, query.index.shape[0], trace.arm.shape[0])
+    """The trace with the evaluations of a query from the t-th on, in chunks of the slots in use;
+    `row` holds the columns that are the same for the whole round."""
+    length, count = trace.arm.shape[0], query.size.astype(jnp.int32)
+    size = min(_chunk(query.index.shape[0]), length)
 
     def some(chunk: Array, trace: Trace) -> Trace:
         at = jnp.minimum(t + chunk * size, length - size)
         slots = at - t + jnp.arange(size, dtype=jnp.int32)
+        inside = (slots >= 0) & (slots < count)
+        slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
+        arms = query.index[slots]
+        columns = dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
+        for name, value in columns.items():
+            column = getattr(trace, name)
+            before = lax.dynamic_slice_in_dim(column, at, size, 0)
+            new = jnp.where(inside, jnp.asarray(value, column.dtype), before)
+            columns[name] = lax.dynamic_update_slice_in_dim(column, new, at, 0)
+        return Trace(**columns)
 
-        def recorded(name: str, value: Array) -> Array:
-            old = getattr(trace, name)
-            now = lax.dynamic_slice_in_dim(old, at, size, 0)
-            new = jnp.where(_inside(slots, query), jnp.asarray(value, old.dtype), now)
-            return lax.dynamic_update_slice_in_dim(old, new, at, 0)
-
-        values = _of_slots(slots, query, y, row, regrets)
-        return Trace(**{name: recorded(name, value) for name, value in values.items()})
-
-    return lax.fori_loop(0, -(-query.size.astype(jnp.int32) // size), some, trace)
-
-
-def _inside(slots: Array, query: Query) -> Array:
-    return (slots >= 0) & (slots < query.size.astype(jnp.int32))
-
-
-def _of_slots(
-    slots: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
-) -> dict[str, Array]:
-    """What the trace records of some slots of a query; of those outside it, anything."""
-    slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
-    arms = query.index[slots]
-    return dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
-
-
-def _record_at_once(
-    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
-) -> Trace:
-    """`_record` by one pass over every evaluation of the trace."""
-    slots = jnp.arange(trace.arm.shape[0], dtype=jnp.int32) - t
-
-    def recorded(name: str, value: Array) -> Array:
-        column = getattr(trace, name)
-        return jnp.where(_inside(slots, query), jnp.asarray(value, column.dtype), column)
-
-    values = _of_slots(slots, query, y, row, regrets)
-    return Trace(**{name: recorded(name, value) for name, value in values.items()})
+    return lax.fori_loop(0, -(-count // size), some, trace)
 
 
 def rollout(
@@ -169,7 +140,7 @@ def rollout(
 
     def one_round(p: Progress) -> Progress:
         # the domain stays out of the carry: under vmap a carried array is copied for every seed
-        state = attach(p.state, problem.arms)
+        state = replace(p.state, domain=problem.arms)
         query = bandit.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
         y = _sample(problem, roots.problem, p.t, query)
         state, info = bandit.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
@@ -182,7 +153,7 @@ def rollout(
         nothing = ~info.overflow & (info.batch_size == 0)
         applied = (~info.overflow & ~nothing).astype(jnp.int32)
         return Progress(
-            state=detach(state),
+            state=replace(state, domain=None),
             trace=_record(p.trace, p.t, query, y, row, regrets),
             t=p.t + applied * info.batch_size,
             round=p.round + applied,

@@ -16,7 +16,7 @@ from jax import Array
 from jax.sharding import Mesh
 
 from jsketch import checks, struct
-from jsketch.bandits.core import room
+from jsketch.bandits.core import sketched
 from jsketch.loops.arms import over_devices
 from jsketch.loops.arms.advance import Clock, advance, capacity_of
 from jsketch.loops.arms.checkpoint import Checkpoint, numbered, open_checkpoint
@@ -113,7 +113,7 @@ def _validate(
     for begin in [state] if states is None else states:
         if states is not None:
             check_state(bandit, problem.arms, begin)
-        room.check_whole(begin)
+        sketched.check_whole(begin)
         left = bandit.remaining(begin) if hasattr(bandit, "remaining") else None
         if left is not None and int(left) < horizon:
             raise ValueError(

@@ -14,8 +14,8 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.bandits.bbkb import BBKB
-from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import SketchState
+from jsketch.bandits.core.widths import confidence_width
 from jsketch.checks import queries
 from jsketch.scale.streamed import own, picks, sweep
 from jsketch.scale.streamed import table as tables
@@ -202,7 +202,7 @@ def choose(
         most = min(most, file.count - int((taken | (np.asarray(state.pending) > 0)).sum()))
     if nothing:
         state = own.with_arms(state, bandit, [int(state.first_arm)])
-    width = bandit.width(state.sketch.evidence, widths.assumptions(bandit, bandit.ratio))
+    width = confidence_width(bandit, state.sketch.evidence, bandit.ratio)
     kept, bounds, missed = _swept(bandit, state, width, keep, offer, safety)
     slots = state.number.shape[0] + keep
     window = _window(state, tables.joined(own.table(state), kept), slots)

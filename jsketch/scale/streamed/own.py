@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import shards, struct
+from jsketch import struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
+from jsketch.scale import shards
 from jsketch.scale.streamed import sweep
 from jsketch.scale.streamed.arm_file import ArmFile
 from jsketch.scale.streamed.table import FREE, Table
@@ -139,5 +140,5 @@ def learn(
     are drawn by the number of an arm among all A, as in memory."""
     feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
-    width = bandit.width(sketch.evidence, widths.assumptions(bandit, bandit.ratio))
+    width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
     return sketched.apply_feedback(sketch, feedback, query, width, key, bandit, uniform)

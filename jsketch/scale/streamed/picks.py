@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jsketch.bandits.batches import working_set
+from jsketch.bandits.batches import adaptive_batch
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.bandits.fixed_bkb import FixedBatchState, FixedBKB
-from jsketch.types import Arms, detach
+from jsketch.bandits.core.widths import ucb
+from jsketch.bandits.fixed_bkb import FixedBKB, with_pending
+from jsketch.types import Arms
 
 
 @jax.jit
@@ -23,23 +24,11 @@ def started(
     """(a batch without picks, distinct pending arms []) over the window of a sketch, with pending
     [S], tried [S] and free [S] slots."""
     if isinstance(bandit, FixedBKB):
-        state = FixedBatchState(sketch.domain, detach(sketch), pending, tried)
-        some, begin = bandit.start_batch(state)
+        some, begin = bandit.start_batch(with_pending(sketch, pending, tried))
         return some._replace(scores=jnp.where(free, -jnp.inf, some.scores)), begin
-    scores = sketch.mean + bandit.confidence_width(sketch) * jnp.sqrt(sketch.variance)
-    precision = jnp.eye(sketch.capacity, dtype=scores.dtype)
-    batch = working_set.Batch(
-        arms=jnp.zeros(bandit.max_batch + working_set.PICKS, jnp.int32),
-        size=jnp.zeros((), jnp.int32),
-        scores=jnp.where(free, -jnp.inf, scores),
-        precision=precision,
-        last=working_set.no_set(len(scores), precision),
-        e=jnp.zeros(0, scores.dtype),
-        local=jnp.ones(0, scores.dtype),
-        bound=jnp.ones((), scores.dtype),
-        done=jnp.zeros((), bool),
-    )
-    return batch, jnp.zeros((), jnp.int32)
+    scores = ucb(sketch.mean, sketch.variance, bandit.confidence_width(sketch))
+    scores = jnp.where(free, -jnp.inf, scores)
+    return adaptive_batch.start(sketch, bandit, scores), jnp.zeros((), jnp.int32)
 
 
 @jax.jit
@@ -54,9 +43,8 @@ def extended(
     """The batch with picks of the window until it has `limit` of them, or is ended by its rule, or
     a score `beyond` [] the window may be larger."""
     fixed = isinstance(bandit, FixedBKB)
-    state = FixedBatchState(sketch.domain, detach(sketch), begin, begin)
     # not given up for less, which may be rounding between two programs
-    slack = working_set.SLACK * jnp.finfo(batch.scores.dtype).eps
+    slack = adaptive_batch.SLACK * jnp.finfo(batch.scores.dtype).eps
     least = jnp.where(jnp.isneginf(beyond), beyond, beyond - slack * jnp.abs(beyond))
 
     def more(batch: Any) -> Array:
@@ -65,9 +53,11 @@ def extended(
 
     def picks(batch: Any) -> Any:
         if fixed:
-            return bandit.extend_batch(state, batch, begin, limit, least)
+            return bandit.extend_batch(sketch, batch, begin, limit, least)
         width = bandit.confidence_width(sketch)
-        return working_set.extend(sketch, bandit.kernel, width, batch, bandit.ratio, limit, least)
+        return adaptive_batch.extend_by_set(
+            sketch, bandit.kernel, width, batch, bandit.ratio, limit, least
+        )
 
     return lax.while_loop(more, picks, batch)
 

@@ -28,12 +28,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsketch import checks, shards, struct
+from jsketch import checks, struct
 from jsketch.bandits.bbkb import BBKB
-from jsketch.bandits.core import counts, room, sketched, warm_start, widths
+from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.checks import queries
 from jsketch.precision import in_dtype
+from jsketch.scale import shards
 from jsketch.scale.streamed import choice, own
 from jsketch.scale.streamed.arm_file import ArmFile
 from jsketch.scale.streamed.own import StreamedState
@@ -96,7 +97,7 @@ class Streamed:
         points = domain.rows(numbers if numbers.size else np.asarray(first)[None]).astype(dtype)
         slots = own.slots_for(len(numbers))
         known = self._known(bandit, points, numbers, key, arms, rewards, dictionary, slots)
-        room.check_bandit(bandit)
+        sketched.check_bandit(bandit)
         whole = Arms(jnp.asarray(own.padded(points, slots)))
         checks.spread(sample, bandit.kernel, bandit.capacity)
         sketch = _start(whole, bandit.kernel, bandit.regularization, bandit.capacity, key, known)
@@ -172,7 +173,7 @@ class Streamed:
             new, info = own.learn(bandit, sketch, state.number, count, local, y, key)
             if not bool(info.overflow):
                 break
-            sketch = room.grow(sketch, 2 * sketch.capacity)
+            sketch = sketched.grow(sketch, 2 * sketch.capacity)
         pending, tried = np.array(state.pending), np.array(state.tried)
         np.subtract.at(pending, slots[mask], 1)
         tried[slots[mask]] = True
@@ -193,8 +194,8 @@ class Streamed:
 
     def confidence_width(self, state: StreamedState) -> jax.Array:
         """The width of a batch, []."""
-        assumed = widths.assumptions(self.bandit, self.bandit.ratio)
-        return self.bandit.width(state.sketch.evidence, assumed)
+        bandit = self.bandit
+        return widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
 
     def _dtype(self, domain: ArmFile) -> Any:
         return jnp.dtype(jnp.float64) if self.screen else domain.dtype
@@ -224,7 +225,7 @@ class Streamed:
         pulls, sums = counts.of_evaluations(domain, where, rewards)
         if dictionary is not None and not isinstance(dictionary, str):
             dictionary = np.searchsorted(numbers, np.asarray(dictionary, np.int32))
-        known = warm_start.checked(bandit, domain, key, pulls, sums, dictionary)
+        known = sketched.checked_history(bandit, domain, key, pulls, sums, dictionary)
         return jax.tree.map(lambda a: jnp.pad(a, (0, slots - len(points))), known)
 
     def _check(self, domain: Any) -> None:

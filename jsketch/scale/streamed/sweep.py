@@ -1,8 +1,8 @@
 """What a chunk of arms says of a posterior: its largest scores, and a bound of the others.
 
-In float64 the scores are those of `over_arms.sweep`. A sweep in float32 ranks arms by an upper
-bound of their score in float64 instead (THEORY 9.7), with an estimate of what rounding does to
-k(x,x) - |k_S(x) G|^2 in `screened`; who reads it checks the bound on arms whose score in float64
+In float64 the scores are those of `sketched.predict_arms`. A sweep in float32 ranks arms by an
+upper bound of their score in float64 instead (THEORY 9.7), with an estimate of what rounding does
+to k(x,x) - |k_S(x) G|^2 in `screened`; who reads it checks the bound on arms whose score in float64
 is known.
 """
 
@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices
-from jsketch.bandits.batches import fixed_set, working_set
-from jsketch.bandits.core import over_arms
+from jsketch import checks, devices, linalg
+from jsketch.bandits.batches import adaptive_batch, fixed_set
+from jsketch.bandits.core import sketched
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.linalg import chunked, matmul, matmul_upper, squares_upper
@@ -92,7 +92,7 @@ def factors(
 def _by_pieces(function: Any, x: Array, size: int) -> Any:
     """function(x [n, d]) of arrays [n], in pieces that fit a cache."""
     entries = (
-        over_arms.SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else over_arms.SWEEP_ENTRIES
+        sketched.SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else sketched.SWEEP_ENTRIES
     )
     count, rows = chunked(x.shape[0], max(entries // size, 1))
     padded = jnp.pad(x, ((0, count * rows - x.shape[0]), (0, 0)), mode="edge")
@@ -140,7 +140,7 @@ def _top(
     finite = jnp.isfinite(mean).all() & jnp.isfinite(variance).all() & jnp.isfinite(score).all()
     score = jnp.where(jnp.arange(rows, dtype=jnp.int32) < arms, score, -jnp.inf)
     score = score.at[none].set(-jnp.inf, mode="drop")
-    row, outside = working_set.largest_of_all(None, score, min(count, rows))
+    row, outside = linalg.largest(score, min(count, rows))
     return Top(
         row=row,
         points=x[row],
@@ -199,7 +199,7 @@ def top_now(
         if isinstance(bandit, FixedBKB):
             return fixed_set.variances(sketch, kernel, regularization, batch.pulls, x, variance)
         u = matmul(matmul(k, sketch.nystrom.root), sketch.whiten)
-        e = (matmul(u, working_set.precision_after(batch)) * u).sum(1)
+        e = (matmul(u, adaptive_batch.with_pulls(batch.precision, batch.last)) * u).sum(1)
         return ridge.residual_variance(variance, u) + jnp.maximum(e, 0)
 
     mean, variance, sensitivity, _, _ = posterior(factors, kernel, regularization, x)

@@ -1,0 +1,98 @@
+"""The posterior on fixed features of the arms, of CBRAP, FourierUCB and FourierTS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.bandits.core import counts, widths
+from jsketch.bandits.core.widths import ucb
+from jsketch.checks import queries
+from jsketch.posterior import features as posteriors
+from jsketch.posterior.features import FeaturePosterior
+from jsketch.struct import in_dtype
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+
+@struct.dataclass
+class FeatureState:
+    """Ridge posterior in a feature space R^M, updated after every evaluation."""
+
+    domain: Arms  # A arms; constant
+    # [] int32, uniform: the first pull, redrawn when it fails
+    first_arm: Array
+    whitened: Array  # [A, M], z(x)/sqrt(lam); constant
+    posterior: FeaturePosterior
+    count: Array  # [], observations
+    prior_variance: Array  # [], max_x |z(x)|^2
+
+
+class Scaled(widths.Assuming, Protocol):
+    """An algorithm with a confidence width that is scaled."""
+
+    scale: ArrayLike
+
+
+def start(bandit: Scaled, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
+    """The state before the first round, for arms with features z [A,M]."""
+    checks.one_key(key=key)
+    dtype = domain.features.dtype
+    whitened = z / jnp.sqrt(jnp.asarray(bandit.regularization, dtype))
+    return FeatureState(
+        domain=domain,
+        first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
+        whitened=whitened,
+        posterior=posteriors.prior(whitened),
+        count=jnp.zeros((), dtype),
+        prior_variance=jnp.max(jnp.square(z).sum(1)),
+    )
+
+
+class FeatureBandit:
+    """The methods of the algorithms on fixed features. Subclasses add the fields, `init` and
+    `ask`."""
+
+    def confidence_width(self: Scaled, state: FeatureState) -> Array:
+        """The factor on the posterior's standard deviation in leverage units, []; the width takes
+        the features for the truth: residual 0."""
+        evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
+        width = widths.confidence_width(self, evidence)
+        return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.count.dtype)
+
+    def scores(self, state: FeatureState) -> Array:
+        """Upper confidence bounds of all arms, [A]."""
+        width = self.confidence_width(state)  # type: ignore[misc]
+        return ucb(state.posterior.mean, state.posterior.variance, width)
+
+    def tell(
+        self, state: FeatureState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[FeatureState, Info]:
+        query, y = queries.feedback(state.domain, query, y)
+        observed = counts.usable(query, y)
+
+        def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
+            return posteriors.observe(posterior, state.whitened, query.index[i], y[i], observed[i])
+
+        posterior = counts.over_slots(one, state.posterior, query)
+        info = counts.round_info(
+            query,
+            y,
+            size=state.whitened.shape[1],
+            width=self.confidence_width(state),  # type: ignore[misc]
+            finite=jnp.isfinite(posterior.mean).all(),
+        )
+        new = counts.counted(state, info.observed, query.mask.any(), key)
+        return replace(new, posterior=posterior), info
+
+
+def best(state: FeatureState, scores: Array) -> Query:
+    """The arm with the largest of the scores [A]; the first arm before the first observation."""
+    return queries.single(
+        jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32))
+    )

@@ -1,0 +1,29 @@
+"""A template for new algorithms: the greedy rule on BKB's posterior mean, which never explores.
+
+Copy this file, and change the names and `ask`. jsketch/bandits/README.md lists the steps.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from jsketch import struct
+from jsketch.bandits.core.sketched import SketchedBandit, SketchState
+from jsketch.checks import queries
+from jsketch.types import PRNGKey, Query
+
+
+@struct.dataclass
+class Greedy(SketchedBandit):
+    """The arm with the largest posterior mean; O((A + n) m^2 + m^3) an evaluation.
+
+    `SketchedBandit` has the fields of BKB (kernel, regularization, ..., capacity) and the methods
+    `init`, `tell` and `grow`. A field with a number is a leaf of the pytree, which `vmap` sweeps; a
+    static field is declared as `struct.field(pytree_node=False, default=...)`.
+    """
+
+    def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        best = jnp.argmax(state.mean).astype(jnp.int32)
+        # before the first observation all means are equal: a uniform arm
+        return queries.single(jnp.where(state.evidence.count == 0, state.first_arm, best))

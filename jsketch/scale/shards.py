@@ -1,0 +1,202 @@
+"""Operations over arms whose rows lie on the devices of a mesh.
+
+An algorithm runs under `jax.shard_map` (`scale.sharded`), the same program on every device, with
+the device's rows of every array [A]. Where it reads or writes across arms it calls the operations
+of its arms (`linalg.Rows`, or `Shard` here). A device holds as many rows as any other, R; the last
+rows may be padding, which `mask` keeps from being chosen.
+
+Every result except the rows themselves is the same on all devices, to the last bit, so that loops
+that read it end together. Messages hold a few numbers for each device, or the rows of the arms that
+are read, but never an array [A].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.sharding import PartitionSpec as P
+
+from jsketch import linalg
+from jsketch.linalg import Pytree, Rows
+from jsketch.types import PRNGKey
+
+NOWHERE = np.iinfo(np.int32).max
+COUNTERS = 2**32  # how many numbers one key gives by counting
+
+
+@dataclass(frozen=True)
+class Shard(Rows):
+    """The rows of A arms along an axis of a mesh. The operations are documented in
+    `linalg.Rows`."""
+
+    axis: str  # of the mesh
+    arms: int  # A, without the rows that pad them
+
+    def numbers(self, rows: int) -> Array:
+        return jnp.arange(rows, dtype=jnp.int32) + self._first(rows)
+
+    def local(self, index: Array, rows: int) -> Array:
+        place = index - self._first(rows)
+        return jnp.where((place >= 0) & (place < rows), place, rows)
+
+    def mask(self, values: Array, fill: float) -> Array:
+        return jnp.where(self.numbers(values.shape[-1]) < self.arms, values, fill)
+
+    def on_host(self, values: Array, index: np.ndarray) -> np.ndarray:
+        found: Any = values.sharding
+        taken = jax.shard_map(
+            lambda rows: self.take(rows, jnp.asarray(index, jnp.int32)),
+            mesh=found.mesh,
+            in_specs=P(self.axis),
+            out_specs=P(),
+            check_vma=False,
+        )
+        return np.asarray(jax.jit(taken)(values))
+
+    def take(self, values: Array, index: Array) -> Array:
+        rows = values.shape[0]
+        place = self.local(index, rows)
+        found = values[jnp.minimum(place, rows - 1)]
+        here = lax.expand_dims(place < rows, range(place.ndim, found.ndim))
+        # all terms but one are zero: the sum is exact
+        return lax.psum(jnp.where(here, found, 0), self.axis)
+
+    def entries(self, values: Array, index: Array) -> Callable[[Array], Array]:
+        table = self.take(values, index)
+        return lambda i: table[i]
+
+    def add(self, values: Array, index: Array, amount: Array) -> Array:
+        place = self.local(index, values.shape[0])
+        value = values[place] + amount
+        return linalg.put_if(place < values.shape[0], values, place, value)
+
+    def sum(self, value: Array) -> Array:
+        return lax.psum(value, self.axis)
+
+    def max(self, value: Array) -> Array:
+        return self.gather(value).max(0)
+
+    def all(self, value: Array) -> Array:
+        return self.gather(value).all(0)
+
+    def argmax(self, values: Array) -> Array:
+        best = super().argmax(values)
+        top = jnp.take_along_axis(values, best[..., None], -1)[..., 0]
+        tops, arms = self.gather((top, best + self._first(values.shape[-1])))
+        # devices are in the order of their arms: the first one has the lower number
+        return jnp.take_along_axis(arms, jnp.argmax(tops, 0)[None], 0)[0]
+
+    def gather(self, values: Pytree) -> Pytree:
+        """The values of all devices, [devices, ...], in the order of the arms."""
+        return lax.all_gather(values, self.axis)
+
+    def running_count(self, mask: Array) -> Array:
+        running = linalg.running_count(mask)
+        counts = self.gather(running[-1])
+        before = jnp.arange(counts.shape[0], dtype=jnp.int32) < lax.axis_index(self.axis)
+        return running + jnp.where(before, counts, 0).sum(dtype=jnp.int32)
+
+    def total(self, running: Array) -> Array:
+        return lax.pmax(running[-1], self.axis)
+
+    def compact(self, running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
+        rows = running.shape[0]
+        rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
+        place = jnp.searchsorted(running, rank).astype(jnp.int32)
+        # the device of the entry and those after it have counted so many: the entry is at the first
+        found = jnp.where(place < rows, place + self._first(rows), NOWHERE)
+        valid = rank <= self.total(running)
+        return jnp.where(valid, lax.pmin(found, self.axis), 0), valid
+
+    def largest(self, scores: Array, count: int) -> tuple[Array, Array]:
+        rows = scores.shape[0]
+        index, outside = linalg.largest(scores, min(count, rows))
+        arms = self.numbers(rows)[index]
+        # a repeated position has a score of -inf: padding takes no arm's place
+        again = jnp.concatenate([jnp.zeros(1, bool), index[1:] == index[:-1]])
+        stored = jnp.where(again, -jnp.inf, scores[index])
+        scores, arms = (x.reshape(-1) for x in self.gather((stored, arms)))
+        index, left = linalg.largest(scores, count)
+        return arms[index], jnp.maximum(left, self.max(outside))
+
+    def uniform(self, key: PRNGKey, shape: tuple[int], dtype: Any) -> Array:
+        (rows,) = shape
+        if not _counts(key, self.arms):
+            return self._part(jax.random.uniform(key, (self.arms,), dtype), rows)
+        return _uniform(key, self.numbers(rows).astype(jnp.uint32), dtype)
+
+    def normal(self, key: PRNGKey, shape: tuple[int, int], dtype: Any) -> Array:
+        batch, rows = shape
+        if not _counts(key, batch * self.arms):
+            return self._part(jax.random.normal(key, (batch, self.arms), dtype), rows)
+        slots = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
+        low = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
+        between = _uniform(key, slots + self.numbers(rows).astype(jnp.uint32), dtype)
+        # the same operations, in the same order, as in jax.random
+        symmetric = jnp.maximum(low, between * (np.array(1, dtype) - low) + low)
+        return jnp.asarray(np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric))
+
+    def _first(self, rows: int) -> Array:
+        """The arm of the first row of this device, [] int32."""
+        return lax.axis_index(self.axis) * rows
+
+    def _part(self, values: Array, rows: int) -> Array:
+        """The rows of this device of values [..., A] that every device has drawn whole."""
+        missing = lax.psum(1, self.axis) * rows - self.arms
+        whole = jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)], constant_values=1)
+        return lax.dynamic_slice_in_dim(whole, self._first(rows), rows, -1)
+
+
+def check_counting(key: PRNGKey, arms: int) -> None:
+    """Raises ValueError for a key with which the numbers of some of A = `arms` arms cannot be drawn
+    without those of the others."""
+    if not _counts(key, arms):
+        raise ValueError(
+            "a key of JAX's default kind (threefry2x32, jax_threefry_partitionable) draws for some"
+            " arms alone, as jax.random.key(0) does; with this one all arms would be drawn for."
+        )
+
+
+def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
+    """The entries `index` [n] of jax.random.uniform of shape (arms,), [n], without drawing the
+    others. Raises ValueError as `check_counting`."""
+    check_counting(key, arms)
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    return _uniform(key, index.astype(jnp.uint32), dtype)
+
+
+def _counts(key: PRNGKey, size: int) -> bool:
+    """Whether the i-th of `size` numbers of a key depends on the key and i alone, as
+    `fold_in(key, i)` does: then a device draws the numbers of its arms only."""
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    plain = str(jax.random.key_impl(key)) == "threefry2x32"
+    counted = bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]
+    return plain and counted and size < COUNTERS
+
+
+def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
+    """The uniform numbers of a key at positions `counters` (uint32) of an array.
+
+    With jax_threefry_partitionable the bits of position i are the words of fold_in(key, i), their
+    exclusive or for numbers of 32 bits; a test compares with jax.random.
+    """
+    folded = jax.vmap(lambda i: jax.random.fold_in(key, i))(counters.reshape(-1))
+    data = jax.random.key_data(folded) if folded.ndim == 1 else folded
+    high, low = data[:, 0], data[:, 1]
+    info = jnp.finfo(dtype)
+    if info.bits == 64:
+        bits = (high.astype(jnp.uint64) << np.uint64(32)) | low.astype(jnp.uint64)
+    else:
+        bits = high ^ low
+    kind = bits.dtype.type
+    one = np.array(1, dtype).view(kind)
+    mantissa = (bits >> kind(info.bits - info.nmant)) | one
+    return (lax.bitcast_convert_type(mantissa, dtype) - np.array(1, dtype)).reshape(counters.shape)
