@@ -268,24 +268,27 @@ class Rows:
     devices, and an array [A] is the rows [R] of one device."""
 
     # (R) -> the numbers of the arms in the rows of this device, [R] int32
-    numbers = staticmethod(partial(jnp.arange, dtype=jnp.int32))
+    numbers: Any = staticmethod(partial(jnp.arange, dtype=jnp.int32))
     # (values [R, ...], arms of any shape) -> the entries of the arms
-    take = staticmethod(operator.getitem)
+    take: Any = staticmethod(operator.getitem)
     # (mask [R]) -> number of true entries of all arms up to and including each, [R] int32
-    running_count = staticmethod(running_count)
+    running_count: Any = staticmethod(running_count)
     # (running_count [R]) -> number of true entries of all arms, [] int32
-    total = staticmethod(operator.itemgetter(-1))
+    total: Any = staticmethod(operator.itemgetter(-1))
     # (running_count [R], start, size) -> (arms [size], valid [size]), as `compact`
-    compact = staticmethod(compact)
+    compact: Any = staticmethod(compact)
     # (scores [R], count) -> (arms [count], the largest of the others []), as `largest`
-    largest = staticmethod(largest)
+    largest: Any = staticmethod(largest)
     # (value of this device) -> its sum, its largest over devices (NaN where one is), and whether it
     # is true on all of them
-    sum = max = all = staticmethod(jnp.asarray)
+    sum: Any = staticmethod(jnp.asarray)
+    max: Any = staticmethod(jnp.asarray)
+    all: Any = staticmethod(jnp.asarray)
     # (key, shape [..., A], dtype) -> the rows [..., R] of random numbers
-    uniform, normal = staticmethod(jax.random.uniform), staticmethod(jax.random.normal)
+    uniform: Any = staticmethod(jax.random.uniform)
+    normal: Any = staticmethod(jax.random.normal)
     # (values [R, ...], arms [n] of NumPy) -> the entries of the arms, outside of any program
-    on_host = staticmethod(operator.getitem)
+    on_host: Any = staticmethod(operator.getitem)
 
     def local(self, index: Array, rows: int) -> Array:
         """The rows of arms `index` [n], int32; R for an arm of another device, where a scatter

@@ -54,7 +54,7 @@ class Arms:
     @property
     def rows(self) -> Rows:
         """Operations over arrays with a row for each arm."""
-        return WHOLE if self.shard is None else self.shard  # type: ignore[no-any-return]
+        return WHOLE if self.shard is None else self.shard
 
 
 @struct.dataclass

@@ -103,7 +103,7 @@ class BBKB(SketchedBandit):
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < size
         return Query(index=arms, mask=mask, truncated=truncated if self.max_batch > 1 else None)
 
-    def tell(
+    def tell(  # type: ignore[override]
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SketchState, Info]:
         new, info = super().tell(state, query, y, key)

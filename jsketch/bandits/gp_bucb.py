@@ -101,7 +101,7 @@ class GPBUCB(ExactBandit):
         truncated = (full | no_row) & (batch.bound <= ratio)
         return Query(index=batch.arms, mask=mask, truncated=truncated)
 
-    def tell(
+    def tell(  # type: ignore[override]
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
         new, info = super().tell(state, query, y, key)

@@ -94,7 +94,7 @@ class MiniGP(ExactBandit):
         least = prior[arm] / (1 + state.count * jnp.max(prior)) / 2
         return jnp.maximum(state.posterior.variance[arm], least)
 
-    def tell(
+    def tell(  # type: ignore[override]
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
         """The batch is one arm, so its rewards enter as one observation of their mean."""

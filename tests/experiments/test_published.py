@@ -96,7 +96,7 @@ def test_epsilon_greedy_without_a_model_finds_the_best_arm():
 
 def test_settings_tried_are_those_of_the_method_but_for_one():
     """Factors of widths, and Thompson sampling's own; the width without one is the method's."""
-    evidence = widths.nothing_observed(jnp.ones(()), jnp.float64)
+    evidence = widths.of_exact(jnp.zeros(()), jnp.zeros(()), jnp.ones(()))
     confidence = widths.Confidence(1e-4, 0.01, 1.0, 1e-4, ratio=2.0)
     for name in settings_tried.METHODS:
         plain, tripled = (

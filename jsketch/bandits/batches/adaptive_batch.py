@@ -226,7 +226,7 @@ def extend_by_set(
 class Members(NamedTuple):
     """The k arms of a working set."""
 
-    index: Array  # [k] int32
+    arm: Array  # [k] int32
     mean: Array  # [k]
     variance: Array  # [k], at the start of the batch
     residual: Array  # [k], the part of the variance outside the covariance of the set
@@ -282,7 +282,7 @@ def pick_from_set(
         gain = jnp.where(going, 1 / (1 + jnp.maximum(row[best], 0)), 0)
         slot = jnp.minimum(picks.picked, most - 1)
         # where no other arm is left, an arm is in the set twice
-        again = members.index == members.index[best]
+        again = members.arm == members.arm[best]
         return Picks(
             covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
             ruled_out=picks.ruled_out if repeat else picks.ruled_out | (again & going),

@@ -19,6 +19,7 @@ from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
+from jsketch.types import State as StateProtocol
 
 
 @struct.dataclass
@@ -38,7 +39,16 @@ class ExactState:
         return self.posterior.basis.shape[0]
 
 
-State = TypeVar("State", bound=ExactState)
+class HasExact(StateProtocol, Protocol):
+    """A state with the fields of `ExactState`."""
+
+    first_arm: Array
+    posterior: Exact
+    count: Array
+    prior_variance: Array
+
+
+State = TypeVar("State", bound=HasExact)
 
 
 class OnExact(Protocol):
@@ -76,7 +86,7 @@ class ExactBandit(widths.Optimistic):
         return queries.single(jnp.where(state.count == 0, state.first_arm, best))
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
-        return observe(self, state, query, y, self.confidence_width(state), key)
+        return observe(self, state, query, y, self.confidence_width(state), key)  # type: ignore[arg-type]
 
     def grow(self, state: State, capacity: int) -> State:
         """The same state with capacity for `capacity` distinct arms."""
@@ -151,6 +161,6 @@ def describe(
     )
 
 
-def evidence(state: ExactState) -> Evidence:
+def evidence(state: HasExact) -> Evidence:
     """The evidence that widths read."""
     return widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)

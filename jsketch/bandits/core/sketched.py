@@ -144,16 +144,14 @@ class SketchedBandit(widths.Optimistic):
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
         return ucb(state.mean, state.variance, self.confidence_width(state))
 
-    def tell(
-        self, state: SketchState, query: Query, y: Array, key: PRNGKey
-    ) -> tuple[SketchState, Info]:
+    def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
         query, y = queries.feedback(state.domain, query, y)
         feedback = counts.absorb(
             state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.rows
         )
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
-    def grow(self, state: SketchState, capacity: int) -> SketchState:
+    def grow(self, state: State, capacity: int) -> State:
         """The same state with capacity for `capacity` inducing points."""
         return grow(state, capacity)
 

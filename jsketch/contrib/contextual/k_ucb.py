@@ -66,7 +66,7 @@ class KUCB:
         return KUCBState(
             history=kors.empty(x, self.max_history),
             innovations=jnp.zeros(self.max_history, x.dtype),
-            evidence=widths.nothing_observed(jnp.zeros((), x.dtype), x.dtype),
+            evidence=widths.of_exact(*[jnp.zeros((), x.dtype)] * 3),
         )
 
     def confidence_width(self, state: KUCBState) -> Array:
