@@ -76,24 +76,23 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path} is damaged ({error or type(error).__name__}).") from error
 
 
-def claim(folder: Path, name: str, config: dict[str, Any], new: bool = False) -> None:
-    """Record that the runs of `name` in `folder` are made with `config`. Raises ValueError, naming
-    each difference, when runs there were made with another configuration; new: there are no runs,
-    and what is recorded of another configuration is replaced."""
+def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
+    """Records that the runs of `name` in `folder` are made with `config`. Raises ValueError, naming
+    each difference, when another configuration is recorded there."""
     path = folder / "runs" / f"{name}.json"
-    if path.exists() and not new:
+    if path.exists():
         try:
             before = read_json(path)
         except ValueError as error:
             raise ValueError(
-                f"{error} It says how the runs of {name} were made: use another --out, or delete"
+                f"{error} It records how the runs of {name} were made: use another --out, or delete"
                 f" {folder / 'runs'} to start over."
             ) from error
-        words = differences(before, json.loads(json.dumps(config)))
-        if words:
+        found = differences(before, json.loads(json.dumps(config)))
+        if found:
             raise ValueError(
                 f"{folder} holds runs of {name} made with another configuration:"
-                f" {'; '.join(words)}. Use another --out, or delete that folder to start over."
+                f" {'; '.join(found)}. Use another --out, or delete that folder to start over."
             )
     write_json(path, config)
 

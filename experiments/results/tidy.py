@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from experiments.results import files, shards, store
+from experiments.results import files, store
 
 CURVES, SUMMARY, PROVENANCE = "curves.parquet", "summary.parquet", "summary.json"
 RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
@@ -108,19 +108,9 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def load(folder: str | Path) -> Results:
-    """The tables and the provenance of a folder, or of all shards of a sweep in it. Raises
-    FileNotFoundError when it holds none, with the commands of the shards that are missing, and
-    ValueError for damaged ones."""
+    """The tables and the provenance of a folder. Raises FileNotFoundError when one of them is
+    missing, and ValueError for a damaged one."""
     folder = Path(folder)
-    if not (folder / CURVES).exists() and (parts := shards.complete(folder, CURVES)):
-        found = [load(part) for part in parts]
-        provenance = shards.provenance([r.provenance for r in found])
-        curves, summary = shards.merged([r.curves for r in found], [r.summary for r in found], RUN)
-        return Results(
-            _categories(curves),
-            _categories(summary),
-            provenance,
-        )
     for name in (CURVES, SUMMARY, PROVENANCE):
         if not (folder / name).exists():
             raise FileNotFoundError(
@@ -165,7 +155,7 @@ def read_table(path: Path) -> pd.DataFrame:
 def load_all(root: str | Path) -> Results:
     """The results of all folders under `root` in one: a column `folder` in the tables, and
     provenance by folder."""
-    folders = sorted({shards.whole_of(path.parent) for path in Path(root).rglob(CURVES)})
+    folders = sorted(path.parent for path in Path(root).rglob(CURVES))
     if not folders:
         raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")
     found = {folder.relative_to(root).as_posix(): load(folder) for folder in folders}
