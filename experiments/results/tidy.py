@@ -56,8 +56,8 @@ METRICS = {
 
 
 class Run(NamedTuple):
-    """One run. `arrays` holds, as the files of single runs do, "t" [P], a curve [P] for each metric,
-    and final numbers []."""
+    """One run. `arrays` holds "t" [P], a curve [P] for each metric, and final numbers [], as in the
+    files of single runs."""
 
     # includes "problem" and "algorithm"; numbers, strings and flags become columns
     config: Mapping[str, Any]
