@@ -75,7 +75,7 @@ def perceptron_of_raw_inputs(hyperparameters: dict[str, Any], random_state: int)
 
 
 def gradient_boosting(hyperparameters: dict[str, Any], random_state: int) -> Any:
-    """From scikit-learn 1.9 on `criterion` is deprecated and without effect; it is left out then."""
+    """From scikit-learn 1.9 on `criterion` is deprecated and has no effect; there it is omitted."""
     defaults = GradientBoostingClassifier().get_params()
     if defaults.get("criterion", "deprecated") == "deprecated":
         hyperparameters = {

@@ -116,8 +116,8 @@ def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs [n, d] and labels [n] scaled with the extremes of the whole data set; a constant input
     becomes 0.
 
-    "paper": every input and the label linearly onto [-1, 1] (Section 4 of the paper). "authors":
-    as in the authors' notebook for the published curves (THEORY 10.2): inputs onto [0, 1], the labels
+    "paper": every input and the label linearly onto [-1, 1] (Section 4 of the paper). "authors": as
+    in the authors' notebook for the published curves (THEORY 10.2), inputs onto [0, 1], the labels
     y of the CSV files to 2 y - 1 (the classes 0 and 1 as well as casp's RMSD), and all labels
     divided by the largest. Raises ValueError for another scaling.
     """

@@ -42,7 +42,7 @@ def test_commands_are_read_from_code_blocks():
     )
     assert (second.folder, second.module) == ("bkb_2019/two", "experiments.pkawv_2019.rates")
     assert first.into("a").values("--out") == ("a/bkb_2019/one",)
-    with pytest.raises(ValueError, match="two commands leave their results in results/bkb_2019"):
+    with pytest.raises(ValueError, match="two commands write their results to results/bkb_2019"):
         commands.of_text(README + README)
 
 
