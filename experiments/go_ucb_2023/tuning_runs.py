@@ -18,7 +18,7 @@ import sklearn
 from experiments import cli
 from experiments.data import classifiers
 from experiments.data.classifiers import MODELS, SOURCES
-from experiments.data.datasets import describe
+from experiments.data.datasets import citation
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
 from experiments.results import store
 from jsketch.loops import drive_box
@@ -64,7 +64,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
         spaces={
             model: [repr(one) for one in MODELS[model].space.hyperparameters] for model in models
         },
-        sources={name: describe(SOURCES[name]) for name in data},
+        sources={name: citation(SOURCES[name]) for name in data},
         optimizers={name: repr(OPTIMIZERS[name](N)) for name in algorithms},
         chosen=CHOSEN,
     )

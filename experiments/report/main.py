@@ -16,12 +16,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments import claims, cli, commands, pages
-from experiments.report.papers import PAPERS
+from experiments.bbkb_2020 import claims as bbkb_2020
+from experiments.bkb_2019 import claims as bkb_2019
+from experiments.contrib import claims as beyond
+from experiments.go_ucb_2023 import claims as go_ucb_2023
+from experiments.pkawv_2019 import claims as pkawv_2019
 from experiments.report.unspecified_settings import UNSPECIFIED_SETTINGS
 from experiments.results import environment, files
 
 TEMPLATE = "report/report.html.jinja"
 TITLE = "Do the papers hold?"
+PAPERS = (bkb_2019.PAPER, bbkb_2020.PAPER, go_ucb_2023.PAPER, pkawv_2019.PAPER, beyond.PAPER)
 VERDICTS = (claims.CONFIRMED, claims.DIFFERS, claims.UNDECIDED, claims.UNREADABLE)
 
 

@@ -116,9 +116,7 @@ def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict
     table = csv.DictReader(io.StringIO(path.read_text()))
     rows = {row["setting"]: row for row in table if row["algorithm"] == label(name)}
     at = f"t = {t:,} (over published)"
-    sentences = [
-        f"{ours}: {rows[of][at]}" for of, ours in settings.items() if rows.get(of, {}).get(at)
-    ]
+    found = [f"{ours}: {rows[of][at]}" for of, ours in settings.items() if rows.get(of, {}).get(at)]
     words = f"R_t / R_t^unif of {label(name)} at t = {t:,}, in brackets over the poster's"
     return f"{words}: {'; '.join(found)}." if found else ""
 
