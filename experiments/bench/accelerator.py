@@ -51,20 +51,18 @@ WHOLE = Sizes(
 CPU = WHOLE._replace(runs=((10, 1_000), (10, 10_000), (100, 10_000)), arms=(1_000_000,))
 
 
-def seeds(sizes: Sizes, problem: Any, bandit: BBKB) -> Iterator[tuple[str, Row]]:
+def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
     """Runs of BBKB under many seeds: in one vmapped program on an accelerator, one by one on the
     cores of a CPU."""
     for count, horizon in sizes.runs:
         run = bandit.replace(delta=1 / horizon, max_batch=horizon)
         keys = jax.random.split(jax.random.key(0), count)
         first = loops.run_seeds(run, problem, keys, horizon)
-        # the arguments are bound now, and not when the loop has gone on
-        median, _ = seconds(
-            lambda run=run, keys=keys, horizon=horizon: (
-                loops.run_seeds(run, problem, keys, horizon).trace
-            ),
-            sizes.repeats,
-        )
+
+        def again(run: Any = run, keys: Array = keys, horizon: int = horizon) -> loops.Trace:
+            return loops.run_seeds(run, problem, keys, horizon).trace
+
+        median, _ = seconds(again, sizes.repeats)
         yield (
             f"{count} seeds, T = {horizon:,}",
             dict(
@@ -77,7 +75,7 @@ def seeds(sizes: Sizes, problem: Any, bandit: BBKB) -> Iterator[tuple[str, Row]]
         )
 
 
-def sweep(sizes: Sizes, problem: Any, bandit: BBKB) -> Iterator[tuple[str, Row]]:
+def sweep(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
     """Lengthscales x seeds in one vmapped call of `rollout`."""
     scales, count, horizon = sizes.sweep
     bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
@@ -100,7 +98,7 @@ def sweep(sizes: Sizes, problem: Any, bandit: BBKB) -> Iterator[tuple[str, Row]]
     )
 
 
-def arms(sizes: Sizes, problem: Any, bandit: BBKB) -> Iterator[tuple[str, Row]]:
+def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
     """A round of BBKB among made-up arms in float64 and float32: seconds and memory."""
     for count in sizes.arms:
         random = np.random.default_rng(0)
@@ -133,7 +131,7 @@ def arms(sizes: Sizes, problem: Any, bandit: BBKB) -> Iterator[tuple[str, Row]]:
             )
 
 
-PARTS: dict[str, Callable[[Sizes, Any, BBKB], Iterator[tuple[str, Row]]]] = {
+PARTS: dict[str, Callable[[Sizes, Any, Any], Iterator[tuple[str, Row]]]] = {
     "seeds": seeds,
     "sweep": sweep,
     "arms": arms,
@@ -157,7 +155,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
 
 
-def run(options: argparse.Namespace, problem: Any, bandit: BBKB) -> dict[str, dict[str, Row]]:
+def run(options: argparse.Namespace, problem: Any, bandit: Any) -> dict[str, dict[str, Row]]:
     """Runs the parts of options.parts; seeds and sweep use the problem and the bandit. Returns
     {part: {name: row}}."""
     sizes = CPU if jax.default_backend() == "cpu" else WHOLE

@@ -159,11 +159,13 @@ def load_all(root: str | Path) -> Results:
     if not folders:
         raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")
     found = {folder.relative_to(root).as_posix(): load(folder) for folder in folders}
-    curves, summary = (
-        pd.concat([r[table].assign(folder=name) for name, r in found.items()], ignore_index=True)
-        for table in (0, 1)
+    curves = [r.curves.assign(folder=name) for name, r in found.items()]
+    summaries = [r.summary.assign(folder=name) for name, r in found.items()]
+    return Results(
+        pd.concat(curves, ignore_index=True),
+        pd.concat(summaries, ignore_index=True),
+        {name: r.provenance for name, r in found.items()},
     )
-    return Results(curves, summary, {name: r.provenance for name, r in found.items()})
 
 
 def lines(

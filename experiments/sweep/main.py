@@ -277,15 +277,14 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
     options = parser.parse_args(arguments)
     if options.shard and options.cluster:
         parser.error("--cluster runs all shards, --shard one of them: give one of the two")
-    swept = {}
+    chosen: dict[str, Any] = {name: getattr(options, name) for name in defaults}
     for name in ("grid", "random"):
         given = getattr(options, name) or []
         try:
-            swept[name] = {number: tuple(map(float, values)) for number, *values in given}
+            chosen[name] = {number: tuple(map(float, values)) for number, *values in given}
         except ValueError as error:
             parser.error(f"--{name} takes the name of a number and values: {error}")
-    chosen = {name: getattr(options, name) for name in defaults}
-    return Sweep(out=options.out, **chosen, **swept), options
+    return Sweep(out=options.out, **chosen), options
 
 
 def shard(text: str) -> tuple[int, int]:
