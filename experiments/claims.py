@@ -1,8 +1,7 @@
-"""What a claim of a paper is, and how it reads the numbers that decide it.
+"""Claims of the papers, and the functions that read the numbers which decide them.
 
-A claim is plain data: the paper's statement, a rule in words, and a small function from a folder of
-results to (our numbers as text, does the rule hold). No number of ours is written here: all are
-read from summary.json or the tables.
+A claim is the paper's statement, a rule in words, and a function from a folder of results to (our
+numbers as text, whether the rule holds). All numbers are read from summary.json or the tables.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import numpy as np
 from experiments.figures.styles import label
 from experiments.results import store, tidy
 
-# differs: the statement does not hold with the paper's own settings, as far as the paper gives them
+# differs: the statement does not hold with the paper's settings, as far as the paper gives them
 CONFIRMED, DIFFERS, UNREADABLE = "confirmed", "differs", "unreadable"
 UNDECIDED = "not decidable here"
 
 
 class Missing(LookupError):
-    """A claim needs what the results do not hold; says what."""
+    """An entry of the results that a claim needs is missing."""
 
 
 class Source(NamedTuple):
@@ -33,30 +32,26 @@ class Source(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Our numbers, and whether the rule of the claim holds for them."""
+    """Our numbers, and whether they satisfy the rule of the claim."""
 
     number: str
-    # None: the numbers do not tell, as where two methods are level
-    holds: bool | None
-    # under which other settings the statement holds or fails, or why it fails, with the numbers
-    note: str = ""
+    holds: bool | None  # None: not decided by the numbers
+    note: str = ""  # evidence for the cause, or settings under which the verdict is another one
 
 
 class Claim(NamedTuple):
-    """A statement of a paper, in our words, and the rule that decides it."""
+    """A statement of a paper, in our words, and its rule."""
 
     item: str  # figure or table of the paper
     statement: str
     rule: str  # under which condition it counts as confirmed
     check: Callable[[Source], Found]
-    # what is missing to decide the statement, which is undecided then, hold the rule or not
-    lacks: str = ""
-    # where the rule fails, why, in a sentence; its evidence is in the note of the check
-    cause: str = ""
+    lacks: str = ""  # what is missing for a decision; if not empty, the verdict is UNDECIDED
+    cause: str = ""  # why the rule fails, in a sentence
 
 
 class Table(NamedTuple):
-    """A CSV table that an experiment leaves in its folder."""
+    """A CSV table in the folder of an experiment."""
 
     file: str
     caption: str
@@ -66,25 +61,25 @@ class Setting(NamedTuple):
     """A setting that a paper does not specify."""
 
     name: str
-    paper: str  # what the paper gives
+    paper: str  # the text of the paper
     chosen: str
     evidence: str
 
 
 class Figure(NamedTuple):
-    """A picture that an experiment leaves in its folder."""
+    """A picture in the folder of an experiment."""
 
     file: str
     alt: str
 
 
 class Experiment(NamedTuple):
-    """A folder of results, and what the paper says about it; how it is made is in the paper's
-    README (`commands`)."""
+    """A folder of results and the claims about it; its command is in the paper's README
+    (`commands`)."""
 
     folder: str  # under results/
     title: str
-    note: str  # what differs from the paper's set-up
+    note: str  # differences from the paper's set-up
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
     tables: tuple[Table, ...] = ()
@@ -99,7 +94,7 @@ class Paper(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A claim with its verdict; `number` says what is missing or wrong where there is none."""
+    """A claim with its verdict; number: our numbers, or what is missing or wrong."""
 
     claim: Claim
     verdict: str
@@ -108,7 +103,8 @@ class Outcome(NamedTuple):
 
 
 def read(folder: Path) -> Source:
-    """Raises Missing without a summary.json, and ValueError for one that is no JSON object."""
+    """The results in a folder. Raises Missing without a summary.json, and ValueError for a damaged
+    one."""
     path = folder / tidy.PROVENANCE
     if not path.exists():
         raise Missing(f"there is no {path.name} in {folder.parent.name}/{folder.name}")
@@ -116,23 +112,21 @@ def read(folder: Path) -> Source:
 
 
 def beside(source: Source, name: str) -> Source:
-    """The results in the neighbouring folder."""
+    """The results in a neighbouring folder."""
     return read(source.folder.parent / name)
 
 
 def judge(claim: Claim, folder: Path) -> Outcome:
-    """The verdict. Nothing that a folder holds or lacks raises an error here: it becomes words."""
+    """The verdict on a claim. Errors of missing and damaged results become part of it."""
     try:
         number, holds, note = claim.check(read(folder))
     except Missing as error:
-        words = str(error)
-        return Outcome(claim, UNDECIDED, f"{words[0].upper()}{words[1:]}.")
+        text = str(error)
+        return Outcome(claim, UNDECIDED, f"{text[0].upper()}{text[1:]}.")
     except Exception as error:
-        # whatever a broken file leads to belongs on the page, beside its claim
-        words = str(error).replace(str(folder), folder.name)
-        return Outcome(
-            claim, UNREADABLE, f"The results cannot be read: {type(error).__name__}: {words}"
-        )
+        # damaged files raise many kinds of errors, which the page shows beside the claim
+        text = f"{type(error).__name__}: {error}".replace(str(folder), folder.name)
+        return Outcome(claim, UNREADABLE, f"The results cannot be read: {text}")
     if claim.lacks:
         return Outcome(claim, UNDECIDED, number, f"Missing here: {claim.lacks}. {note}".strip())
     if holds is None:
@@ -143,8 +137,7 @@ def judge(claim: Claim, folder: Path) -> Outcome:
 
 
 def entry(source: Source, *keys: str) -> Any:
-    """What summary.json holds under the keys. Raises Missing, naming the first key that is not
-    there."""
+    """The entry of summary.json under the keys. Raises Missing, naming the first missing key."""
     found: Any = source.summary
     for depth, key in enumerate(keys):
         if not isinstance(found, dict) or found.get(key) is None:
@@ -154,8 +147,8 @@ def entry(source: Source, *keys: str) -> Any:
 
 
 def number(source: Source, *keys: str) -> float:
-    """A finite number of summary.json. Raises Missing where there is none, and ValueError for
-    anything else."""
+    """A finite number of summary.json. Raises Missing for a missing entry, and ValueError for any
+    other value."""
     found = entry(source, *keys)
     if isinstance(found, bool) or not isinstance(found, int | float) or not np.isfinite(found):
         raise ValueError(f"{' / '.join(keys)} in summary.json is {found!r}, not a finite number")
@@ -168,19 +161,19 @@ def mean(source: Source, *keys: str) -> float:
 
 
 def half(source: Source, *keys: str) -> float:
-    """Half width of the 95% interval of the mean; 0 where one seed gives none."""
+    """The half width of the 95% interval of the mean; 0 for a single seed."""
     return number(source, *keys, "ci95") if entry(source, *keys).get("ci95") is not None else 0.0
 
 
 def shown(source: Source, *keys: str, digits: int = 4) -> str:
-    """Mean ± half width."""
+    """Mean ± half width, as text."""
     width = half(source, *keys)
     return f"{mean(source, *keys):.{digits}f}" + (f" ± {width:.{digits}f}" if width else "")
 
 
 def lines(source: Source, metric: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{algorithm: (t [P], values [S,P])} of a metric of curves.parquet. Raises Missing where there
-    is none."""
+    """{algorithm: (t [P], values [S,P])} of a metric of curves.parquet. Raises Missing without
+    it."""
     if not (source.folder / tidy.CURVES).exists():
         raise Missing(f"there is no {tidy.CURVES} in {source.folder.name}")
     found = tidy.lines(tidy.load(source.folder).curves, metric)
@@ -199,10 +192,10 @@ def line(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray, np.nd
 
 
 def listed(names: Sequence[str], values: Sequence[float], digits: int = 3) -> str:
-    """Methods (or whatever the names are) with their values."""
+    """The names, as readers see them, with their values."""
     return written({name: f"{value:.{digits}f}" for name, value in zip(names, values, strict=True)})
 
 
 def written(values: Mapping[str, str]) -> str:
-    """Methods by the names that readers know, each with its value."""
+    """The names, as readers see them, with values as text."""
     return "; ".join(f"{label(name)}: {value}" for name, value in values.items())

@@ -1,7 +1,6 @@
-"""The commands that make the results of the papers, read out of their READMEs.
+"""The commands that make the results of the papers, read from the code blocks of their READMEs.
 
-A README is the one place where a command is written down: `scripts/reproduce` runs what stands in
-its code blocks, and `scripts/report` shows it beside the figures.
+`scripts/reproduce` runs them, and `scripts/report` shows them beside the figures.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-# folders under results/; "beyond" has those of the methods after the four papers
+# folders under results/; "beyond" is of the methods beyond the four papers
 PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond")
-EXPERIMENTS = {"beyond": "contrib"}  # folders under experiments/ that are named differently
-RESULTS = "results/"  # what --out of a command begins with
-PLACEHOLDER = "DIR"  # stands for a folder of the reader's, as a checkout of the authors' code
+EXPERIMENTS = {"beyond": "contrib"}  # folders under experiments/ with other names
+RESULTS = "results/"  # the beginning of --out
+PLACEHOLDER = "DIR"  # stands for a checkout of the authors' code
 
 
 class Command(NamedTuple):
-    """`python -m module arguments`, which leaves its results in one folder."""
+    """`python -m module arguments`, which writes its results to one folder."""
 
     folder: str  # under results/: "bbkb_2020/abalone"
     module: str  # "experiments.bbkb_2020.regret"
@@ -41,11 +40,11 @@ class Command(NamedTuple):
         return self._replace(arguments=tuple(moved))
 
     def text(self) -> str:
-        """As it is typed."""
+        """The command as a line for the shell."""
         return shlex.join(("python", "-m", self.module, *self.arguments))
 
     def values(self, option: str) -> tuple[str, ...]:
-        """What follows an option, up to the next one; empty where it is not given."""
+        """The values of an option; empty if it is not given."""
         if option not in self.arguments:
             return ()
         rest = self.arguments[self.arguments.index(option) + 1 :]
@@ -55,10 +54,7 @@ class Command(NamedTuple):
 
 def of_text(text: str) -> list[Command]:
     """The commands in the code blocks of a README whose --out is a folder of results/, in their
-    order; a line that ends in a backslash continues.
-
-    Raises ValueError for two commands with the same --out.
-    """
+    order. A backslash continues a line. Raises ValueError for two commands with the same --out."""
     found: dict[str, Command] = {}
     for line in re.sub(r"\\\n", " ", text).splitlines():
         if not line.strip().startswith("python -m experiments."):
@@ -70,7 +66,7 @@ def of_text(text: str) -> list[Command]:
         if folder == out:
             continue
         if folder in found:
-            raise ValueError(f"two commands leave their results in {out}.")
+            raise ValueError(f"two commands write their results to {out}.")
         found[folder] = command._replace(folder=folder)
     return list(found.values())
 

@@ -33,7 +33,7 @@ def generate(arms: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
-    """The two policies, under the names that the plots know."""
+    """The two policies, by their names in the plots."""
     bandit = BBKB(
         kernel=kernels.Gaussian(lengthscale),
         regularization=NOISE_STD**2,
@@ -49,12 +49,8 @@ def main() -> None:
     parser.add_argument(
         "--arms", type=cli.count, default=2000, help="generated candidates (default 2000)"
     )
-    parser.add_argument(
-        "--horizon", type=cli.count, default=1000, help="evaluations a run (default 1000)"
-    )
-    parser.add_argument("--seeds", type=cli.count, default=4)
+    cli.add_shared(parser, horizon=1000, seeds=4, data_dir=None)
     parser.add_argument("--dataset", choices=["generated", "abalone"], default="generated")
-    parser.add_argument("--data-dir", help="folder of the data sets, for --dataset abalone")
     parser.add_argument("--out", type=Path, default=Path("demo_out"))
     options = parser.parse_args()
     outputs.check_no_tables(options.out)
@@ -98,7 +94,7 @@ def main() -> None:
         picture, curves, f"{options.dataset} data, {options.seeds} seeds, mean and 95% interval"
     )
     print(
-        "\nRegret ratio: cumulative regret over the uniform policy's expected one, after"
+        "\nRegret ratio: cumulative regret over the expected regret of the uniform policy, after"
         f" {options.horizon} evaluations."
         f"\nThe picture is {picture}. Next: python -m experiments.bbkb_2020.regret --dataset"
         " abalone --out out/abalone"

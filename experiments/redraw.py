@@ -1,7 +1,6 @@
-"""Draws the figures of finished results again, from their tables: nothing is run.
+"""Draws the figures of finished results again, from their tables.
 
-python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019     (folders of results,
-or folders of those)
+python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from experiments.sweep import heat_maps
 
 
 def draw_boxes(folder: Path) -> None:
-    """The figures of `go_ucb_2023.synthetic`."""
+    """Draws the figures of `go_ucb_2023.synthetic`."""
     curves, _, provenance = tidy.load(folder)
     runs, uniform = {}, {}
     for function, part in curves.groupby("problem", observed=True, sort=False):
@@ -40,12 +39,7 @@ def draw_boxes(folder: Path) -> None:
     synthetic.draw(folder, runs, uniform, curves["seed"].nunique())
 
 
-def draw_sweep(folder: Path) -> None:
-    """The heat maps of a sweep."""
-    heat_maps.draw(folder)
-
-
-DRAW: dict[str, Callable[[Path], None]] = {
+DRAW: dict[str, Callable[[Path], object]] = {
     "bbkb_2020.regret": regret.draw,
     "bbkb_2020.bandwidths": bandwidths.draw,
     "bbkb_2020.nas_bench_101": nas_bench_101.draw,
@@ -65,15 +59,13 @@ DRAW: dict[str, Callable[[Path], None]] = {
     "pkawv_2019.rates": rates.draw,
     "go_ucb_2023.synthetic": draw_boxes,
     "go_ucb_2023.tuning": tuning.redraw,
-    "sweep": draw_sweep,
+    "sweep": heat_maps.draw,
 }
 
 
 def redraw(folder: Path) -> bool:
-    """Draws what the experiment of a folder draws of its tables; False when that is nothing.
-
-    Raises ValueError for tables that lack what the figures show.
-    """
+    """Draws the figures of the experiment of a folder; False if it has none. Raises ValueError for
+    tables without the data of the figures."""
     experiment = tidy.load(folder).curves.attrs.get("experiment")
     if experiment not in DRAW:
         return False
@@ -89,17 +81,14 @@ def redraw(folder: Path) -> bool:
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("folders", type=Path, nargs="+", help="folders of results, or above them")
     options = parser.parse_args()
     for root in options.folders:
         found = sorted(path.parent for path in root.rglob(tidy.CURVES))
         if not found:
             raise ValueError(f"there are no results in {root}: no {tidy.CURVES}.")
         for folder in found:
-            print(
-                f"{folder}:"
-                f" {'drawn' if redraw(folder) else 'its experiment has no figure of the tables'}"
-            )
+            print(f"{folder}: {'drawn' if redraw(folder) else 'its experiment has no figures'}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs a checkout of the BBKB authors' NumPy implementation (luigicarratino/batch-bkb) beside ours.
 
-Nothing of it is part of this project: give `scripts/bench --reference DIR` or the comparison a
+Nothing of it is part of this project: give `against_authors --reference DIR` a
 folder that holds its `bkb_lib.py`.
 """
 

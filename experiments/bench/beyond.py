@@ -1,11 +1,11 @@
-"""Milliseconds a round of the methods beyond the four papers, beside BBKB: medians of several runs
+"""Milliseconds per round of the methods beyond the four papers and of BBKB: medians of several runs
 without compilation.
 
     python -m experiments.bench.beyond
 
 1,000 made-up arms in the unit square, Gaussian kernel of lengthscale 0.2, noise 0.1, T = 512, one
-seed; clients, 32 of them, on the problem "waves" of `experiments.contrib.clients`. A round is a
-batch, of all clients one context each.
+seed; 32 clients on the problem "waves" of `experiments.contrib.clients`. A round is a batch; for
+clients, one context of each of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from experiments import cli
-from experiments.bench.boxes import seconds
+from experiments.bench.timing import seconds
 from experiments.contrib import clients
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, widths
@@ -35,7 +35,7 @@ ROUNDS = 100  # of the clients
 
 
 def bandits() -> dict[str, Any]:
-    """By their names."""
+    """The algorithms by name."""
     common: dict[str, Any] = dict(
         kernel=kernels.Gaussian(LENGTHSCALE),
         regularization=NOISE**2,
@@ -62,7 +62,7 @@ def bandits() -> dict[str, Any]:
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--repeats", type=cli.count, default=5)
+    cli.add_shared(parser, repeats=5)
     options = parser.parse_args()
     cli.set_up_jax()
     x_key, f_key, run_key = jax.random.split(jax.random.key(0), 3)

@@ -1,17 +1,13 @@
-"""How long the optimisers over a box take on this machine, and how often they end where they
-should.
+"""Run times of the optimisers over a box on this machine (medians, with compilation counted apart),
+and how often TuRBO finds the maximum.
 
 scripts/bench-box                           every benchmark
 scripts/bench-box --only go_ucb gp_ei       some of them
-
-Compilation is counted apart: medians of runs after a first one.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
+from experiments.bench.timing import seconds
 from experiments.results import environment, files, store
 from jsketch.box import GOUCB, GPBandit, Turbo
 from jsketch.box.gp.fit import Bounds
@@ -30,25 +27,15 @@ from jsketch.types import BoxQuery
 NOISE_STD = 0.01
 SEEDS = 10
 TURBO_SEEDS = 20
-# The published bounds put the noise at 5e-4 to 0.2 of the variance and the least side at 2^-7 of
-# the box: the likeliest GP takes Ackley's ripples for noise, and a region of that side is 0.1 below
-# the maximum.
+# With the published bounds (noise of 5e-4 to 0.2 of the variance, least side 2^-7 of the box) the
+# likeliest GP explains Ackley's ripples by noise, and values in a region of that side are up to 0.1
+# below the maximum.
 NOISELESS = Turbo(initial=20, least_length=2.0**-9, bounds=Bounds(noise=(1e-6, 1e-5)))
 
 
-def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """(median seconds of a run, seconds that the first one took longer)."""
-    times = []
-    for _ in range(repeats + 1):
-        began = time.perf_counter()
-        jax.block_until_ready(run())
-        times.append(time.perf_counter() - began)
-    median = statistics.median(times[1:])
-    return median, times[0] - median
-
-
 def go_ucb(repeats: int) -> dict[str, Any]:
-    """A run of 8 + 64 evaluations on f2 in 20 dimensions, and ten seeds of it, both ways."""
+    """A run of 8 + 64 evaluations on f2 in 20 dimensions, and ten seeds of it, vmapped and on
+    threads."""
     problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GOUCB(initial=8)
     keys = jax.random.split(jax.random.key(0), SEEDS)
     one, compiling = seconds(lambda: run_box(optimizer, problem, problem.box, keys[0], 72), repeats)
@@ -70,7 +57,7 @@ def go_ucb(repeats: int) -> dict[str, Any]:
 
 
 def gp_ei(repeats: int) -> dict[str, Any]:
-    """An evaluation of GP-EI, fit and ask, after 200 observations in 20 dimensions (capacity
+    """One step of GP-EI, a fit and an ask, after 200 observations in 20 dimensions (capacity
     256)."""
     problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GPBandit(initial=200)
     state = optimizer.init(problem.box, jax.random.key(0), 256)
@@ -97,8 +84,8 @@ def gp_ei(repeats: int) -> dict[str, Any]:
 
 
 def turbo(repeats: int) -> dict[str, Any]:
-    """TuRBO-1 on Ackley's function of 10 inputs, 400 evaluations, 20 seeds: with NOISELESS and as
-    published."""
+    """TuRBO-1 on Ackley's function of 10 inputs, 400 evaluations, 20 seeds, with the settings of
+    NOISELESS and with the published ones."""
     return dict(
         noiseless=_turbo(NOISELESS, "bounds of no noise"), published=_turbo(Turbo(), "published")
     )
@@ -128,10 +115,8 @@ BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
-    parser.add_argument(
-        "--repeats", type=cli.count, default=5, help="timed runs; the median counts"
-    )
+    cli.add_choices(parser, "--only", list(BENCHMARKS))
+    cli.add_shared(parser, repeats=5)
     cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)

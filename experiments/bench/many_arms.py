@@ -1,17 +1,22 @@
-"""Ten million candidates in memory: one batch of a fixed size, and rounds of BBKB, what they take.
+"""A batch of a fixed size, and rounds of BBKB, among millions of candidates: time and memory.
 
-python -m experiments.bench.many_arms                       10,000,000 candidates, d = 8, float64
-python -m experiments.bench.many_arms --arms 1000000 --rounds 10
+python -m experiments.bench.many_arms                       10,000,000 candidates in memory
+python -m experiments.bench.many_arms --file                100,000,000 candidates in a file
+python -m experiments.bench.many_arms --file --screen       ranked in float32, picked in float64
 
-The candidates are MADE UP: standard normal features; rewards are those of a smooth function and
-noise. FixedBKB's batch comes first, after `observed` evaluations; BBKB then begins from nothing.
+The candidates are MADE UP: standard normal features, d = 8, of float64 in memory and of float32 in
+the (temporary) file; rewards are those of a smooth function with noise. FixedBKB chooses its batch
+after 500 evaluations; BBKB, in memory only, starts without any. Times include compilation.
 """
 
 from __future__ import annotations
 
-import argparse
+import shutil
+import tempfile
 import time
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,134 +24,147 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
+from experiments.bench.timing import show
 from experiments.results import environment, files, store
 from jsketch import Arms, drive, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
+from jsketch.scale.streamed import Streamed, open_arms
 
-INPUTS, NOISE = 8, 0.1
-# more than any number of rounds asks for
-HORIZON = 1_000_000
+INPUTS, NOISE, LENGTHSCALE, CAPACITY = 8, 0.1, 10.0, 96
+OBSERVED, BATCH, CHUNK = 500, 96, 1 << 18
+HORIZON = 1_000_000  # more than the rounds need
+FIXED = FixedBKB(
+    kernels.Gaussian(LENGTHSCALE), 0.01, noise_std=NOISE, delta=1e-4, batch=BATCH, capacity=CAPACITY
+)
 
 
-def one_batch(domain: Arms, values: np.ndarray, options: argparse.Namespace) -> dict[str, Any]:
-    """The batch after `observed` evaluations; seconds include compilation."""
+def timed(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """The result of a call, and its seconds of the wall clock and of the CPU."""
+    began, spent = time.perf_counter(), time.process_time()
+    result = call()
+    wall, cpu = time.perf_counter() - began, time.process_time() - spent
+    return result, dict(seconds=wall, cpu_seconds=cpu)
+
+
+def in_memory(count: int, rounds: int) -> dict[str, Any]:
+    """A batch and rounds of BBKB among candidates in memory."""
+    random = np.random.default_rng(0)
+    features = random.standard_normal((count, INPUTS))
+    values = np.tanh(features @ (random.standard_normal(INPUTS) / np.sqrt(INPUTS)))
+    domain = Arms(jnp.asarray(features))
+    del features  # where JAX has copied it
     random = np.random.default_rng(1)
-    observed = random.choice(domain.count, options.observed, replace=False)
-    rewards = values[observed] + NOISE * random.standard_normal(options.observed)
+    observed = random.choice(count, OBSERVED, replace=False)
+    rewards = values[observed] + NOISE * random.standard_normal(OBSERVED)
     counts, sums = history.of_evaluations(domain, observed, rewards)
-    bandit = FixedBKB(
-        kernels.Gaussian(options.lengthscale),
-        0.01,
-        noise_std=NOISE,
-        delta=1e-4,
-        batch=options.batch,
-        capacity=options.capacity,
+    key = jax.random.key(0)
+    state, init = timed(
+        lambda: FIXED.init(domain, key, pull_counts=counts, reward_sums=sums, dictionary="leverage")
     )
-    clock = Spent()
-    state = bandit.init(
-        domain, jax.random.key(0), pull_counts=counts, reward_sums=sums, dictionary="leverage"
-    )
-    init, clock = clock.so_far("of_init"), Spent()
-    query = jax.block_until_ready(jax.jit(bandit.ask)(state, jax.random.key(0)))
-    return dict(
-        **init,
-        **clock.so_far("of_the_batch"),
+    query, batch = timed(lambda: jax.block_until_ready(jax.jit(FIXED.ask)(state, key)))
+    batch |= dict(
         inducing_points=int(state.dictionary.size),
         distinct=len(np.unique(np.asarray(query.index))),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
 
-
-def rounds(domain: Arms, values: np.ndarray, options: argparse.Namespace) -> dict[str, Any]:
-    """So many rounds of BBKB; seconds include compilation."""
-    bandit = BBKB(
-        kernels.Gaussian(options.lengthscale),
-        0.01,
-        noise_std=NOISE,
-        delta=1e-4,
-        capacity=options.capacity,
-    )
     random = np.random.default_rng(2)
-    each: list[float] = []
+    times: list[float] = []
 
     def evaluate(arms: np.ndarray) -> np.ndarray:
-        each.append(time.perf_counter())
+        times.append(time.perf_counter())
         return np.asarray(values[arms] + NOISE * random.standard_normal(len(arms)))
 
-    def done(_: Any) -> bool:
-        return len(each) == options.rounds
-
-    clock = Spent()
-    run = drive(bandit, evaluate, domain, jax.random.key(0), HORIZON, stop=done)
-    return dict(
-        **clock.so_far("of_the_rounds"),
-        # the first rounds compile
-        median_seconds_of_a_round=float(np.median(np.diff(each))),
-        rounds=len(each),
+    bandit = BBKB(
+        kernels.Gaussian(LENGTHSCALE), 0.01, noise_std=NOISE, delta=1e-4, capacity=CAPACITY
+    )
+    run, played = timed(
+        lambda: drive(bandit, evaluate, domain, key, HORIZON, stop=lambda _: len(times) == rounds)
+    )
+    played |= dict(
+        median_seconds_of_a_round=float(np.median(np.diff(times))),
+        rounds=len(times),
         evaluations=run.t,
         inducing_points=int(run.state.dictionary.size),
-        capacity=run.state.capacity,
         best=float(values[run.arm].max()),
         best_of_all=float(values.max()),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
+    return dict(arms=count, init=init, batch=batch, rounds=played)
 
 
-class Spent:
-    """Seconds of the wall clock and of the CPU since it was made."""
+def write_made_up(path: Path, count: int) -> None:
+    """Writes made-up candidates to a file, chunk by chunk. Raises ValueError when the disk is too
+    small."""
+    needed, free = 4 * count * INPUTS, shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise ValueError(
+            f"the file takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: use fewer"
+            " --arms, or set TMPDIR to a folder on another disk."
+        )
+    random = np.random.default_rng(0)
+    table = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(count, INPUTS))
+    offset = table.offset
+    del table
+    # plain writes, because mapped pages count as memory of this process
+    with path.open("r+b") as file:
+        file.seek(offset)
+        for begin in range(0, count, CHUNK):
+            rows = min(CHUNK, count - begin)
+            random.standard_normal((rows, INPUTS), np.float32).tofile(file)
 
-    def __init__(self) -> None:
-        self.began, self.cpu = time.perf_counter(), time.process_time()
 
-    def so_far(self, what: str) -> dict[str, float]:
-        wall, cpu = time.perf_counter() - self.began, time.process_time() - self.cpu
-        return {f"seconds_{what}": wall, f"cpu_seconds_{what}": cpu}
+def in_file(path: Path, screen: bool) -> dict[str, Any]:
+    """A batch among the candidates in a file."""
+    domain = open_arms(path, chunk=CHUNK)
+    random = np.random.default_rng(1)
+    weights = random.standard_normal(INPUTS) / np.sqrt(INPUTS)
+    observed = np.unique(random.integers(domain.count, size=OBSERVED))
+    rewards = np.tanh(domain.rows(observed) @ weights)
+    rewards = rewards + NOISE * random.standard_normal(len(observed))
+    streamed = Streamed(FIXED, screen=screen)
+    state, init = timed(
+        lambda: streamed.init(
+            domain, jax.random.key(0), arms=observed, rewards=rewards, dictionary="leverage"
+        )
+    )
+    _, reading = timed(lambda: [None for _ in domain.in_order()])
+    chosen, batch = timed(lambda: streamed.choose(state))
+    batch |= dict(
+        inducing_points=int(state.dictionary.size),
+        passes=chosen.chunks / domain.chunks,
+        missed=chosen.missed,
+        picks=np.asarray(chosen.query.index).tolist(),
+        peak_gigabytes=environment.peak_memory() / 1e9,
+    )
+    return dict(arms=domain.count, screen=screen, init=init, reading=reading, batch=batch)
 
 
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--arms", type=cli.count, default=10_000_000)
-    parser.add_argument("--observed", type=cli.count, default=500, help="evaluations before")
-    parser.add_argument("--batch", type=cli.count, default=96)
-    parser.add_argument("--rounds", type=cli.count, default=50)
-    parser.add_argument("--lengthscale", type=float, default=10.0)
-    parser.add_argument("--capacity", type=cli.count, default=96, help="inducing points")
-    parser.add_argument("--float32", action="store_true", help="candidates and all in float32")
+    parser.add_argument("--arms", type=cli.count, help="default 10,000,000, in a file 100,000,000")
+    parser.add_argument("--rounds", type=cli.count, default=50, help="rounds of BBKB")
+    parser.add_argument("--file", action="store_true", help="candidates in a file")
+    parser.add_argument("--screen", action="store_true", help="rank in float32, pick in float64")
     cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
     cli.set_up_jax(cached=False)
-    # BKB and its kin warn of float32 beside a small regularization
-    warnings.simplefilter("ignore")
-    dtype = np.float32 if options.float32 else np.float64
-    random = np.random.default_rng(0)
-    features = random.standard_normal((options.arms, INPUTS), dtype)
-    values = np.tanh(features @ (random.standard_normal(INPUTS) / np.sqrt(INPUTS)).astype(dtype))
-    domain = Arms(jnp.asarray(features))
-    size = features.nbytes / 1e9
-    # on a CPU the arms may be the same memory: no second copy is kept
-    del features
-    print(f"{options.arms:,} made-up candidates, d = {INPUTS}, {dtype.__name__}, {size:.2f} GB")
-    batch = one_batch(domain, values, options)
-    print(
-        f"a batch of {options.batch} after {options.observed} evaluations:"
-        f" {batch['seconds_of_the_batch']:.1f} s, {batch['cpu_seconds_of_the_batch']:.1f} s of CPU"
-        f" ({batch['cpu_seconds_of_init']:.1f} s to start), {batch['distinct']} distinct arms,"
-        f" m = {batch['inducing_points']}; peak resident memory {batch['peak_gigabytes']:.2f} GB",
-        flush=True,
-    )
-    run = rounds(domain, values, options)
-    print(
-        f"{run['rounds']} rounds of BBKB: {run['seconds_of_the_rounds']:.1f} s,"
-        f" {run['cpu_seconds_of_the_rounds']:.1f} s of CPU (median of a round"
-        f" {run['median_seconds_of_a_round']:.1f} s), {run['evaluations']} evaluations, best"
-        f" {run['best']:.3f} of {run['best_of_all']:.3f}, m = {run['inducing_points']} (capacity"
-        f" {run['capacity']}); peak resident memory so far {run['peak_gigabytes']:.2f} GB"
-    )
+    warnings.simplefilter("ignore")  # about float32 with a small regularization
+    if options.file:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "arms.npy"
+            write_made_up(path, options.arms or 100_000_000)
+            found = in_file(path, options.screen)
+    else:
+        found = in_memory(options.arms or 10_000_000, options.rounds)
+    print(f"{found['arms']:,} made-up candidates, d = {INPUTS}")
+    for step in ("init", "reading", "batch", "rounds"):
+        if step in found:
+            show(step, found[step])
     if options.out is not None:
-        row = {"environment": environment.describe(), "arms": options.arms, "gigabytes": size}
-        store.write_json(options.out, row | {"batch": batch, "rounds": run})
+        store.write_json(options.out, {"environment": environment.describe()} | found)
 
 
 if __name__ == "__main__":

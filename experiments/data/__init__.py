@@ -1,2 +1,2 @@
-"""Where experiments get their problems: data sets, streams, architectures, classifiers, and
-evaluations made once."""
+"""The problems of the experiments: data sets, streams, architectures, classifiers, and a table of
+expensive evaluations."""

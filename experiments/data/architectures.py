@@ -1,17 +1,14 @@
-"""Architecture search spaces with what was recorded of them, and what stands in where the record is
-missing.
+"""Architecture search spaces with recorded accuracies, and substitutes for missing records.
 
 BBKB's experiment uses the 12,416 NAS-Bench-101 cells with 4 inner nodes, each 3x3 convolution or
-max-pooling. Their three single accuracies are in a 499 MB file that cannot be assumed present. The
-choices, and every use says which it was:
-    nasbench101        the real table: candidates joined with `nasbench101_results.npz` in the data
+max-pooling. The accuracies of the three trainings of each are in a file of 499 MB, which is rarely
+available. The choices, of which every summary names one:
+    nasbench101        the cells with these accuracies, from `nasbench101_results.npz` in the data
                        folder
-    nasbench101_means  the same cells with their recorded mean test accuracies, and noise of
-                       NOISE_STD around them
-    nasbench101_whole  so all 423,624 cells of NAS-Bench-101
-    macro              NAS-Bench-Macro: 6,561 other architectures, 3 real trainings each; a recorded
-                       stand-in
-    generated          a generated reward over the real 12,416 candidates
+    nasbench101_means  the cells with their recorded mean accuracies, and noise of NOISE_STD
+    nasbench101_whole  the same of all 423,624 cells of NAS-Bench-101
+    macro              NAS-Bench-Macro, a substitute: 6,561 other architectures, 3 trainings each
+    generated          a generated reward over the 12,416 cells
 """
 
 from __future__ import annotations
@@ -43,44 +40,41 @@ MEANS = "nasbench101_v6_mean_test_accuracy.npz"
 MEANS_SHA256 = "1f32d572ec1726039dc56aeb6eee9ae8c268dced4a680929a29fb4528086963b"
 WHOLE = "nasbench101_full_mean_test.npz"
 WHOLE_SHA256 = "ba058159087afa06c791a3e79371a54ef99a92294b2a0a32785622b38debe78f"
-IMAGES = 9_984  # test images of a training, of the mean of three
-# standard deviation of one training's test accuracy around the mean of its cell. Counting 9,984
-# images alone gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, a lower bound; the rest, 0.0037,
-# is our guess of the spread between trainings: one of them then misses the mean of two others by
-# 0.0045 in the mean
+IMAGES = 9_984  # test images
+# standard deviation of the test accuracy of one training around the mean of its cell. The sampling
+# of 9,984 images gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, a lower bound; the rest,
+# 0.0037, is our guess of the variation between trainings: the mean distance of one of them from the
+# mean of two others is then 0.0045
 NOISE_STD = 0.0046
 CHOICES = ("nasbench101", "nasbench101_means", "nasbench101_whole", "macro", "generated")
 
 
 class Space(NamedTuple):
-    """A finite space of architectures; rewards are scaled so that mean rewards span [0, 1]."""
+    """A finite space of architectures; the mean rewards span [0, 1]."""
 
     name: str
     features: np.ndarray  # [A, d]
-    evaluations: np.ndarray  # [A, R]; R = 1 is a mean, with noise around it
-    # [A, K] int32, one change apart, -1 is padding; None where the space is too large for a table
+    evaluations: np.ndarray  # [A, R]; R = 1 for means
+    # [A, K] int32, the cells one change apart, padded with -1; None for spaces that are too large
     neighbours: np.ndarray | None
-    training_seconds: np.ndarray | None  # [A], mean; None where no time was recorded
+    training_seconds: np.ndarray | None  # [A], means; None when no time was recorded
     source: str
     noise_std: float | None = None  # around `evaluations`, if they are means
-    span: float = 1.0  # accuracy that rewards 0 and 1 are apart
+    span: float = 1.0  # the difference of accuracy between rewards 0 and 1
 
 
 def problem(space: Space) -> Any:
-    """The arms of a space: one of the recorded evaluations at random, or a mean with Gaussian
-    noise."""
+    """The arms of a space: a reward is one of the recorded evaluations at random, or a mean with
+    Gaussian noise."""
     if space.noise_std is None:
         return problems.recorded_arms(space.features, space.evaluations)
     return problems.finite_arms(space.features, space.evaluations[:, 0], space.noise_std)
 
 
 def load(choice: str, data_dir: str | Path | None = None) -> Space:
-    """The space of that name; "auto" is the real table when it is there, else that of the means,
-    else the recorded stand-in.
-
-    Raises ValueError (unknown name, wrong checksum) or OSError (a file that is missing and cannot
-    be downloaded).
-    """
+    """The space of that name; "auto" is the first of nasbench101, nasbench101_means and macro whose
+    file is available. Raises ValueError (unknown name, wrong checksum) or OSError (a missing file
+    that cannot be downloaded)."""
     folder = find_folder(data_dir)
     if choice == "auto":
         tables = {"nasbench101": RESULTS, "nasbench101_means": MEANS}
@@ -136,8 +130,8 @@ def _macro(folder: Path) -> Space:
 
 
 def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(features [12416, 17], codes [12416, 17], hashes): halves divided by their largest norm (BBKB
-    D.2, THEORY 10.1)."""
+    """(features [12416, 17], codes [12416, 17], hashes). The features of edges and of operations
+    are each divided by their largest norm (BBKB D.2, THEORY 10.1)."""
     remedy = (
         "It is enumerated, not downloaded; `--dataset macro` needs another file, which can be"
         " downloaded."
@@ -153,8 +147,7 @@ def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _neighbours(codes: np.ndarray) -> np.ndarray:
-    """One change apart; the few cells that have no such neighbour mutate into a cell at the least
-    distance."""
+    """The cells one change apart; the few cells without such a neighbour have the nearest cell."""
     table = evolution.one_change_apart(codes)
     for arm in np.flatnonzero((table < 0).all(1)):
         distance = (codes != codes[arm]).sum(1)
@@ -208,8 +201,8 @@ def _mean_cells(folder: Path) -> Space:
 
 
 def _whole_space(folder: Path) -> Space:
-    """Features [423624, 36]: 21 bits of the adjacency matrix and 5 operations one-hot, each half
-    divided by its largest norm, as `_cells`."""
+    """Features [423624, 36]: 21 bits of the adjacency matrix and 5 operations one-hot, each part
+    divided by its largest norm, as in `_cells`."""
     with np.load(io.BytesIO(_read(folder / WHOLE, WHOLE_SHA256, "It cannot be downloaded."))) as t:
         edges = np.unpackbits(t["adjacency_upper"], axis=1)[:, :21].astype(float)
         ops = (t["ops"][:, :, None] == np.arange(3)).reshape(len(edges), -1).astype(float)
@@ -245,8 +238,7 @@ def _recorded_cells(folder: Path) -> Space:
     ):
         if values.shape != (len(rows), 3) or not ((values >= 0) & (values <= most)).all():
             raise ValueError(f"{name} in {RESULTS} must be [n, 3] with values in [0, {most}].")
-    # a file that the reader makes has no published checksum, so nothing here can vouch for its
-    # origin
+    # the user makes this file, so that it has no published checksum
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     source = (
         f"NAS-Bench-101 accuracies as found in {RESULTS} (origin NOT VERIFIED; sha256 {digest})"

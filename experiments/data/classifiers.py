@@ -55,7 +55,7 @@ SOURCES = {
 
 
 class Model(NamedTuple):
-    """A classifier and what is tuned of it."""
+    """A classifier and the space of its hyperparameters."""
 
     space: Space
     # (hyperparameters, random_state) -> an estimator with fit and predict
@@ -75,10 +75,9 @@ def perceptron_of_raw_inputs(hyperparameters: dict[str, Any], random_state: int)
 
 
 def gradient_boosting(hyperparameters: dict[str, Any], random_state: int) -> Any:
-    """From scikit-learn 1.9 on `criterion` has no effect and is about to go: there it is left out,
-    and its input is idle."""
-    known = GradientBoostingClassifier().get_params()
-    if known.get("criterion", "deprecated") == "deprecated":
+    """From scikit-learn 1.9 on `criterion` is deprecated and has no effect; there it is omitted."""
+    defaults = GradientBoostingClassifier().get_params()
+    if defaults.get("criterion", "deprecated") == "deprecated":
         hyperparameters = {
             name: value for name, value in hyperparameters.items() if name != "criterion"
         }
@@ -131,10 +130,9 @@ MODELS = {
     ),
 }
 PAPER_MODELS = tuple(MODELS)
-# the paper does not say whether inputs are scaled; the trees do not depend on it
+# the paper does not specify whether inputs are scaled; trees do not depend on it
 MODELS["mlp_raw"] = Model(MODELS["mlp"].space, perceptron_of_raw_inputs)
-# what the accuracy depends on besides the point, as it stands in the key of each evaluation: a
-# change here evaluates anew
+# a part of the key of each evaluation: after a change here all evaluations are made again
 PROTOCOL = [
     "5 stratified folds, shuffled by random_state = repetition // 5; fold repetition % 5 is the"
     " test set",
@@ -146,11 +144,8 @@ PROTOCOL = [
 @lru_cache
 def load(name: str, data_dir: Path | None = None) -> Dataset:
     """Features [n, d] and classes 0 and 1 [n] (the larger of the file's codes is 1), in the order
-    of the file.
-
-    breast_cancer is Wisconsin (original) without the id and the 16 rows with a missing value.
-    Raises what `datasets.load` does.
-    """
+    of the file. breast_cancer is Wisconsin (original) without the id and the 16 rows with a missing
+    value. Raises the errors of `datasets.load`."""
     if name not in SOURCES:
         raise ValueError(
             f"There is no tuning data set '{name}'; choose one of: {', '.join(SOURCES)}."
@@ -166,13 +161,13 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
         name,
         table[:, :-1],
         (target == target.max()).astype(float),
-        datasets.describe(SOURCES[name]),
+        datasets.citation(SOURCES[name]),
     )
 
 
 def split(target: np.ndarray, repetition: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rows for training, rows for the test) of a repetition: five share a partition into five
-    folds."""
+    """(rows for training, rows for the test) of a repetition. Five repetitions share a partition
+    into five folds."""
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repetition // FOLDS)
     return list(folds.split(np.zeros((len(target), 1)), target))[repetition % FOLDS]
 
@@ -180,12 +175,12 @@ def split(target: np.ndarray, repetition: int) -> tuple[np.ndarray, np.ndarray]:
 def accuracy(
     model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any]
 ) -> float:
-    """Share of the test rows that are classified rightly. On one thread; raises what scikit-learn
-    raises."""
+    """The share of test rows that are classified correctly, computed on one thread. Raises the
+    errors of scikit-learn."""
     train, test = split(dataset.target, repetition)
     estimator = MODELS[model].build(hyperparameters, repetition)
     with threadpool_limits(1), warnings.catch_warnings():
-        # few iterations are among the choices
+        # max_iter may be too small for convergence
         warnings.simplefilter("ignore", ConvergenceWarning)
         estimator.fit(dataset.features[train], dataset.target[train])
         return float((estimator.predict(dataset.features[test]) == dataset.target[test]).mean())
@@ -194,8 +189,8 @@ def accuracy(
 def evaluate(
     model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any], table: Path
 ) -> Outcome:
-    """`accuracy`, from the table of evaluations if it is there. Failures are recorded, not raised
-    (`evaluations.once`)."""
+    """`accuracy`, from the table of evaluations if it is recorded there. Failures are recorded, not
+    raised (`evaluations.once`)."""
     key = dict(
         model=model,
         data=dataset.name,

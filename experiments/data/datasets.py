@@ -1,7 +1,7 @@
-"""Named data sets of the papers, with their checksums checked.
+"""Named data sets of the papers, whose checksums are verified.
 
-A data set is read from a folder (`find_folder` says which); a file that is not there is downloaded
-from its public source. What comes back is always the real data or an error, never made-up data.
+A data set is read from the folder `find_folder`; a missing file is downloaded from its public
+source. The result is the real data or an error, never made-up data.
 
 Shapes: A rows (the candidate arms), d columns.
 """
@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -27,14 +28,14 @@ ROOT = Path(__file__).resolve().parents[2]
 @dataclass(frozen=True)
 class Source:
     """A public file: its local name, the sha256 of its content (decompressed, LF line ends), and
-    where it comes from."""
+    its address."""
 
-    filename: str  # one that ends in .bz2 is kept compressed
+    filename: str  # a file that ends in .bz2 stays compressed
     sha256: str
     url: str
     # the file's name inside the archive at `url`; "" when `url` is the file itself
     member: str = ""
-    header: str = ""  # its first line as counted in sha256, where public copies differ in that line
+    header: str = ""  # replaces the first line, in which public copies differ, before hashing
 
 
 SOURCES = {
@@ -57,7 +58,7 @@ ABALONE_SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
 
 @dataclass(frozen=True)
 class Dataset:
-    """Raw values: `features` [A, d] and `target` [A], float64. `source`: the public file it is."""
+    """Raw values: `features` [A, d] and `target` [A], float64. source: the public file."""
 
     name: str
     features: np.ndarray
@@ -66,10 +67,8 @@ class Dataset:
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """Load a data set by name, downloading its file when the folder lacks it.
-
-    Raises ValueError (unknown name, wrong checksum) or OSError (missing folder, failed download).
-    """
+    """Loads a data set by name, and downloads its file when it is missing. Raises ValueError
+    (unknown name, wrong checksum) or OSError (missing folder, failed download)."""
     if name not in SOURCES:
         raise ValueError(
             f"There is no data set called '{name}'; choose one of: {', '.join(SOURCES)}."
@@ -78,20 +77,17 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     content = read(source, find_folder(data_dir))
     code_field = _code_sex if name == "abalone" else None
     table = np.loadtxt(io.BytesIO(content), delimiter=",", converters=code_field, encoding="utf-8")
-    return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=describe(source))
+    return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=citation(source))
 
 
-def describe(source: Source) -> str:
-    """Which file it is, for summaries; holds no path."""
+def citation(source: Source) -> str:
+    """The file, its address and its checksum, for summaries."""
     return f"{source.filename} from {source.url}, sha256 {source.sha256} checked"
 
 
 def read(source: Source, folder: Path) -> bytes:
-    """The content of `source`, decompressed and with its checksum checked; downloaded when the
-    folder lacks it.
-
-    Raises ValueError (wrong checksum) or OSError (failed download).
-    """
+    """The content of `source`, decompressed and verified; downloaded when it is not in the folder.
+    Raises ValueError (wrong checksum) or OSError (failed download)."""
     path = folder / source.filename
     if not path.exists():
         download(source, path)
@@ -119,14 +115,12 @@ def verified(path: Path, sha256: str) -> bytes:
 
 
 def find_folder(data_dir: str | Path | None = None) -> Path:
-    """The folder that holds the files: `data_dir`, else $JSKETCH_DATA, else shared/data beside
-    the repository when it exists, else a per-user cache.
-
-    Raises FileNotFoundError when a folder that was asked for does not exist.
-    """
-    for asked, by in ((data_dir, "--data-dir"), (os.environ.get("JSKETCH_DATA"), "JSKETCH_DATA")):
-        if asked:
-            folder = Path(asked).expanduser()
+    """The folder of the data files: `data_dir`, else $JSKETCH_DATA, else shared/data beside the
+    repository when it exists, else a cache of the user. Raises FileNotFoundError when `data_dir` or
+    $JSKETCH_DATA does not exist."""
+    for given, by in ((data_dir, "--data-dir"), (os.environ.get("JSKETCH_DATA"), "JSKETCH_DATA")):
+        if given:
+            folder = Path(given).expanduser()
             if not folder.is_dir():
                 raise FileNotFoundError(
                     f"The data folder {folder}, named by {by}, does not exist; create it first."
@@ -137,12 +131,8 @@ def find_folder(data_dir: str | Path | None = None) -> Path:
 
 
 def download(source: Source, path: Path) -> None:
-    """Fetch `source` from the public internet and write it to `path`, if and only if its checksum
-    is right.
-
-    Raises OSError when it cannot be fetched or written, ValueError when the content is not the
-    published one.
-    """
+    """Downloads `source` and writes it to `path` if its checksum is right. Raises OSError when it
+    cannot be downloaded or written, and ValueError for another content."""
     remedy = (
         f"Download {source.url} yourself and put {source.member or 'it'} as {path.name} into"
         f" {path.parent}, or name a folder that has it with --data-dir or JSKETCH_DATA."
@@ -151,9 +141,8 @@ def download(source: Source, path: Path) -> None:
     pooch.get_logger().setLevel("WARNING")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with files.scratch() as scratch:
-            # The archive's own bytes may change; the checksum that counts is the one of its
-            # content.
+        with tempfile.TemporaryDirectory() as scratch:
+            # the checksum is that of the content; the bytes of the archive may change
             fetched = Path(
                 pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch)
             )
@@ -179,11 +168,7 @@ def download(source: Source, path: Path) -> None:
 
 def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Features with mean 0 and standard deviation 1 per column [A, d], and the target scaled to [0,
-    1] [A].
-
-    Raises ValueError when a column or the target is constant: it carries nothing and cannot be
-    scaled.
-    """
+    1] [A]. Raises ValueError when a column or the target is constant."""
     constant = np.flatnonzero(np.ptp(dataset.features, axis=0) == 0)
     if constant.size:
         raise ValueError(
@@ -200,7 +185,8 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _decompressed(content: bytes) -> bytes:
-    """What a bz2 file holds; anything else, and a damaged one, as it is: the checksum will tell."""
+    """The content of a bz2 file. Any other content, and a damaged file, is returned unchanged, and
+    fails the checksum."""
     try:
         return bz2.decompress(content) if content.startswith(b"BZh") else content
     except (OSError, ValueError):
@@ -208,7 +194,7 @@ def _decompressed(content: bytes) -> bytes:
 
 
 def _canonical(content: bytes, source: Source) -> bytes:
-    """LF line ends, one at the end, and the header that the checksum was made with."""
+    """The content with LF line ends, one of them at the end, and the header of the checksum."""
     content = content.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
     if source.header:
         content = source.header.encode() + b"\n" + content.partition(b"\n")[2]
@@ -227,5 +213,5 @@ def _read_member(archive: Path, member: str) -> bytes:
 
 
 def _code_sex(field: str) -> float:
-    """Every field of Abalone but the first is a number; the first is the letter M, F or I."""
+    """The first field of Abalone is the letter M, F or I; the others are numbers."""
     return ABALONE_SEX[field] if field in ABALONE_SEX else float(field)

@@ -1,5 +1,5 @@
-"""A table of expensive evaluations in one SQLite file: each is made once, whatever is interrupted
-or runs beside it."""
+"""A table of expensive evaluations in an SQLite file: each is made once, also when runs are
+interrupted or several processes share the table."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ PATIENCE = 60  # seconds to wait for another process that writes
 
 
 class Outcome(NamedTuple):
-    """What one evaluation gave."""
+    """The result of an evaluation."""
 
     value: float  # NaN for a failure
-    error: str  # why it failed; empty for a success
-    seconds: float  # that it took
+    error: str  # the reason of a failure, else empty
+    seconds: float
 
 
 def once(path: Path, key: dict[str, Any], evaluate: Callable[[], float]) -> Outcome:
-    """The outcome recorded under `key`, which must hold all that the value depends on; else
-    evaluate(), recorded.
+    """The outcome recorded under `key`, which must hold everything that the value depends on; if
+    there is none, evaluate() is called and its outcome recorded.
 
-    An evaluation that raises, or whose value is not finite, has failed and is recorded as such.
-    Lack of memory and files that cannot be read are the machine's failures, not the evaluation's:
-    they are raised. Raises ValueError for a file that is no such table, and for one that another
-    process writes all the time.
+    An evaluation that raises, or whose value is not finite, is recorded as a failure. MemoryError
+    and OSError are failures of the machine and are raised. Raises ValueError for a file that is not
+    such a table, and for one that another process keeps locked.
     """
     name = json.dumps(key, sort_keys=True)
     rows = _query(path, "SELECT value, error, seconds FROM evaluations WHERE key = ?", (name,))
@@ -40,7 +39,7 @@ def once(path: Path, key: dict[str, Any], evaluate: Callable[[], float]) -> Outc
         return Outcome(math.nan if value is None else value, error, seconds)
     outcome = _measured(evaluate)
     value = outcome.value if math.isfinite(outcome.value) else None
-    # two processes may have made the same evaluation at the same time
+    # another process may have recorded the same evaluation in the meantime
     _query(
         path,
         "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?, ?)",
@@ -63,21 +62,21 @@ def _measured(evaluate: Callable[[], float]) -> Outcome:
 
 
 def _query(path: Path, command: str, values: tuple) -> list[tuple]:
-    """A transaction of its own, so that what was recorded stays recorded."""
+    """Executes a command in a transaction."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with closing(sqlite3.connect(path, timeout=PATIENCE)) as table, table:
             table.execute(f"CREATE TABLE IF NOT EXISTS evaluations ({COLUMNS})")
             return table.execute(command, values).fetchall()
     except sqlite3.DatabaseError as error:
-        # extended codes have the primary one in their last byte; what is not SQLite's own has none
+        # the last byte of an extended code is the primary one; errors of the module have no code
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
             sqlite3.SQLITE_BUSY,
             sqlite3.SQLITE_LOCKED,
         ):
             raise ValueError(
-                f"another process is writing to the table of evaluations {path}, for {PATIENCE}"
-                " seconds by now: wait for it, or use another --table."
+                f"another process has been writing to the table of evaluations {path} for"
+                f" {PATIENCE} seconds: wait for it, or use another --table."
             ) from error
         raise ValueError(
             f"the table of evaluations {path} cannot be used ({error}): name another file, or"

@@ -1,8 +1,7 @@
-"""The curves that the BBKB authors published on their poster, read out of its vector graphics.
+"""The curves on the poster of the BBKB authors, extracted from its vector graphics.
 
-`bbkb_poster_curves.csv` in the data folder: panel, algorithm, t, value, at most 80 points a curve,
-of Cadata and of NAS-Bench-101. Nothing is downloaded: where the file is absent, that is said, and
-figures are drawn without it.
+`bbkb_poster_curves.csv` in the data folder has the columns panel, algorithm, t and value, and at
+most 80 points a curve. It cannot be downloaded: without it figures are drawn without these curves.
 """
 
 from __future__ import annotations
@@ -18,18 +17,16 @@ from experiments.data.datasets import find_folder, verified
 POSTER = "bbkb_poster_curves.csv"
 POSTER_SHA256 = "f6cfe37bec6ec950f6d9efe2244ecb54284e236367ac3de38e32b7feb49a7062"
 SOURCE = "poster.pdf of github.com/luigicarratino/batch-bkb, commit 3c23928"
-# the poster's names, where they are not those of our methods
+# the poster's names of methods that have another name here
 NAMES = {"async_ts": "ts", "eps_greedy": "eps_greedy_free"}
 
 Curve = tuple[np.ndarray, np.ndarray]  # t [P], value [P]
 
 
 def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
-    """{algorithm: (t [P], value [P])} of one panel of the poster, such as "cadata_regret_ratio";
-    empty, with a line that says so, where the file is absent.
-
-    Raises ValueError for a file with another checksum, and for a panel that it does not hold.
-    """
+    """{algorithm: (t [P], value [P])} of a panel of the poster, such as "cadata_regret_ratio".
+    Prints a line and returns an empty dict without the file. Raises ValueError for a file with
+    another checksum and for an unknown panel."""
     path = find_folder(data_dir) / POSTER
     if not path.exists():
         print(
@@ -47,8 +44,5 @@ def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
     if not found:
         panels = sorted({row["panel"] for row in rows})
         raise ValueError(f"{POSTER} has no panel {name!r}; it has {', '.join(panels)}.")
-    return {name: (table[:, 0], table[:, 1]) for name, table in _arrays(found).items()}
-
-
-def _arrays(points: dict[str, list[tuple[float, float]]]) -> dict[str, np.ndarray]:
-    return {name: np.array(sorted(values)) for name, values in points.items()}
+    tables = {name: np.array(sorted(points)) for name, points in found.items()}
+    return {name: (table[:, 0], table[:, 1]) for name, table in tables.items()}

@@ -1,8 +1,8 @@
 """The streams of the PKAWV paper: casp, ijcnn1, cod-rna and SUSY, raw or scaled and shuffled.
 
-Files are found, checked and downloaded as in `datasets`. SUSY in full is never downloaded (880 MB):
-it is used when SUSY.csv.gz is in the data folder, else a recorded random sample, and every use says
-which.
+Files are found, verified and downloaded as in `datasets`. The whole of SUSY (880 MB) is never
+downloaded: it is used when SUSY.csv.gz is in the data folder, else a random sample, and every use
+prints which.
 
 Shapes: n examples, d inputs.
 """
@@ -66,7 +66,7 @@ SCALINGS = ("authors", "paper")
 
 
 class Stream(NamedTuple):
-    """Scaled examples in the order that a forecaster meets them."""
+    """Scaled examples in their order."""
 
     xs: np.ndarray  # [n, d]
     ys: np.ndarray  # [n]; -1 and +1 when they are classes
@@ -75,12 +75,9 @@ class Stream(NamedTuple):
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """Raw inputs [n, d] and labels [n] in the order of the files, as `datasets.load` does; ijcnn1
-    is train, then test.
-
-    Raises ValueError (unknown name, a file that is not the published one) or OSError (missing
-    folder or file).
-    """
+    """Raw inputs [n, d] and labels [n] in the order of the files; ijcnn1 is the training set, then
+    the test set. Raises ValueError (unknown name, wrong checksum) or OSError (missing folder or
+    file)."""
     if name not in NAMES:
         raise ValueError(f"There is no stream called '{name}'; choose one of: {', '.join(NAMES)}.")
     folder = datasets.find_folder(data_dir)
@@ -88,14 +85,14 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
         return _susy(folder)
     if name == "casp":
         table = np.loadtxt(io.BytesIO(datasets.read(CASP, folder)), delimiter=",", skiprows=1)
-        return Dataset(name, table[:, 1:], table[:, 0], datasets.describe(CASP))
+        return Dataset(name, table[:, 1:], table[:, 0], datasets.citation(CASP))
     inputs, sources = SVMLIGHT[name]
     parts = [
         load_svmlight_file(io.BytesIO(datasets.read(s, folder)), n_features=inputs) for s in sources
     ]
     features = np.concatenate([x.toarray() for x, _ in parts])
     target = np.concatenate([y for _, y in parts])
-    return Dataset(name, features, target, " and ".join(map(datasets.describe, sources)))
+    return Dataset(name, features, target, " and ".join(map(datasets.citation, sources)))
 
 
 def load_stream(
@@ -106,9 +103,7 @@ def load_stream(
     limit: int | None = None,
 ) -> Stream:
     """The whole data set scaled, then shuffled by `seed`, then cut to its first `limit` examples.
-
-    Raises what `load` and `scale` do, and ValueError for a limit below 1.
-    """
+    Raises the errors of `load` and `scale`, and ValueError for a limit below 1."""
     if limit is not None and limit < 1:
         raise ValueError(f"limit counts examples and must be at least 1; {limit} was given.")
     dataset = load(name, data_dir)
@@ -121,9 +116,9 @@ def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs [n, d] and labels [n] scaled with the extremes of the whole data set; a constant input
     becomes 0.
 
-    "paper": every input and the label linearly onto [-1, 1] (Section 4 of the paper). "authors":
-    what the authors' notebook did for the published curves (THEORY 10.2): inputs onto [0, 1], the
-    labels of the CSV files (classes 0 and 1, and casp's RMSD alike) doubled less one, all labels
+    "paper": every input and the label linearly onto [-1, 1] (Section 4 of the paper). "authors": as
+    in the authors' notebook for the published curves (THEORY 10.2), inputs onto [0, 1], the labels
+    y of the CSV files to 2 y - 1 (the classes 0 and 1 as well as casp's RMSD), and all labels
     divided by the largest. Raises ValueError for another scaling.
     """
     if scaling not in SCALINGS:
@@ -137,7 +132,7 @@ def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _susy(folder: Path) -> Dataset:
-    """All of SUSY where the folder has it, else the sample; says so on stdout and in the source."""
+    """All of SUSY if it is in the folder, else the sample; prints which."""
     if (folder / SUSY).exists():
         dataset, hint = _all_of_susy(folder / SUSY), ""
     elif (folder / SUSY_SAMPLE).exists():
@@ -157,7 +152,7 @@ def _all_of_susy(path: Path) -> Dataset:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
         with gzip.open(path) as file:
-            # its values are float32 numbers in decimal
+            # the values are decimal representations of float32 numbers
             table = np.loadtxt(file, delimiter=",", dtype=np.float32)
     except (OSError, ValueError, EOFError, zlib.error) as error:
         raise ValueError(

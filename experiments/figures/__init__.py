@@ -1,1 +1,1 @@
-"""Figures: the style of each method, and the plots of all experiments."""
+"""Figures: the styles of the methods, and the plots of all experiments."""

@@ -1,5 +1,4 @@
-"""What all figures are drawn with: one style, lines with bands, axes, and files that are whole or
-not at all."""
+"""The parts of all figures: the style, lines with bands, axes, legends and files."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Any
 
 import matplotlib
 
-matplotlib.use("Agg")  # no display is needed, or looked for
+matplotlib.use("Agg")  # needs no display
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,7 +23,7 @@ from experiments.results import files, summaries
 
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
 
-TITLE_WIDTH = 80  # letters in a line
+TITLE_WIDTH = 80  # characters per line
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (5.6, 3.2),
@@ -40,14 +39,14 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.5,
     "legend.frameon": False,
     "legend.title_fontsize": 8,
-    "svg.hashsalt": "jsketch",  # the same figure has the same bytes
+    "svg.hashsalt": "jsketch",  # makes SVG files reproducible
 }
 
 
 def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
-    """A line for the mean and a band for its 95% interval (`summaries.ci95`); no band for one
-    repetition. With `slopes` the legend says the power of x that the mean grows with over the last
-    decade."""
+    """Draws the mean of each curve and a band for its 95% interval (`summaries.ci95`), no band for
+    one repetition. With `slopes` the legend shows the slope of the mean on log axes over the last
+    decade of x."""
     for name, (x, values) in curves.items():
         label, colour, dashes = METHOD_STYLES[name]
         mean = values.mean(axis=0)
@@ -62,48 +61,33 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
 def published_lines(
     axes: Axes, published: Mapping[str, tuple[np.ndarray, np.ndarray]], reach: float
 ) -> None:
-    """The published curve of each method up to x = `reach`, thin and dashed, in the method's
-    colour."""
+    """Draws the published curve of each method up to x = `reach`, thin and dashed, in the colour of
+    the method."""
     for name, (x, values) in published.items():
         label, colour, _ = METHOD_STYLES[name]
         shown = x <= reach
-        if not shown.any():
-            continue
-        axes.plot(
-            x[shown],
-            values[shown],
-            color=colour,
-            linestyle=(0, (4, 2)),
-            linewidth=0.9,
-            label=f"{label}, published",
-        )
+        if shown.any():
+            style: dict[str, Any] = dict(linestyle=(0, (4, 2)), linewidth=0.9)
+            label = f"{label}, published"
+            axes.plot(x[shown], values[shown], color=colour, label=label, **style)
 
 
 def posterior(axes: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, colour: str) -> None:
-    """Mean and mean +- 3 standard deviations, [P] each, over the points x [P]."""
+    """Draws mean [P] and mean +- 3 standard deviations [P] over the points x [P]."""
     axes.fill_between(x, mean - 3 * std, mean + 3 * std, color=colour, alpha=0.3, linewidth=0)
     axes.plot(x, mean, color=colour)
     axes.margins(x=0)
 
 
 def dictionary_marks(axes: Axes, x: np.ndarray) -> None:
-    """A mark on the lower edge at each inducing point."""
-    edge = axes.get_xaxis_transform()
-    axes.plot(
-        x,
-        np.zeros_like(x),
-        "^",
-        color="#D55E00",
-        markersize=4,
-        transform=edge,
-        clip_on=False,
-        zorder=3,
-    )
+    """Draws a mark on the lower edge at each inducing point."""
+    edge: dict[str, Any] = dict(transform=axes.get_xaxis_transform(), clip_on=False, zorder=3)
+    axes.plot(x, np.zeros_like(x), "^", color="#D55E00", markersize=4, **edge)
 
 
 def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
-    """The 95% interval of each curve's last value, side by side from x = start on; none for one
-    repetition."""
+    """Draws the 95% intervals of the last values of the curves, side by side from x = start on;
+    none for one repetition."""
     for place, (name, (_, values)) in enumerate(curves.items()):
         if len(values) > 1:
             half = summaries.ci95(values[:, -1])
@@ -128,7 +112,7 @@ def log_axes(axes: Axes) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("evaluations $t$")
-    # a band that reaches below zero would stretch a log axis over empty decades
+    # bands may reach below zero, so that the limits follow from the means
     means = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.get_lines()])
     axes.set_ylim(bottom=means[means > 0].min() / 2, top=means.max() * 2)
     plain = FuncFormatter(lambda value, _: f"{value:,g}")
@@ -139,7 +123,8 @@ def log_axes(axes: Axes) -> None:
 def finish(
     figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None
 ) -> None:
-    """Title, a legend beside the plot in the order of the lines' ends, and the files."""
+    """Adds the title, and a legend beside the plot in the order of the lines' ends; saves the
+    figure."""
     figure.suptitle(textwrap.fill(title, TITLE_WIDTH), x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort(
@@ -155,7 +140,7 @@ def finish(
 
 
 def save(figure: plt.Figure, path: Path) -> None:
-    """The picture as PNG at `path` and as SVG beside it, each whole or not at all."""
+    """Writes the figure as PNG to `path` and as SVG beside it."""
     for kind, metadata in (("svg", {"Date": None}), ("png", None)):
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, metadata=metadata)

@@ -1,5 +1,4 @@
-"""The figures of the experiments: one style, one colour per algorithm throughout, mean and 95%
-band, PNG and SVG.
+"""The figures of the experiments, with one colour per algorithm, means and 95% bands.
 
 Most functions draw `curves`, a dict from algorithm name to (x [P], values [R, P]): P points, R
 repetitions.
@@ -30,11 +29,11 @@ from experiments.figures.drawing import (
 from experiments.figures.styles import METHOD_STYLES
 
 Published = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], value [P])}
-SLOPES = "method, slope"  # of a legend that says the fitted powers
+SLOPES = "method, slope"  # title of a legend with fitted powers
 
 
 def add_published(axes: Axes, curves: Curves, published: Published | None) -> None:
-    """The published curves of the methods, if there are any, no further than ours."""
+    """Draws the published curves, if there are any, up to the end of ours."""
     if published:
         published_lines(axes, published, max(x[-1] for x, _ in curves.values()))
 
@@ -60,7 +59,7 @@ def regret_ratio(
         lines(axes, curves)
         add_published(axes, curves, published)
         count_axis(axes)
-        # the first evaluations may be far above the uniform policy's and would flatten the rest
+        # the first evaluations may have a much larger ratio
         axes.set_ylim(0, min(axes.get_ylim()[1], 1.1))
         axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
         finish(figure, axes, path, title)
@@ -69,8 +68,8 @@ def regret_ratio(
 def simple_regret(
     path: Path, curves: Curves, title: str, published: Published | None = None
 ) -> None:
-    """Regret of the best arm evaluated so far, against t on a log axis; cut where a hundredth of
-    the evaluations was made, as the first few are worse than all others by a factor."""
+    """Regret of the best arm evaluated so far, against t on a log axis. The y axis ends at the
+    values after a hundredth of the evaluations, as the first few are much larger."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves)
@@ -120,7 +119,7 @@ def cumulative_regret_panels(
     title: str,
 ) -> None:
     """Cumulative regret against t, a panel for each function, with the expected regret of the
-    uniform policy (`uniform` has that of one step), and a line where the `explored` uniform
+    uniform policy (`uniform`: of one step), and a vertical line where the `explored` uniform
     evaluations end."""
     label, colour, dashes = METHOD_STYLES["uniform"]
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
@@ -132,7 +131,7 @@ def cumulative_regret_panels(
             axes.axvline(explored[name], color="0.8", linewidth=0.8, zorder=0)
             axes.set_title(f"${name[0]}_{name[1:]}$", loc="left")
             count_axis(axes)
-            # methods that leave for corners would flatten the rest
+            # methods that evaluate corners have a much larger regret
             axes.set_ylim(0, 1.5 * steps[-1] * uniform[name])
         grid.flat[0].set_ylabel("cumulative regret")
         figure.suptitle(title, x=0.01, ha="left")
@@ -142,20 +141,14 @@ def cumulative_regret_panels(
 
 
 def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title: str) -> None:
-    """Mean cumulative regret against t, a panel for each classifier, a line where the `explored`
-    first evaluations end, and beside the curves the 95% interval of each at the end: bands of seven
-    methods would hide each other."""
+    """Mean cumulative regret against t, a panel for each classifier, with a vertical line where the
+    `explored` first evaluations end. Beside the curves are the 95% intervals at their ends, because
+    bands of seven methods would overlap."""
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
         figure, grid = plt.subplots(1, len(panels), squeeze=False)
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
             last = next(iter(curves.values()))[0][-1]
-            lines(
-                axes,
-                {
-                    method: (t, values.mean(0, keepdims=True))
-                    for method, (t, values) in curves.items()
-                },
-            )
+            lines(axes, {name: (t, y.mean(0, keepdims=True)) for name, (t, y) in curves.items()})
             end_intervals(axes, curves, last + 1.5)
             axes.axvline(explored, color="0.8", linewidth=0.8, zorder=0)
             axes.set_title(name, loc="left")
@@ -172,7 +165,7 @@ def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title
 def run_time(
     path: Path, curves: Curves, title: str, side_by_side: int, published: Published | None = None
 ) -> None:
-    """Run time in seconds, without compilation, against t on log axes, with the fitted power of t
+    """Run time in seconds, without compilation, against t on log axes, with the fitted powers of t
     in the legend."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
@@ -193,8 +186,8 @@ def streams(
     log: bool = False,
     slopes: bool = False,
 ) -> None:
-    """Anything measured along a stream, against examples or seconds; a curve that stops early ends
-    in a dot."""
+    """A quantity along a stream, against examples or seconds. A curve that stops early ends in a
+    dot."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines(axes, curves, slopes)
@@ -244,9 +237,8 @@ def posterior(
     dictionary: np.ndarray,
     truth: np.ndarray | None = None,
 ) -> None:
-    """A posterior over one input: mean [P] and +- 3 standard deviations [P] at x [P], the
-    evaluations (x [t], y [t]), and a tick for each inducing point [m]; the function itself where it
-    is given."""
+    """A posterior over one input: mean [P] and +- 3 standard deviations [P] at x [P], the observed
+    (x [t], y [t]), a mark for each inducing point [m], and the true function if it is given."""
     with plt.rc_context(STYLE | {"axes.grid": False}):
         figure, axes = plt.subplots()
         drawing.posterior(axes, x, mean, std, METHOD_STYLES["bkb"][1])

@@ -1,7 +1,7 @@
-"""Names, colours and dashes of all methods, the same in every figure and table."""
+"""Names, colours and dashes of the methods in all figures and tables."""
 
-# Okabe and Ito's palette, distinct for colour-blind readers; the dashes tell lines apart in black
-# and white
+# Okabe and Ito's palette, which colour-blind readers can distinguish; dashes distinguish lines in
+# black and white
 METHOD_STYLES = {
     "uniform": ("uniform", "#000000", (0, (1, 1.5))),
     "eps_greedy": ("ε-greedy", "#E69F00", (0, (5, 1.5))),
@@ -107,5 +107,5 @@ METHOD_STYLES = {
 
 
 def label(name: str) -> str:
-    """What readers see of a method; the name itself for one without a style."""
+    """The name of a method in figures and tables; `name` itself for a method without a style."""
     return METHOD_STYLES[name][0] if name in METHOD_STYLES else name

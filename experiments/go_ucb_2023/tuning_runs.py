@@ -18,7 +18,7 @@ import sklearn
 from experiments import cli
 from experiments.data import classifiers
 from experiments.data.classifiers import MODELS, SOURCES
-from experiments.data.datasets import describe
+from experiments.data.datasets import citation
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
 from experiments.results import store
 from jsketch.loops import drive_box
@@ -64,7 +64,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
         spaces={
             model: [repr(one) for one in MODELS[model].space.hyperparameters] for model in models
         },
-        sources={name: describe(SOURCES[name]) for name in data},
+        sources={name: citation(SOURCES[name]) for name in data},
         optimizers={name: repr(OPTIMIZERS[name](N)) for name in algorithms},
         chosen=CHOSEN,
     )
@@ -114,9 +114,7 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=cli.set_up_jax) as pool:
             try:
-                # by the processes: this one ends them
-                with cli.interrupts_ignored():
-                    futures = [pool.submit(one, task) for task in missing]
+                futures = [pool.submit(one, task) for task in missing]
                 for future in as_completed(futures):
                     yield future.result()
             except BrokenProcessPool as error:

@@ -1,5 +1,5 @@
-"""HTML pages from jinja2 templates. A template lies beside the code that fills it; the style sheet
-and what the pages share are here."""
+"""HTML pages from jinja2 templates. A template is beside the code that fills it; the style sheet
+and the shared macros are here."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One page that says whether the papers hold."""
+"""A page with the verdicts on the claims of the papers."""

@@ -1,11 +1,11 @@
-"""Builds one page that compares the claims of the papers with our figures and numbers.
+"""Builds a page that compares the claims of the papers with our figures and numbers.
 
     scripts/report                      # report/index.html from results/
     scripts/report --results DIR --out DIR
 
 For each claim of the four papers, and of the methods beyond them, the page shows the statement, our
-figure, our number, a verdict (confirmed, differs, not decidable here), the rule that decides the
-verdict, and how the results were made. Nothing is run. Any browser opens the page from disk.
+figure, our number, a verdict (confirmed, differs, not decidable here), the rule of the verdict, and
+the provenance of the results. Nothing is run.
 """
 
 from __future__ import annotations
@@ -16,28 +16,33 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments import claims, cli, commands, pages
-from experiments.report.papers import PAPERS
+from experiments.bbkb_2020 import claims as bbkb_2020
+from experiments.bkb_2019 import claims as bkb_2019
+from experiments.contrib import claims as beyond
+from experiments.go_ucb_2023 import claims as go_ucb_2023
+from experiments.pkawv_2019 import claims as pkawv_2019
 from experiments.report.unspecified_settings import UNSPECIFIED_SETTINGS
 from experiments.results import environment, files
 
 TEMPLATE = "report/report.html.jinja"
 TITLE = "Do the papers hold?"
+PAPERS = (bkb_2019.PAPER, bbkb_2020.PAPER, go_ucb_2023.PAPER, pkawv_2019.PAPER, beyond.PAPER)
 VERDICTS = (claims.CONFIRMED, claims.DIFFERS, claims.UNDECIDED, claims.UNREADABLE)
 
 
 class Section(NamedTuple):
-    """One experiment with everything that the page shows of it."""
+    """An experiment as the page shows it."""
 
     experiment: claims.Experiment
     command: str
     outcomes: list[claims.Outcome]
-    figures: list[claims.Figure]  # whose files exist
+    figures: list[claims.Figure]  # those whose files exist
     tables: list[tuple[str, list[list[str]]]]  # (caption, rows with the header first)
     provenance: dict[str, Any]
 
 
 def section(part: claims.Experiment, folder: Path, command: str) -> Section:
-    """Judges the claims of an experiment and collects its figures and tables from `folder`."""
+    """The verdicts, figures and tables of an experiment whose results are in `folder`."""
     return Section(
         part,
         command,
@@ -58,7 +63,7 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """How the results of a folder were made; empty if the folder has no readable summary."""
+    """The provenance of the results in a folder; empty without a readable summary."""
     try:
         summary = claims.read(folder).summary
     except (claims.Missing, ValueError, OSError):
@@ -78,7 +83,7 @@ def provenance(folder: Path) -> dict[str, Any]:
 
 
 def _seeds(summary: dict[str, Any]) -> Any:
-    """The number of seeds, followed by the methods that ran with another number."""
+    """The number of seeds, and the methods with another number of seeds."""
     config = summary.get("config") or {}
     counts = [part.get(name) for part in (summary, config) for name in ("seeds", "repetitions")]
     seeds = next((count for count in counts if count is not None), None)
@@ -100,12 +105,9 @@ def _listed(fields: dict[str, Any]) -> str:
 
 
 def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
-    """Writes out/index.html, with `notice` as its first paragraph, and copies the pictures beside
-    it. Returns the sections of each paper.
-
-    Raises FileNotFoundError if `root` is not a folder, and ValueError or OSError if `out` cannot be
-    written.
-    """
+    """Writes out/index.html, with `notice` as its first paragraph, and copies the figures to
+    out/figures. Returns the sections of each paper. Raises FileNotFoundError if `root` is not a
+    folder, and ValueError or OSError if `out` cannot be written."""
     if not root.is_dir():
         raise FileNotFoundError(
             f"there is no folder {root}: run an experiment first, or name it with --results."

@@ -1,15 +1,15 @@
-"""Runs all experiments of the four papers and beyond them, one after the other, and builds the
-report of them.
+"""Runs all experiments of the four papers and beyond them, one after the other, and builds their
+report.
 
-    scripts/reproduce --dry-run      # the plan alone
+    scripts/reproduce --dry-run      # prints the plan
     scripts/reproduce --quick        # each at a tiny size, in reproduced/: minutes
     scripts/reproduce                # what is missing in results/: hours on 2 cores
-    scripts/reproduce --out again    # all of it in another folder: a day and more
+    scripts/reproduce --out again    # all of it in another folder: more than a day
 
-The commands are those of the papers' READMEs, with --out in place of results/. What is there is
-skipped; what was killed resumes with the same command. A command that fails stops no other one:
-failures are listed at the end, with exit status 1. What needs data that are absent is not run, and
-says so. The output of each command is in runs/reproduce.log of its folder.
+The commands are those of the papers' READMEs, with --out in place of results/. Finished results are
+skipped, and commands that were killed resume. When a command fails, the others still run; failures
+are listed at the end, with exit status 1. Commands whose data are not available are not run. The
+output of each command is in runs/reproduce.log of its folder.
 """
 
 from __future__ import annotations
@@ -17,16 +17,37 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments import cli, commands
+from experiments.commands import Command
 from experiments.data import datasets
-from experiments.reproduce import needs, plan, quick, running
-from experiments.reproduce.plan import Step
-from experiments.results import files, store
+from experiments.reproduce import needs, quick
+from experiments.results import files, outputs, store, tidy
 
 RESULTS = commands.ROOT / "results"
+FINISHED, RUN, RESUME, NOT_RUN = "finished", "to run", "to resume", "not run"
+# in runs/ of a folder; a log without the record is that of a command that was cut short
+LOG, RECORD = "reproduce.log", "reproduced.json"
+
+
+class Step(NamedTuple):
+    """A command and its state."""
+
+    command: Command  # with --out in the folder of all results
+    folder: Path
+    state: str
+    note: str  # why it is not run, or what it downloads
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "runs" / LOG
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -34,13 +55,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="a tiny size of each: figures, but no findings"
     )
-    parser.add_argument(
-        "--only", nargs="+", choices=commands.PAPERS, default=commands.PAPERS, metavar="PAPER"
-    )
+    cli.add_choices(parser, "--only", commands.PAPERS, help="some of the papers")
     parser.add_argument(
         "--out", type=Path, help="folder of all results (default: results/; reproduced/ if --quick)"
     )
-    parser.add_argument("--data-dir", type=Path, help="folder of the data sets")
+    cli.add_shared(parser, data_dir=None)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and end")
     options = parser.parse_args(arguments)
     out = options.out or (Path("reproduced") if options.quick else RESULTS)
@@ -50,108 +69,152 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def planned(options: argparse.Namespace) -> list[Step]:
-    """Raises FileNotFoundError for a data folder that was asked for and does not exist."""
-    found = [
-        quick.shrunk(command) if options.quick else command
-        for paper in commands.PAPERS
-        if paper in options.only
-        for command in commands.of_paper(paper)
-    ]
+def plan(options: argparse.Namespace) -> list[Step]:
+    """The commands of the papers with their states. Raises FileNotFoundError when --data-dir does
+    not exist."""
     data = datasets.find_folder(options.data_dir).resolve()
-    return plan.steps(found, options.out, data, options.quick)
+    steps = []
+    for paper in commands.PAPERS:
+        for command in commands.of_paper(paper) if paper in options.only else ():
+            folder = options.out / command.folder
+            if options.quick:
+                command = quick.shrunk(command)
+            steps.append(Step(command.into(options.out), folder, *state(command, folder, data)))
+    return steps
 
 
-def changes(options: argparse.Namespace) -> dict[str, str]:
-    """Environment variables of the commands."""
-    found = {}
-    if options.data_dir is not None:
-        found["JSKETCH_DATA"] = str(options.data_dir.expanduser().resolve())
-    if options.quick and "XLA_FLAGS" not in os.environ:
-        found["XLA_FLAGS"] = quick.XLA_FLAGS
-    return found
+def state(command: Command, folder: Path, data: Path) -> tuple[str, str]:
+    """The state of a command, and a note."""
+    if finished(folder):
+        return FINISHED, ""
+    if commands.PLACEHOLDER in command.arguments:
+        return NOT_RUN, f"{commands.PLACEHOLDER} is a checkout of the authors' code, see the README"
+    packages = needs.missing_packages(command)
+    if packages:
+        return NOT_RUN, f"it needs packages: pip install {' '.join(packages)}"
+    missing = needs.missing(command, data)
+    unavailable = [file.name for file in missing if not file.url]
+    if unavailable:
+        names = ", ".join(unavailable)
+        return NOT_RUN, f"{names} cannot be downloaded and is not in the data folder"
+    note = f"downloads {', '.join(file.name for file in missing)}" if missing else ""
+    return (RESUME if outputs.record_path(folder).exists() else RUN), note
+
+
+def finished(folder: Path) -> bool:
+    """Whether the folder has its summary, and no command was cut short while it drew figures."""
+    runs = folder / "runs"
+    cut_short = (runs / LOG).exists() and not (runs / RECORD).exists()
+    return (folder / tidy.PROVENANCE).exists() and not cut_short
+
+
+def print_plan(steps: list[Step], root: Path) -> None:
+    paper = None
+    for step in steps:
+        if step.command.paper != paper:
+            paper = step.command.paper
+            print(f"\n{paper}")
+        note = f"; {step.note}" if step.note else ""
+        print(f"  {step.command.folder}: {step.state}{note}\n      {step.command.text()}")
+    counts = Counter(step.state for step in steps)
+    states = [f"{counts[name]} {name}" for name in (FINISHED, RESUME, RUN, NOT_RUN) if counts[name]]
+    print(f"\n{len(steps)} commands, results in {root}: {', '.join(states)}.", flush=True)
+
+
+def execute(arguments: Sequence[str], log: Path | None, environment: Mapping[str, str]) -> int:
+    """Runs `python` with the arguments in the root of the repository, with its output in the file
+    `log`, and returns the exit status. environment: additional environment variables."""
+    command, changed = [sys.executable, *arguments], os.environ | environment
+    if log is None:
+        return subprocess.run(command, cwd=commands.ROOT, env=changed).returncode
+    with log.open("wb") as output:
+        return subprocess.run(
+            command,
+            cwd=commands.ROOT,
+            env=changed,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        ).returncode
 
 
 def run_step(step: Step, options: argparse.Namespace) -> str:
-    """Runs a command; why it failed, or an empty text."""
-    ended, started = step.folder / "runs" / plan.ENDED, time.monotonic()
+    """Runs a command; the reason when it failed, else an empty text."""
+    environment = {}
+    if options.data_dir is not None:
+        environment["JSKETCH_DATA"] = str(options.data_dir.expanduser().resolve())
+    if options.quick and "XLA_FLAGS" not in os.environ:
+        environment["XLA_FLAGS"] = quick.XLA_FLAGS
+    record, began = step.folder / "runs" / RECORD, time.monotonic()
     command = step.command
     try:
         files.check_folder(step.folder / "runs")
-        ended.unlink(missing_ok=True)
-        arguments = ("-m", command.module, *command.arguments)
-        status = running.run(arguments, step.log, changes(options))
+        record.unlink(missing_ok=True)
+        status = execute(("-m", command.module, *command.arguments), step.log, environment)
     except (OSError, ValueError) as error:
         return cli.sentence(error)
     if status:
-        return running.reason(status, step.log)
-    store.write_json(ended, dict(command=command.text(), seconds=time.monotonic() - started))
+        return reason(status, step.log)
+    store.write_json(record, dict(command=command.text(), seconds=time.monotonic() - began))
     return ""
 
 
+def reason(status: int, log: Path) -> str:
+    """Why a command failed: the signal that ended it, or the last line of its output."""
+    if status < 0:
+        return f"ended by {signal.Signals(-status).name}"
+    lines = log.read_text(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return last.removeprefix("error: ") or f"exit status {status}"
+
+
 def run_all(steps: list[Step], options: argparse.Namespace) -> tuple[dict[str, str], ...]:
-    """Runs what is to be run; ({folder: why it failed}, {folder: why it was not run})."""
+    """Runs the commands; ({folder: why it failed}, {folder: why it was not run})."""
     failed: dict[str, str] = {}
-    left = {s.command.folder: f"{s.state}: {s.note}" for s in steps if not s.runs and s.note}
-    todo = [step for step in steps if step.runs]
+    skipped = {step.command.folder: step.note for step in steps if step.state == NOT_RUN}
+    todo = [step for step in steps if step.state in (RUN, RESUME)]
     for number, step in enumerate(todo, 1):
         folder = step.command.folder
-        place = f"[{number} of {len(todo)}] {folder}"
-        # another process may have made it since
-        if plan.finished(step.folder):
-            print(f"{place}: {plan.THERE}", flush=True)
+        if finished(step.folder):  # by another process, since the plan was made
             continue
-        print(f"{place}: running; its output: {plan.shown(step.log)}", flush=True)
-        started = time.monotonic()
+        place = f"[{number} of {len(todo)}] {folder}"
+        print(f"{place}: running, with its output in {step.log}", flush=True)
+        began = time.monotonic()
         why = run_step(step, options)
-        took = plan.duration(time.monotonic() - started)
+        took = f"{time.monotonic() - began:,.0f} s"
         print(f"    {f'FAILED after {took}: {why}' if why else f'done in {took}'}", flush=True)
-        absent = needs.missing(step.command, datasets.find_folder(options.data_dir)) if why else []
-        if absent:
-            left[folder] = f"{plan.ABSENT}: {why}"
+        if why and needs.missing(step.command, datasets.find_folder(options.data_dir)):
+            skipped[folder] = f"its data are absent: {why}"
         elif why:
             failed[folder] = why
-    return failed, left
+    return failed, skipped
 
 
-def report(options: argparse.Namespace) -> bool:
-    """Builds the report of the results; whether that failed."""
+def report(options: argparse.Namespace) -> int:
+    """Builds the report of the results; the exit status."""
     page = Path("report").resolve() if options.out == RESULTS else options.out / "report"
-    arguments = ["-m", "experiments.report.main", "--results", str(options.out)]
     notice = ("--notice", quick.NOTICE) if options.quick else ()
+    arguments = ("--results", str(options.out), "--out", str(page), *notice)
     print("\nThe report:", flush=True)
-    return running.run((*arguments, "--out", str(page), *notice), None, {}) != 0
-
-
-def listed(title: str, found: dict[str, str]) -> None:
-    if found:
-        print(f"\n{title}")
-        for folder, why in found.items():
-            print(f"  {folder}: {why}")
+    return execute(("-m", "experiments.report.main", *arguments), None, {})
 
 
 @cli.line
 def main() -> None:
     options = parse()
-    steps = planned(options)
-    print(plan.text(steps, options.out))
+    steps = plan(options)
+    print_plan(steps, options.out)
     if options.dry_run:
         return
     files.check_folder(options.out)
-    # a kill ends the running command too, as Ctrl-C does
-    signal.signal(signal.SIGTERM, _terminated)
-    print(flush=True)
-    failed, left = run_all(steps, options)
+    failed, skipped = run_all(steps, options)
     if report(options):
         failed["report"] = "the report could not be built; the reason is above"
-    listed("Not run:", left)
-    listed("FAILED (the same command tries them again):", failed)
+    for title, found in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
+        if found:
+            print(f"\n{title}", *(f"{folder}: {why}" for folder, why in found.items()), sep="\n  ")
     if failed:
         raise SystemExit(1)
-
-
-def _terminated(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The data files and packages that a command needs, and those of them that are absent."""
+"""The data files and packages that a command needs, and which of them are missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from experiments.data import architectures, classifiers, datasets, streams
 
 
 class File(NamedTuple):
-    """A data file; `url` is empty where it is in no public place to download from."""
+    """A data file; `url` is empty when it cannot be downloaded."""
 
     name: str
     url: str = ""
@@ -23,8 +23,7 @@ def _of(*sources: datasets.Source) -> tuple[File, ...]:
 
 CELLS = File(architectures.CANDIDATES)
 MEANS = (CELLS, File(architectures.MEANS))
-# the files of each data set; SUSY's sample stands in for the whole and is named where both are
-# absent
+# the files of each data set; of SUSY the sample, which is used in the absence of the whole data set
 FILES: dict[str, tuple[File, ...]] = {
     **{name: _of(source) for name, source in datasets.SOURCES.items()},
     **{name: _of(source) for name, source in classifiers.SOURCES.items()},
@@ -37,7 +36,7 @@ FILES: dict[str, tuple[File, ...]] = {
     "macro": (File(architectures.MACRO, architectures.MACRO_URL),),
     "generated": (CELLS,),
 }
-# the option that names the data sets of an experiment, and its default
+# the option that names the data sets of an experiment, and the data sets without that option
 OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.bbkb_2020.bandwidths": ("--dataset", ("abalone",)),
     "experiments.bbkb_2020.nas_bench_101": ("--dataset", ("macro",)),
@@ -50,26 +49,23 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
     "experiments.pkawv_2019.settings": ("--data", streams.NAMES),
 }
-
-# packages that an experiment runs and this project does not depend on
+# packages that an experiment needs and this project does not depend on
 PACKAGES = {"experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch")}
 
 
 def missing_packages(command: Command) -> list[str]:
     """The packages of a command that are not installed."""
-    return [name for name in PACKAGES.get(command.module, ()) if not _installed(name)]
-
-
-def _installed(package: str) -> bool:
-    try:
-        metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    missing = []
+    for name in PACKAGES.get(command.module, ()):
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    return missing
 
 
 def files(command: Command) -> tuple[File, ...]:
-    """The data files of a command; none where it generates its data."""
+    """The data files of a command; none when it generates its data."""
     option, default = OPTION.get(command.module, ("", ()))
     names = command.values(option) or default
     if command.module.endswith(".widths"):
@@ -78,7 +74,7 @@ def files(command: Command) -> tuple[File, ...]:
 
 
 def missing(command: Command, folder: Path) -> list[File]:
-    """The data files of a command that `folder` lacks."""
+    """The data files of a command that are not in `folder`."""
     whole = (folder / streams.SUSY).exists()
     return [
         file

@@ -1,4 +1,4 @@
-"""Each experiment at a tiny size: all figures are made, and their numbers mean nothing."""
+"""Tiny sizes of all experiments, for a test that they run and draw their figures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 
 from experiments.commands import Command
 
-# options that replace those of the README, by module; by folder where one needs others
+# options that replace those of the README, by module
 SMALL = {
     "experiments.contrib.clients": "--horizon 20 --seeds 1 --only alone exchange_0.1 exchange_0",
     "experiments.contrib.contextual": "--horizon 20 --seeds 1 --problems squares",
@@ -42,8 +42,9 @@ SMALL = {
     "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",
     "experiments.pkawv_2019.settings": "--limit 256 --time-limit 5",
 }
-# 2,000 initial evaluations count in the horizon
+# the horizon includes 2,000 initial evaluations
 AFTER_INITIAL = "--horizon 2100 --seeds 2"
+# options of single folders, in place of those of their module
 SMALL_BY_FOLDER = {
     "bbkb_2020/nas_warm": AFTER_INITIAL,
     "bbkb_2020/nas_warm_code": AFTER_INITIAL,
@@ -53,19 +54,17 @@ SMALL_BY_FOLDER = {
     "bbkb_2020/nas_whole": "--horizon 20 --seeds 1",
     "bbkb_2020/nas_whole_code": "--horizon 20 --seeds 1",
 }
-# programs that run for seconds need no optimized machine code, which takes longer to make
+# for programs that run for seconds, optimized machine code takes longer to compile than it saves
 XLA_FLAGS = "--xla_backend_optimization_level=0"
 NOTICE = (
-    "These experiments were run at a tiny size, with few seeds and short horizons, to see that all"
-    " of them run: their numbers and verdicts say nothing about the papers."
+    "These experiments were run at a tiny size, with few seeds and short horizons, to test that all"
+    " of them run: their numbers and verdicts are not results."
 )
 
 
 def shrunk(command: Command) -> Command:
-    """The same experiment at a tiny size; what its folder holds of another size is replaced.
-
-    Raises KeyError for an experiment without a tiny size.
-    """
+    """The same experiment at a tiny size; other results in its folder are replaced. Raises KeyError
+    for an experiment without a tiny size."""
     options = SMALL_BY_FOLDER.get(command.folder) or SMALL[command.module]
     small = Command("", "", tuple(shlex.split(options)))
     for name in small.arguments:

@@ -1,1 +1,1 @@
-"""What experiments leave behind: files, summaries and tables, and folders with one writer."""
+"""Results of experiments: folders, files, summaries and tables."""

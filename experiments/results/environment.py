@@ -1,4 +1,4 @@
-"""Where results come from: commit, versions and hardware of this process."""
+"""Provenance of results: commit, versions and hardware of this process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ PACKAGES = ("jax", "jaxlib", "numpy", "flax", "jsketch")
 
 
 def describe() -> dict[str, Any]:
-    """Day, commit, versions and hardware of this process, for the summary. Holds no path and no
-    host name."""
-    day = datetime.now(UTC).date().isoformat()
+    """Date, commit, versions and hardware of this process, without paths and host names."""
     return {
-        "date": day,
+        "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),
         "versions": versions(),
         "hardware": hardware(),
-        "dtype": _float_dtype(),
+        "dtype": str(jax.numpy.zeros(()).dtype),
     }
 
 
@@ -36,13 +34,13 @@ def commit() -> dict[str, Any]:
     revision = _git("rev-parse", "HEAD")
     if revision is None:
         return {"hash": "unknown", "dirty": "unknown"}
-    # Only what can change a result counts; the results of an earlier run lying about do not.
+    # only what can change a result
     changes = _git("status", "--porcelain", "--", "jsketch", "experiments", "pyproject.toml")
     return {"hash": revision, "dirty": bool(changes)}
 
 
 def code() -> str:
-    """The commit in one word; "-dirty" when the code differs from it."""
+    """The commit as one word, with "-dirty" when the code differs from it."""
     now = commit()
     return f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
 
@@ -64,17 +62,11 @@ def hardware() -> dict[str, Any]:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         lines = cpuinfo.read_text().splitlines()
-        model = next(
-            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
-            model,
-        )
-    try:
-        memory: float | str = round(
-            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1
-        )
-    except (AttributeError, ValueError, OSError):
-        # not every system can say
-        memory = "unknown"
+        models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        model = next(models, model)
+    memory: float | str = "unknown"
+    if hasattr(os, "sysconf"):
+        memory = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
     return {
         "cpu": model,
         "cores": usable_cores(),
@@ -84,18 +76,14 @@ def hardware() -> dict[str, Any]:
 
 
 def peak_memory() -> int:
-    """The most bytes of memory that this process has held."""
+    """The peak resident memory of this process, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():
-        # not getrusage's, which on Linux counts what the process that started this one held at that
-        # moment
-        peaks = [
-            line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")
-        ]
-        if peaks:
-            return int(peaks[0]) * 1024
-    # not there on Windows
-    import resource
+        # on Linux getrusage includes the memory of the parent at the time of the fork
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    import resource  # not available on Windows
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
@@ -107,7 +95,7 @@ def usable_cores() -> int:
 
 
 def _git(*arguments: str) -> str | None:
-    """git's answer in this repository, or None when there is no git, no repository or no commit."""
+    """git's answer in this repository; None without git, repository or commit."""
     try:
         answer = subprocess.run(
             ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True
@@ -115,7 +103,3 @@ def _git(*arguments: str) -> str | None:
     except OSError:
         return None
     return answer.stdout.strip() if answer.returncode == 0 else None
-
-
-def _float_dtype() -> str:
-    return str(jax.numpy.zeros(()).dtype)

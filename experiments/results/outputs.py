@@ -1,11 +1,11 @@
-"""The folder of an experiment: one writer at a time, and finished tables that are never replaced
-unasked.
+"""The folder of an experiment: one writer at a time, and finished tables that are replaced only on
+request.
 
-runs/experiment.json names the experiment of the folder and what its tables were made with. The same
-command resumes with an unfinished run, and more seeds or more methods may be added at the same
-commit. Anything that would lose what the tables hold (another experiment or configuration, fewer
-methods or seeds) is refused without --overwrite, which runs all of it again. Where nothing but the
-commit differs, --keep resumes with the runs, and the tables name all their commits.
+runs/experiment.json records what the runs and the tables of the folder were made with. The same
+command resumes an unfinished run, and more seeds or methods may be added at the same commit. A run
+that would lose results (of another experiment or configuration, or of more methods or seeds) is
+refused without --overwrite, which makes all runs again. When only the commit differs, --keep
+resumes with the existing runs, and the tables name all commits.
 """
 
 from __future__ import annotations
@@ -25,19 +25,17 @@ SWEEP = "sweep.json"  # the record of a sweep
 
 
 class Folder(NamedTuple):
-    """A folder that this process holds."""
+    """A folder that this process has locked."""
 
     path: Path
-    made: dict[str, Any]  # experiment, commit, configuration and seeds of what is being run
-    commits: list[str]  # of the runs in it
-    replaces: bool  # finished results, which the user gave up with --overwrite
+    made: dict[str, Any]  # experiment, commit, configuration and seeds of this run
+    commits: list[str]  # of the runs in the folder
+    replaces: bool  # whether finished results are replaced (--overwrite)
 
     def finish(self, summary: Mapping[str, Any], runs: list[tidy.Run], title: str) -> None:
-        """Writes summary.json and, of the runs if there are any, the tables; each is whole or not
-        at all."""
+        """Writes summary.json and, if there are runs, the tables."""
         self._replace(replaces=False)._record(self.made)
-        # figures that the new tables do not have would stand beside them
-        if self.replaces:
+        if self.replaces:  # the new results may have other figures
             for figure in (*self.path.glob("*.png"), *self.path.glob("*.svg")):
                 figure.unlink()
         store.write_json(self.path / tidy.PROVENANCE, dict(summary, commits_of_runs=self.commits))
@@ -45,8 +43,8 @@ class Folder(NamedTuple):
             tidy.write(self.path, runs, self.made["experiment"], title)
 
     def _record(self, tables: dict[str, Any] | None) -> None:
-        """`tables`: what those in the folder are made with; None: there are none, or others that
-        are being replaced."""
+        """tables: what the tables in the folder are made with; None for no tables, or for tables
+        that are being replaced."""
         content = dict(begun=self.made, tables=tables, commits=self.commits, replaces=self.replaces)
         store.write_json(record_path(self.path), content)
 
@@ -59,27 +57,21 @@ def record_path(folder: Path) -> Path:
 def opened(
     options: argparse.Namespace, experiment: str, config: Mapping[str, Any], seeds: int = 0
 ) -> Iterator[Folder]:
-    """Holds options.out for an experiment until the block ends; `config` is everything that its
-    tables depend on, but for the number of seeds where more of them only add runs.
+    """Locks options.out for an experiment until the block ends. config: everything that the tables
+    depend on, except the number of seeds where more seeds only add runs.
 
     Raises ValueError or OSError, before anything is run, for a folder that cannot be written, that
-    another process holds, or whose tables would lose something (with options.overwrite they and
-    their runs are replaced).
+    another process holds, or whose tables would lose results (with options.overwrite they and their
+    runs are replaced).
     """
     out = options.out
     files.check_folder(out)
-    made = json.loads(
-        json.dumps(
-            dict(experiment=experiment, commit=environment.code(), config=config, seeds=seeds)
-        )
-    )
+    made = dict(experiment=experiment, commit=environment.code(), config=config, seeds=seeds)
+    made = json.loads(json.dumps(made))
     with files.held(out):
         record = read_record(out)
-        if (
-            options.overwrite
-            and (record or _tables(out) or (out / "runs" / SWEEP).exists())
-            and record.get("begun") != made
-        ):
+        holds_results = bool(record or _tables(out) or (out / "runs" / SWEEP).exists())
+        if options.overwrite and holds_results and record.get("begun") != made:
             clear(out)
             record = dict(tables=None, commits=[], replaces=True)
         else:
@@ -91,12 +83,12 @@ def opened(
         )
         folder._record(tables)
         if tables is not None:
-            print(f"{out} holds the tables of this run already: they are written anew", flush=True)
+            print(f"{out} holds the tables of this run: they are written again", flush=True)
         yield folder
 
 
 def read_record(out: Path) -> dict[str, Any]:
-    """What the folder says of itself; empty if nothing. Raises ValueError for a damaged record."""
+    """The record of a folder; empty if there is none. Raises ValueError for a damaged record."""
     path = record_path(out)
     record = store.read_json(path) if path.exists() else {}
     if record and not {"begun", "tables", "commits", "replaces"} <= record.keys():
@@ -105,8 +97,8 @@ def read_record(out: Path) -> dict[str, Any]:
 
 
 def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = False) -> None:
-    """Raises ValueError if a run would lose what the tables in the folder hold, or mix with runs of
-    something else; with `keep` those of another commit are none."""
+    """Raises ValueError if a run would lose results of the tables in the folder, or mix with runs
+    of another experiment; keep: runs of another commit may be mixed."""
     remedy = "use another --out, or --overwrite to replace them."
     if (out / "runs" / SWEEP).exists():
         raise ValueError(f"{out} holds a sweep: {remedy}")
@@ -121,27 +113,26 @@ def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = 
         )
     if not found:
         return
-    # an interrupted replacement resumes as what it was
+    # an interrupted replacement resumes
     before = record["tables"] or record["begun"]
-    words = lost(before, made)
-    if words and not lost(before, made | dict(commit=before["commit"])):
+    losses = lost(before, made)
+    if losses and not lost(before, made | dict(commit=before["commit"])):
         if keep:
             return
         raise ValueError(
-            f"{out} holds finished results of this configuration ({words[0]}): --keep resumes with"
-            " their runs and says which commits they are of; --overwrite runs all of it again;"
-            " another --out leaves them alone."
+            f"{out} holds finished results of this configuration ({losses[0]}): --keep resumes with"
+            " their runs and records their commits; --overwrite makes all runs again; another --out"
+            " leaves them alone."
         )
-    more = f"; and {len(words) - SHOWN} more differences" if len(words) > SHOWN else ""
-    if words:
+    more = f"; and {len(losses) - SHOWN} more differences" if len(losses) > SHOWN else ""
+    if losses:
         raise ValueError(
-            f"{out} holds other finished results ({'; '.join(words[:SHOWN])}{more}): {remedy}"
+            f"{out} holds other finished results ({'; '.join(losses[:SHOWN])}{more}): {remedy}"
         )
 
 
 def check_no_tables(out: Path) -> None:
-    """Raises ValueError for a folder of finished results, for commands that leave no tables
-    themselves."""
+    """Raises ValueError for a folder of finished results, for scripts that write no tables."""
     if _tables(out):
         raise ValueError(
             f"{out} holds finished results ({', '.join(_tables(out))}): use another --out."
@@ -153,17 +144,17 @@ def _tables(out: Path) -> list[str]:
 
 
 def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What tables made with `before` hold, and those made with `now` would not, in words; what is
-    new loses nothing."""
+    """The differences by which tables made with `now` lose results of those made with `before`.
+    Additions lose nothing."""
     was, is_now = ({"commit": made["commit"]} | made["config"] for made in (before, now))
-    words = store.differences(was, is_now, additions=False)
+    losses = store.differences(was, is_now, additions=False)
     if now["seeds"] < before["seeds"]:
-        words.append(f"seeds was {before['seeds']}, is now {now['seeds']}")
-    return words
+        losses.append(f"seeds was {before['seeds']}, is now {now['seeds']}")
+    return losses
 
 
 def clear(out: Path) -> None:
-    """Removes the runs and what is recorded of them; tables stay until new ones replace them."""
+    """Removes the runs and their records; tables stay until new ones replace them."""
     for file in (out / "runs").rglob("*"):
         if file.suffix in (".npz", ".json"):
             file.unlink()

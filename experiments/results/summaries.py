@@ -1,4 +1,4 @@
-"""Numbers over runs: means, their 95% intervals, and fitted powers."""
+"""Statistics over runs: means with 95% intervals, and fitted powers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import numpy as np
 
 
 def ci95(values: Sequence[float] | np.ndarray) -> float:
-    """Half width of the 95% interval of the mean over runs: 1.96 sd / sqrt(n), sd the sample one (n
-    - 1).
-
-    The normal quantile is the papers' convention; for 10 runs Student's would be 2.26. NaN for a
-    single run.
-    """
+    """Half width of the 95% interval of the mean over runs: 1.96 sd / sqrt(n) with the sample
+    standard deviation (n - 1); NaN for a single run. The normal quantile is the papers' convention;
+    for 10 runs Student's would be 2.26."""
     values = np.asarray(values, dtype=float)
     return (
         float(1.96 * values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
@@ -22,7 +19,7 @@ def ci95(values: Sequence[float] | np.ndarray) -> float:
 
 
 def describe(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
-    """{mean, values} over seeds, with ci95 when asked for (null in the file for a single seed)."""
+    """{mean, values} over seeds; with `ci` also ci95, which is None for a single seed."""
     values = np.asarray(values, dtype=float)
     interval = {"ci95": ci95(values) if values.size > 1 else None} if ci else {}
     return {"mean": float(values.mean()), **interval, "values": values.tolist()}
@@ -30,10 +27,7 @@ def describe(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str
 
 def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
     """Slope of log y on log x over the last decades of x, by least squares: the power of x that y
-    grows with.
-
-    Points where x or y is not above 0 are left out. NaN for fewer than two values of x.
-    """
+    grows with. Points with x <= 0 or y <= 0 are left out; NaN for fewer than two values of x."""
     kept = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
     return (
         float(np.polyfit(np.log(x[kept]), np.log(y[kept]), 1)[0])
@@ -43,11 +37,9 @@ def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
 
 
 def growth(x: np.ndarray, y: np.ndarray) -> float:
-    """The power p in [0.05, 4] of the best a + c x^p, by least squares: 1 for every line, whatever
-    it starts from, where the slope on log axes is 1 for lines through 0 alone.
-
-    NaN for fewer than three values of x.
-    """
+    """The power p in [0.05, 4] of the best fit a + c x^p, by least squares. It is 1 for every line,
+    while the slope on log axes is 1 only for lines through 0. NaN for fewer than three values of
+    x."""
     if len(np.unique(x)) < 3:
         return float("nan")
     powers = np.arange(0.05, 4.005, 0.01)

@@ -1,10 +1,10 @@
-"""Results as tables: what every experiment and sweep leaves behind, and how to read it without
-running anything.
+"""Results as tables, which every experiment and sweep writes, and which are read without running
+anything.
 
 A folder of results holds
 
     curves.parquet    a row for each run, metric and point t: problem, algorithm, ..., seed, t,
-                      metric, value, with what else of the configuration differs between the runs
+                      metric, value, and the configuration entries that differ between the runs
     summary.parquet   a row for each run: problem, algorithm, the rest of the configuration, seed,
                       and its final numbers
     summary.json      configuration, commit, versions, hardware, dtype, seeds, and numbers over the
@@ -17,9 +17,9 @@ and three lines make a figure of it:
     ratio.groupby(["t", "algorithm"], observed=True).value.mean().unstack().plot()
 
 Tables carry checksums of their pages, as Parquet defines them, and one of the whole file, which
-other readers of Parquet pass over; those that were written before are read without verification.
-`curves.attrs` says which experiment made the table, the title of its figures, and what each metric
-is. `python -m experiments.redraw` draws the figures again.
+other readers of Parquet ignore; tables from before checksums were added are read without
+verification. `curves.attrs` holds the experiment, the title of its figures, and a description of
+each metric. `python -m experiments.redraw` draws the figures again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from experiments.results import files, shards, store
+from experiments.results import files, store
 
 CURVES, SUMMARY, PROVENANCE = "curves.parquet", "summary.parquet", "summary.json"
 RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
@@ -56,17 +56,17 @@ METRICS = {
 
 
 class Run(NamedTuple):
-    """One run. `arrays` are as in the files of single runs: "t" [P], a curve [P] for each metric,
-    final numbers []."""
+    """One run. `arrays` holds "t" [P], a curve [P] for each metric, and final numbers [], as in the
+    files of single runs."""
 
-    # "problem" and "algorithm" among it; numbers, words and flags become columns
+    # includes "problem" and "algorithm"; numbers, strings and flags become columns
     config: Mapping[str, Any]
     seed: int
     arrays: Mapping[str, np.ndarray]
 
 
 class Results(NamedTuple):
-    """What a folder holds."""
+    """The tables and the provenance of a folder."""
 
     curves: pd.DataFrame
     summary: pd.DataFrame
@@ -74,8 +74,8 @@ class Results(NamedTuple):
 
 
 def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> None:
-    """Writes the two tables, each whole or not at all. Raises ValueError for no runs, or one that
-    cannot be distinguished."""
+    """Writes the two tables. Raises ValueError without runs, and for two runs with the same
+    configuration and seed."""
     curves, summary = tables(runs)
     metrics = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
     named = [name for run in runs for name in (*_columns(run.config), "seed")]
@@ -88,7 +88,7 @@ def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> Non
 
 
 def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(curves, summary) of the runs."""
+    """The tables (curves, summary) of the runs."""
     if not runs:
         raise ValueError("there are no runs to make a table of.")
     configs = _categories(
@@ -108,32 +108,22 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def load(folder: str | Path) -> Results:
-    """The tables and the provenance of a folder, or of all shards of a sweep in it. Raises
-    FileNotFoundError when it holds none, with the commands of the shards that are missing, and
-    ValueError for damaged ones."""
+    """The tables and the provenance of a folder. Raises FileNotFoundError when one of them is
+    missing, and ValueError for a damaged one."""
     folder = Path(folder)
-    if not (folder / CURVES).exists() and (parts := shards.complete(folder, CURVES)):
-        found = [load(part) for part in parts]
-        provenance = shards.provenance([r.provenance for r in found])
-        curves, summary = shards.merged([r.curves for r in found], [r.summary for r in found], RUN)
-        return Results(
-            _categories(curves),
-            _categories(summary),
-            provenance,
-        )
     for name in (CURVES, SUMMARY, PROVENANCE):
         if not (folder / name).exists():
             raise FileNotFoundError(
-                f"{folder} holds no {name}: it is no folder of finished results."
+                f"{folder} holds no {name}: it is not a folder of finished results."
             )
     provenance = store.read_json(folder / PROVENANCE)
     return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Writes a Parquet table with checksums, whole or not at all."""
+    """Writes a Parquet table with checksums."""
     buffer = io.BytesIO()
-    # the bytes of floats compress better side by side than number by number
+    # floats compress better when their first bytes are stored together, then their second ones, ...
     split = [name for name in table if name == "value"]
     table.to_parquet(
         buffer,
@@ -145,37 +135,37 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
         write_page_checksum=True,
     )
     content = buffer.getvalue()
-    # the checksums of the pages leave out the footer, which has the names and types of the columns:
-    # that of the whole file stands between the last page and the footer
+    # page checksums do not cover the footer, which has the names and types of the columns: the
+    # checksum of the whole file is inserted between the last page and the footer
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     files.write(path, files.with_checksum(content, footer))
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """A Parquet table. Raises ValueError, naming it, for one that is damaged."""
+    """A Parquet table. Raises ValueError, naming it, for a damaged file."""
     content = path.read_bytes()
     files.check_checksum(path, content)
     try:
         return pd.read_parquet(io.BytesIO(content), page_checksum_verification=True)
     except Exception as error:
-        # bytes that are wrong lead anywhere in pyarrow
+        # wrong bytes raise many kinds of errors in pyarrow
         raise ValueError(f"{path} is damaged ({error}).") from error
 
 
 def load_all(root: str | Path) -> Results:
-    """The results of all folders under `root` in one: a column `folder` in the tables, and
-    provenance by folder."""
-    folders = sorted({shards.whole_of(path.parent) for path in Path(root).rglob(CURVES)})
+    """The results of all folders under `root`, concatenated, with a column `folder` in the tables
+    and provenance by folder."""
+    folders = sorted(path.parent for path in Path(root).rglob(CURVES))
     if not folders:
         raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")
     found = {folder.relative_to(root).as_posix(): load(folder) for folder in folders}
-    curves = pd.concat(
-        [r.curves.assign(folder=name) for name, r in found.items()], ignore_index=True
+    curves = [r.curves.assign(folder=name) for name, r in found.items()]
+    summaries = [r.summary.assign(folder=name) for name, r in found.items()]
+    return Results(
+        pd.concat(curves, ignore_index=True),
+        pd.concat(summaries, ignore_index=True),
+        {name: r.provenance for name, r in found.items()},
     )
-    summary = pd.concat(
-        [r.summary.assign(folder=name) for name, r in found.items()], ignore_index=True
-    )
-    return Results(curves, summary, {name: r.provenance for name, r in found.items()})
 
 
 def lines(
@@ -192,8 +182,8 @@ def lines(
 
 
 def _columns(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration as columns: problem and algorithm first; lists and what is not set are left
-    to the JSON."""
+    """The configuration as columns, problem and algorithm first. Lists and None are in the JSON
+    file only."""
     plain = {
         name: value
         for name, value in config.items()
@@ -215,7 +205,7 @@ def _points(row: int, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def _categories(table: pd.DataFrame) -> pd.DataFrame:
-    """Words as categories: a table has few, and repeats them."""
+    """Stores strings as categories, as a table repeats a few of them."""
     words = [
         name
         for name in table

@@ -1,1 +1,1 @@
-"""Runs that belong to no single paper: those of bandits, of long streams, and of many seeds."""
+"""Runs that several experiments share, and measurements of long streams and of many seeds."""

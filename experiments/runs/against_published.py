@@ -1,5 +1,4 @@
-"""Our curves beside those of the BBKB authors' poster: what is kept of them in a folder of results,
-and the table "ours over published".
+"""Our curves and those of the BBKB authors' poster in a folder of results.
 
 published.csv          metric, algorithm, t, value: the published curves, t counted as ours
 against_published.csv  metric, algorithm, t, ours, published, ratio, at the evaluations AT
@@ -19,9 +18,9 @@ from experiments.figures.styles import label
 from experiments.results import files, tidy
 
 CURVES, TABLE = "published.csv", "against_published.csv"
-# T of the comparison, initial evaluations included
+# the T of the comparison, including initial evaluations
 AT = (500, 1_000, 2_000, 5_000, 10_000)
-# a published curve is compared a little beyond its ends: it is thinned to 80 points
+# tolerance beyond the ends of a published curve, which is thinned to 80 points
 REACH = 0.06
 
 Panels = Mapping[str, Mapping[str, published.Curve]]  # {metric: {algorithm: (t [P], value [P])}}
@@ -34,9 +33,9 @@ def keep(
     data_dir: str | None,
     scales: Mapping[str, float] | None = None,
 ) -> None:
-    """Writes published.csv: the poster's panels {metric: panel}, with the `initial` evaluations
-    that the poster counts taken off t, and values times the `scales` of their metrics. Nothing
-    where the poster's file is absent."""
+    """Writes published.csv with the panels {metric: panel} of the poster, if its file is available.
+    initial: evaluations that are subtracted from the poster's t; scales: factors of the values, by
+    metric."""
     times = scales or {}
     rows = [
         (metric, name, f"{t - initial:.6g}", f"{value * times.get(metric, 1.0):.6g}")
@@ -50,7 +49,7 @@ def keep(
 
 
 def kept(folder: Path) -> dict[str, dict[str, published.Curve]]:
-    """The published curves in a folder of results; empty where there are none."""
+    """The published curves in a folder of results; empty if there are none."""
     path = folder / CURVES
     if not path.exists():
         return {}
@@ -65,8 +64,8 @@ def kept(folder: Path) -> dict[str, dict[str, published.Curve]]:
 
 
 def compare(folder: Path, initial: int = 0) -> None:
-    """Writes against_published.csv from the tables and the published curves in a folder; nothing
-    where there are none. A method without a run of ours has an empty entry."""
+    """Writes against_published.csv from the tables and the published curves in a folder, if there
+    are any. The entries of methods that we did not run are empty."""
     panels, curves = kept(folder), tidy.load(folder).curves
     rows = []
     for metric, theirs in panels.items():
@@ -88,14 +87,14 @@ def compare(folder: Path, initial: int = 0) -> None:
 
 
 def _at(line: tuple[np.ndarray, np.ndarray] | None, t: float) -> float | None:
-    """The mean over seeds at t; None where the run ended before."""
+    """The mean over seeds at t; None if the run ended before."""
     if line is None or line[0][-1] < t:
         return None
     return float(np.interp(t, line[0], line[1].mean(0)))
 
 
 def write(path: Path, head: tuple[str, ...], rows: Sequence[Sequence[object]]) -> None:
-    """A CSV table, whole or not at all."""
+    """Writes a CSV table."""
     buffer = io.StringIO()
     table = csv.writer(buffer, lineterminator="\n")
     table.writerows([head, *rows])

@@ -1,4 +1,4 @@
-"""The runs of a bandit experiment: seeds side by side, resumed where they were interrupted,
+"""The runs of a bandit experiment: several seeds at a time, resumed after an interruption,
 summarised and drawn."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from experiments.runs import plan_line
 from jsketch import loops
 from jsketch.types import PRNGKey
 
-POINTS = 400  # points of a saved curve
-REPORTS = 50  # progress reports of a run
+POINTS = 400  # number of points of a saved curve
+REPORTS = 50  # number of progress reports of a run
 SUMMARY_FIELDS = (
     "final_regret_ratio",
     "batches",
@@ -37,7 +37,7 @@ Runs = dict[str, list[dict[str, np.ndarray]]]
 
 
 def add_fewer(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """--fewer of an experiment: ALGORITHM=SEEDS for algorithms that take too long for --seeds."""
+    """Adds --fewer, ALGORITHM=SEEDS for slow algorithms."""
 
     def entry(text: str) -> tuple[str, int]:
         name, _, number = text.partition("=")
@@ -56,19 +56,19 @@ def add_fewer(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
 
 
 def seeds_of(name: str, options: argparse.Namespace) -> int:
-    """Seeds of one algorithm: --seeds, or its own entry of --fewer."""
+    """The number of seeds of an algorithm: its entry of --fewer, else --seeds."""
     return min(dict(options.fewer).get(name, options.seeds), options.seeds)
 
 
 def seeds_text(options: argparse.Namespace) -> str:
-    """Such as "10 seeds (BKB: 3)"."""
+    """The numbers of seeds as text, such as "10 seeds (BKB: 3)"."""
     found = {label(name): seeds_of(name, options) for name in options.algorithms}
     fewer = "; ".join(f"{name}: {n}" for name, n in found.items() if n < options.seeds)
     return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
 
 
 def grid(horizon: int) -> np.ndarray:
-    """The evaluations [P] where curves are saved: evenly spaced, with more at the start for log
+    """The evaluations [P] at which curves are saved: evenly spaced, and more at the start for log
     axes."""
     count = min(POINTS // 2, horizon)
     even = np.linspace(1, horizon, count)
@@ -77,7 +77,7 @@ def grid(horizon: int) -> np.ndarray:
 
 
 def keys_of(root_seed: int, seeds: list[int]) -> PRNGKey:
-    """A key for each seed, [S], whatever the others are."""
+    """A key for each seed, [S], which does not depend on the other seeds."""
     return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(root_seed), seed))(
         jnp.asarray(seeds)
     )
@@ -92,8 +92,8 @@ def run_chunk(
     bar: tqdm,
     states: Callable[[int], Any] | None = None,
 ) -> None:
-    """Runs some seeds side by side, in one call, and saves each; `states` makes the state that a
-    seed starts from."""
+    """Runs some seeds in one call and saves each of them. states: makes the initial state of a
+    seed."""
     keys = keys_of(config["root_seed"], seeds)
     times: list[tuple[float, float]] = []
 
@@ -126,7 +126,7 @@ def run_chunk(
 
 
 def recorded(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.ndarray]:
-    """What is kept of one run, of its trace [T]: curves at the points of `grid`, and final
+    """The arrays that are saved of a run with trace [T]: curves at the points of `grid`, and final
     numbers."""
     t = grid(len(trace.regret))
     at = t - 1
@@ -155,11 +155,11 @@ def run_algorithm(
     seeds: int,
     states: Callable[[int], Any] | None = None,
 ) -> list[dict[str, np.ndarray]]:
-    """All seeds of one algorithm, those already saved in the folder included."""
+    """The runs of all seeds of an algorithm; those that are saved in the folder are read."""
     store.claim(folder, name, config)
     missing = store.missing(folder, name, seeds)
     if len(missing) < seeds:
-        print(f"{name}: {seeds - len(missing)} of {seeds} seeds are already done")
+        print(f"{name}: {seeds - len(missing)} of {seeds} seeds are done")
     workers = config["seeds_side_by_side"]
     plan_line.announce([bandit], problem, config["horizon"], len(missing), workers, workers=workers)
     for begin in range(0, len(missing), workers):
@@ -172,7 +172,7 @@ def run_algorithm(
 
 
 def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """What summary.json says of one algorithm."""
+    """The entry of an algorithm in summary.json."""
     column = {field: np.array([float(run[field]) for run in runs]) for field in SUMMARY_FIELDS}
     return dict(
         seeds=len(runs),
@@ -186,7 +186,7 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
 
 
 def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy.Run]:
-    """All runs as `tidy.write` takes them."""
+    """All runs, for `tidy.write`."""
     return [
         tidy.Run(dict(problem=problem, **configs[name]), seed, row)
         for name, rows in runs.items()
@@ -195,8 +195,8 @@ def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy
 
 
 def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -> None:
-    """regret_ratio.png, time.png, batch_size.png, and dictionary.png where sizes are in the tables
-    in the folder, with the `published` curves {metric: {method: (t, value)}}."""
+    """Draws regret_ratio.png, time.png, batch_size.png and, if the tables have sizes,
+    dictionary.png, with the published curves {metric: {method: (t, value)}}."""
     beside = published or {}
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
@@ -216,13 +216,12 @@ def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -
 
 
 def timed(curves: pd.DataFrame) -> plots.Curves:
-    """Seconds against t, without what lies before the first progress report, where nothing was
-    measured."""
+    """Seconds against t, from the first progress report on; before it nothing was measured."""
     return tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
 
 
 def print_table(summary: dict[str, Any]) -> None:
-    """Final regret ratio, batches, dictionary size and seconds of every algorithm."""
+    """Prints the final regret ratio, batches, dictionary size and seconds of each algorithm."""
     print(
         f"\n{'algorithm':18s} {'R_T / R_T^unif':>18s} {'batches':>9s} {'dictionary':>10s}"
         f" {'run s':>8s} {'compile s':>9s}"

@@ -1,6 +1,6 @@
-"""Why a claim on bandit runs fails: what the published curves, and runs with other settings, say.
+"""Explanations of failed claims on bandit runs, from published curves and other runs.
 
-Each function returns a sentence or two, or an empty text where the runs that it reads are absent.
+Each function returns a sentence or two, or an empty text when the runs that it reads are missing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from experiments.figures.styles import label
 from experiments.results.summaries import growth
 from experiments.runs import against_published
 
-SAME = 0.005  # regrets a step, over the uniform policy's, that count as the same
+SAME = 0.005  # differences of regret ratios per step below this are ignored
 
 
 def late_regret(source: Source) -> str:
-    """Regret a step in the second half of the runs, of the methods that reach T."""
+    """The regret per step in the second half of the runs of the methods that reach T."""
     try:
         found = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
     except Missing:
@@ -40,7 +40,7 @@ def late_regret(source: Source) -> str:
 
 
 def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
-    """Simple regrets [S, P] of methods; a zero for tables without them."""
+    """Simple regrets [S, P] of methods; zero for tables without them."""
     try:
         found = lines(source, "simple_regret")
     except Missing:
@@ -49,7 +49,7 @@ def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
 
 
 def published_growth(source: Source) -> str:
-    """The powers of t that the poster's batch sizes grow with."""
+    """The powers of t with which the batch sizes on the poster grow."""
     curves = against_published.kept(source.folder.parent / "nas_warm").get("batch_size", {})
     if not curves:
         return ""
@@ -61,19 +61,20 @@ def published_growth(source: Source) -> str:
 
 
 def published_regrets(source: Source, stops: dict[str, int]) -> str:
-    """The poster's regrets where its methods stop, beside BBKB's there."""
+    """The regrets on the poster at which its methods stop, and BBKB's at the same t."""
     curves = against_published.kept(source.folder).get("regret_ratio", {})
-    said = [
+    sentences = [
         f"{label(name)} at t = {stops[name]:,}: {np.interp(stops[name], *curves[name]):.4f}, BBKB"
         f" {np.interp(stops[name], *curves['bbkb_global']):.4f}"
         for name in curves
         if stops.get(name, max(stops.values())) < max(stops.values()) and "bbkb_global" in curves
     ]
-    return f"On the poster: {'; '.join(said)}." if said else ""
+    return f"On the poster: {'; '.join(sentences)}." if sentences else ""
 
 
 def of_stopped(source: Source, stops: dict[str, int]) -> str:
-    """What is known of Thompson sampling that converges, where methods stop or all reach T."""
+    """The evidence on the convergence of Thompson sampling: published regrets if some methods stop
+    early, else the late regret."""
     if not stops:
         return late_regret(source)
     return published_regrets(source, {"ts": min(stops.values()), "others": max(stops.values())})
@@ -82,7 +83,7 @@ def of_stopped(source: Source, stops: dict[str, int]) -> str:
 def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source: Source) -> str:
     """All regret ratios at some lengthscales, by algorithm and lengthscale, and BBKB's with the
     widths of the authors' code."""
-    said = []
+    sentences = []
     for key in poor[:2]:
         text = f"At {key}: {listed(list(table), [row[key] for row in table.values()], 3)}"
         try:
@@ -91,8 +92,8 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
             text += f"; BBKB with the width of the code: {mean(there, *place):.3f}"
         except Missing:
             pass
-        said.append(f"{text}.")
-    return " ".join(said)
+        sentences.append(f"{text}.")
+    return " ".join(sentences)
 
 
 def simple_regrets_with_code_width(source: Source) -> str:
@@ -107,21 +108,21 @@ def simple_regrets_with_code_width(source: Source) -> str:
 
 
 def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict[str, str]) -> str:
-    """What some settings of a method lead to at t, from settings.csv of the neighbour that ends in
-    `tried`; settings: {that of the table: in our words}."""
+    """The regret ratios of some settings of a method at t, from settings.csv of the neighbouring
+    folder that ends in `tried`. settings: {name in the table: description}."""
     path = source.folder.parent / f"{source.folder.name}_{tried}" / "settings.csv"
     if not path.exists():
         return ""
     table = csv.DictReader(io.StringIO(path.read_text()))
     rows = {row["setting"]: row for row in table if row["algorithm"] == label(name)}
     at = f"t = {t:,} (over published)"
-    said = [f"{ours}: {rows[of][at]}" for of, ours in settings.items() if rows.get(of, {}).get(at)]
+    found = [f"{ours}: {rows[of][at]}" for of, ours in settings.items() if rows.get(of, {}).get(at)]
     words = f"R_t / R_t^unif of {label(name)} at t = {t:,}, in brackets over the poster's"
-    return f"{words}: {'; '.join(said)}." if said else ""
+    return f"{words}: {'; '.join(found)}." if found else ""
 
 
 def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
-    """What methods took on the poster, which has the search after initial evaluations alone."""
+    """The seconds of methods on the poster, in the search after initial evaluations."""
     curves = against_published.kept(source.folder.parent / "nas_warm").get("seconds", {})
     if not set(names) <= curves.keys():
         return ""
@@ -136,11 +137,11 @@ def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
 
 
 def published_seconds(source: Source, baseline: str) -> str:
-    """What a baseline took on the poster, beside BBKB, and how many arms ours paid for."""
+    """The seconds of a baseline and of BBKB on the poster, and the distinct arms of ours."""
     curves = against_published.kept(source.folder).get("seconds", {})
     if baseline not in curves or "bbkb_global" not in curves:
         return ""
-    said = [
+    sentences = [
         f"{label(name)} took {seconds[-1]:.1f} s for {t[-1]:,.0f} evaluations"
         for name, (t, seconds) in curves.items()
         if name in (baseline, "bbkb_global")
@@ -150,4 +151,4 @@ def published_seconds(source: Source, baseline: str) -> str:
     except Missing:
         arms = 0.0
     ours = f" Ours pays for its {arms:.0f} distinct arms, not for evaluations." if arms else ""
-    return f"On the poster {' and '.join(said)}.{ours}"
+    return f"On the poster {' and '.join(sentences)}.{ours}"

@@ -1,9 +1,9 @@
 """Epsilon-greedy without a model: the baseline of BBKB's architecture search.
 
-The paper names EpsGreedy and defines nothing. On its poster a step takes 22 microseconds, which no
-posterior allows, and the regret ratio falls as t^(-1/2), which a constant epsilon does not: here an
-arm is uniform with probability min(1, factor/sqrt(t)), else the one with the largest mean of its
-own rewards (chosen).
+The paper names EpsGreedy without a definition. On its poster a step takes 22 microseconds, too few
+for a posterior, and the regret ratio falls as t^(-1/2), as it does not with a constant epsilon.
+Therefore we choose: an arm is uniform with probability min(1, factor/sqrt(t)), else the arm with
+the largest mean of its observed rewards.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 
 @struct.dataclass
 class MeansState:
-    """Rewards by arm."""
+    """Counts and sums of rewards by arm."""
 
     domain: Arms
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
-    count: Array  # [] int32, observations, initial evaluations left out
+    count: Array  # [] int32, observations without initial evaluations
 
 
 @struct.dataclass
@@ -40,8 +40,8 @@ class ModelFreeEpsGreedy:
     def init(
         self, domain: Arms, key: PRNGKey, *, pull_counts: Any = None, reward_sums: Any = None
     ) -> MeansState:
-        """The state before the first round, or after evaluations given as pull counts and reward
-        sums [A]. Raises ValueError for a factor that is not positive."""
+        """The initial state, also with pull counts and reward sums [A] of earlier evaluations.
+        Raises ValueError for a factor that is not positive."""
         checks.positive(factor=self.factor)
         zeros = jnp.zeros(domain.count, domain.features.dtype)
         counts, sums = (
@@ -54,10 +54,10 @@ class ModelFreeEpsGreedy:
         coin_key, arm_key = jax.random.split(key)
         dtype = state.reward_sums.dtype
         probability = self.factor / jnp.sqrt((state.count + 1).astype(dtype))
-        known = state.pull_counts > 0
-        explore = (jax.random.uniform(coin_key, dtype=dtype) < probability) | ~known.any()
+        observed = state.pull_counts > 0
+        explore = (jax.random.uniform(coin_key, dtype=dtype) < probability) | ~observed.any()
         uniform = jax.random.randint(arm_key, (), 0, state.domain.count, jnp.int32)
-        means = jnp.where(known, state.reward_sums / jnp.maximum(state.pull_counts, 1), -jnp.inf)
+        means = jnp.where(observed, state.reward_sums / jnp.maximum(state.pull_counts, 1), -jnp.inf)
         arm = jnp.where(explore, uniform, jnp.argmax(means).astype(jnp.int32))
         return Query(index=arm[None], mask=jnp.ones(1, bool))
 

@@ -1,4 +1,4 @@
-"""The line that experiments, sweeps and suggestions print first: how long, and how much memory."""
+"""The first line that experiments and sweeps print: an estimate of their time and memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 import jsketch
 from jsketch.loops.arms.plan import Plan
 
-# arms times evaluations of all runs, below which a plan takes longer than it is worth
-TINY = 1_000_000
-SAMPLE = 3  # configurations that are planned, of those that differ in their numbers only
+TINY = 1_000_000  # arms times evaluations of all runs, below which no plan is made
+SAMPLE = 3  # configurations that are planned, if they differ only in their numbers
 
 
 def announce(
@@ -25,14 +24,14 @@ def announce(
     what: str = "plan",
     **options: Any,
 ) -> Plan | None:
-    """Prints the plan of some runs, `at_once` side by side, of algorithms that differ in their
-    numbers; nothing when they are tiny. Raises ValueError, with what would fit, when they do not
-    fit the memory."""
+    """Prints the plan of some runs, `at_once` at a time, of algorithms that differ in their
+    numbers, and nothing for tiny runs. Raises ValueError, with runs that would fit, when they do
+    not fit the memory."""
     arms = getattr(problem, "arms", problem).count
     if not runs or arms * horizon * runs < TINY:
         return None
     together = min(at_once, runs)
-    # the ends of a grid need the most
+    # the ends of a grid need the most memory
     at = np.unique(np.linspace(0, len(bandits) - 1, SAMPLE).astype(int))
     chosen = [bandits[i] for i in at]
     plans = [jsketch.plan(bandit, problem, horizon, seeds=together, **options) for bandit in chosen]

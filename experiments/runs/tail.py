@@ -1,4 +1,4 @@
-"""How far below the maximum GP-EI ends, over many seeds: the tail tells more than the mean.
+"""The final regrets of GP-EI over many seeds, with their tail.
 
 python -m experiments.runs.tail                       with the prior and by maximum likelihood
 python -m experiments.runs.tail --seeds 80 --only prior
@@ -24,8 +24,7 @@ PRIORS = {"prior": prior.Prior(), "likelihood": None, "noise": prior.Prior(noise
 
 
 def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -> np.ndarray:
-    """The maximum less the best value of each run, [seeds], under the keys `first`, first + 1,
-    ..."""
+    """The maximum minus the best value of each run, [seeds], with the keys first, first + 1, ..."""
     make, horizon = PROBLEMS[name]
     problem = make()
     keys = jax.vmap(jax.random.key)(first + jnp.arange(seeds, dtype=jnp.int32))
@@ -37,14 +36,13 @@ def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--only", nargs="+", choices=list(PRIORS), default=["likelihood", "prior"])
-    parser.add_argument("--seeds", type=cli.count, default=40)
-    parser.add_argument("--first", type=int, default=0, help="number of the first seed")
+    cli.add_choices(parser, "--only", list(PRIORS), default=["likelihood", "prior"])
+    cli.add_shared(parser, seeds=40)
     options = parser.parse_args()
     cli.set_up_jax()
     for name in PROBLEMS:
         for chosen in options.only:
-            found = regrets(name, chosen, options.seeds, options.first)
+            found = regrets(name, chosen, options.seeds)
             print(
                 f"{name:10s} {chosen:10s} median {np.median(found):.4f}, mean {found.mean():.4f},"
                 f" largest {found.max():.3f}, above 0.5: {(found > 0.5).sum()} of {options.seeds}",

@@ -70,9 +70,9 @@ def main() -> None:
     abalone = datasets.load("abalone", options.data_dir)
     if options.rounds * options.batch > len(abalone.target):
         parser.error(f"the library has {len(abalone.target)} candidates")
-    print(f"data: {datasets.describe(datasets.SOURCES['abalone'])}")
+    print(f"data: {datasets.citation(datasets.SOURCES['abalone'])}")
     config = dict(
-        data=datasets.describe(datasets.SOURCES["abalone"]),
+        data=datasets.citation(datasets.SOURCES["abalone"]),
         rounds=options.rounds,
         batch=options.batch,
         root_seed=0,

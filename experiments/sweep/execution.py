@@ -1,5 +1,5 @@
 """The runs of a sweep: one compiled program for all configurations and seeds, and a file for each
-run as it is done."""
+finished run."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from jsketch import loops
 from jsketch.loops.arms.advance import Clock, advance
 from jsketch.loops.arms.run import warn_of_imprecision
 
-REPORTS = 10  # progress reports of a run
+REPORTS = 10  # number of progress reports of a run
 FINAL = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")
 
 
 class Task(NamedTuple):
-    """One run: a configuration, as a row of the sweep, under a seed."""
+    """A run: a configuration, as its row in the sweep, and a seed."""
 
     row: int
     seed: int
 
 
 class Job(NamedTuple):
-    """What all runs of a sweep share."""
+    """The inputs of all runs of a sweep."""
 
-    bandits: Sequence[Any]  # one for each row, alike but for their numbers
+    bandits: Sequence[Any]  # one for each row; they differ only in their numbers
     problem: Any
     horizon: int
     folder: Path
@@ -49,14 +49,14 @@ def path(folder: Path, task: Task) -> Path:
 
 
 def key(seed: int | jax.Array) -> jax.Array:
-    """The key of a seed, the same in all rows: every configuration meets the same noise."""
+    """The key of a seed, the same in all rows, so that all configurations have the same noise."""
     return jax.random.fold_in(jax.random.key(0), seed)
 
 
 def save(
     job: Job, task: Task, trace: loops.Trace | None, seconds: float, compile_seconds: float
 ) -> None:
-    """Writes one finished run; of one that was not finite (`trace` None) only that it failed."""
+    """Writes a finished run; trace: None for a run that failed because a number was not finite."""
     if trace is None:
         arrays: dict[str, Any] = dict(t=np.zeros(0, int)) | dict.fromkeys(FINAL, np.asarray(np.nan))
     else:
@@ -72,7 +72,7 @@ def save(
 
 
 def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
-    """A program of one run, on `workers` threads at a time."""
+    """Makes the runs with a program of one run, on `workers` threads."""
     lock = threading.Lock()
 
     def one(task: Task) -> None:
@@ -101,15 +101,15 @@ def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
         else:
             save(job, task, run.trace, run.run_seconds, run.compile_seconds)
 
-    one(tasks[0])  # alone: the others would wait for its compilation, and count that as running
+    one(tasks[0])  # alone, as the other threads would count its compilation as their run time
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(one, tasks[1:]):
             pass
 
 
 def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> loops.Progress:
-    """The runs of the tasks side by side in one program, [R] of each; the capacity grows when one
-    of them needs it."""
+    """The runs of R tasks in one vmapped program, [R] of each; the capacity grows when one of them
+    needs it."""
     bandits = jax.tree.map(
         lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in tasks]
     )
@@ -121,8 +121,7 @@ def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> 
 
 
 def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
-    """`chunk` runs in one program; the last chunk is filled up with repetitions, which are not
-    kept."""
+    """Makes `chunk` runs in one program at a time. The last chunk is padded with repetitions."""
     chunk = min(chunk, len(tasks))
     imprecise = False
     for begin in range(0, len(tasks), chunk):

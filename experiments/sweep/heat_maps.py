@@ -1,22 +1,28 @@
 """Figures of a sweep, from its tables: a heat map for each pair of swept numbers, or a curve along
-the only one."""
+a single one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.patches import Rectangle
 
-from experiments.figures import hyperparameters
+from experiments.figures.drawing import STYLE, save
 from experiments.figures.styles import label
 from experiments.results import summaries, tidy
 
+RATIO = "regret ratio  $R_T\\,/\\,R_T^{\\mathrm{unif}}$"
+
 
 def draw(folder: Path) -> list[str]:
-    """Draws heat_map_ROWS_COLUMNS.png for each pair of numbers of the grid (regret_ratio_NUMBER.png
-    for a single one); the names of what was drawn, none for a sweep of random ranges alone."""
+    """Draws heat_map_ROWS_COLUMNS.png for each pair of numbers of the grid, or
+    regret_ratio_NUMBER.png for a single one, and nothing for random draws. Returns the names of the
+    files."""
     summary, provenance = tidy.load(folder)[1:]
     grid = swept(provenance["config"], summary)
     title = f"{label(str(summary['algorithm'].iloc[0]))} on {summary['problem'].iloc[0]}"
@@ -28,9 +34,7 @@ def draw(folder: Path) -> list[str]:
         if values.empty:  # no seed was finite at every value
             return []
         drawn = f"regret_ratio_{grid[0]}.png"
-        hyperparameters.along_number(
-            folder / drawn, values.to_numpy(), list(values.columns), grid[0], title
-        )
+        along_number(folder / drawn, values.to_numpy(), list(values.columns), grid[0], title)
         return [drawn]
     names = []
     for rows, columns in combinations(grid, 2):
@@ -43,21 +47,16 @@ def draw(folder: Path) -> list[str]:
             continue
         note = title if len(grid) == 2 else f"{title}\n(the best of the other numbers)"
         names.append(f"heat_map_{rows}_{columns}.png")
-        hyperparameters.heat_map(
-            folder / names[-1],
-            mean.to_numpy(),
-            mean.index,
-            mean.columns,
-            (rows, columns),
-            note,
-            half.to_numpy(),
+        ticks = (mean.index, mean.columns)
+        heat_map(
+            folder / names[-1], mean.to_numpy(), *ticks, (rows, columns), note, half.to_numpy()
         )
     return names
 
 
 def swept(config: dict[str, object], summary: pd.DataFrame) -> list[str]:
-    """The numbers of the grid that take several values, fewest values first: the rows of a heat
-    map; none when other numbers were drawn at random, which a grid cannot show."""
+    """The numbers of the grid that take several values, fewest values first, which are the rows of
+    heat maps; none when other numbers were drawn at random."""
     if any(name.startswith("random.") for name in config):
         return []
     names = [name.removeprefix("grid.") for name in config if name.startswith("grid.")]
@@ -68,8 +67,8 @@ def swept(config: dict[str, object], summary: pd.DataFrame) -> list[str]:
 def best_of_pairs(
     summary: pd.DataFrame, rows: str, columns: str, others: list[str]
 ) -> pd.DataFrame:
-    """Mean regret ratio over seeds and its half interval for each pair, at the best values of the
-    other numbers; runs that failed have none."""
+    """The mean regret ratio over seeds and its half interval for each pair, at the best values of
+    the other numbers; NaN for runs that failed."""
     ratio = summary["final_regret_ratio"].where(~summary["failed"].astype(bool), np.nan)
     means = (
         summary.assign(ratio=ratio)
@@ -78,3 +77,65 @@ def best_of_pairs(
         .reset_index()
     )
     return means.sort_values("mean").groupby([rows, columns], as_index=False).first()
+
+
+def heat_map(
+    path: Path,
+    table: np.ndarray,
+    rows: Sequence[float],
+    columns: Sequence[float],
+    names: tuple[str, str],
+    title: str,
+    half: np.ndarray | None = None,
+) -> None:
+    """Draws a number [R,C] for each pair of two hyperparameters with the names (rows, columns), and
+    a frame around the least one. half [R,C]: the half width of its 95% interval. Missing values
+    (NaN) stay white."""
+    size = {
+        "figure.figsize": (1.9 + 0.75 * max(len(columns), 3), 1.3 + 0.5 * max(len(rows), 2)),
+        "axes.grid": False,
+    }
+    with plt.rc_context(STYLE | size):
+        figure, axes = plt.subplots()
+        drawn = axes.imshow(table, cmap="cividis", aspect="auto", origin="lower")
+        middle = (np.nanmin(table) + np.nanmax(table)) / 2
+        for (row, column), number in np.ndenumerate(table):
+            if np.isfinite(number):
+                text = f"{number:.3g}"
+                if half is not None and np.isfinite(half[row, column]):
+                    text += f"\n± {half[row, column]:.2g}"
+                colour = "black" if number > middle else "white"
+                axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
+        if np.isfinite(table).any():
+            row, column = np.unravel_index(np.nanargmin(table), table.shape)
+            corner = (float(column) - 0.5, float(row) - 0.5)
+            frame = Rectangle(corner, 1, 1, fill=False, color="#D55E00", linewidth=2.5)
+            frame.set_clip_on(False)
+            axes.add_patch(frame)
+        axes.set_xticks(range(len(columns)), [f"{number:g}" for number in columns])
+        axes.set_yticks(range(len(rows)), [f"{number:g}" for number in rows])
+        axes.set_xlabel(names[1])
+        axes.set_ylabel(names[0])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        figure.colorbar(drawn, label=RATIO).outline.set_visible(False)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+        save(figure, path)
+
+
+def along_number(path: Path, values: np.ndarray, x: Sequence[float], name: str, title: str) -> None:
+    """Draws the mean and 95% interval of final regret ratios [S,P] of S seeds against the values x
+    [P] of a hyperparameter."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        mean = values.mean(0)
+        half = [summaries.ci95(column) for column in values.T]
+        bars = half if len(values) > 1 else None
+        axes.errorbar(x, mean, bars, color="#0072B2", marker="o", markersize=4, capsize=2)
+        if min(x) > 0 and max(x) / min(x) >= 10:
+            axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(name)
+        axes.set_ylabel(RATIO)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+        save(figure, path)

@@ -1,150 +1,135 @@
 """Sweeps: an algorithm on a problem with every combination of some of its numbers, and every seed.
 
-    scripts/sweep --problem abalone --algorithm bbkb --horizon 1000 --seeds 10 \\
-        --grid.lengthscale 3 5 10 17.5 --grid.regularization .01 .1 1 --out results/sweep_abalone
+    scripts/sweep --problem abalone --algorithm bbkb_global --horizon 1000 --seeds 10 \\
+        --grid lengthscale 3 5 10 17.5 --grid regularization .01 .1 1 --out results/sweep_abalone
 
-Numbers drawn at random: --random.lengthscale 1 30 --samples 50. All runs share one compiled program
-(one for each capacity of the sketch). A sweep that was killed resumes with the same command; one
+--random lengthscale 1 30 --samples 50 draws numbers at random. All runs share one compiled program
+(one for each capacity of the sketch). A sweep that was killed resumes with the same command. A
 folder holds one sweep, and at the end its tables (`experiments.results.tidy`).
+
+--shard K/N makes every N-th run, from the K-th on, and no tables: several processes or machines
+share the work in one folder, and the command without --shard makes the tables. --cluster submits
+N shards as an array of jobs with submitit.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
+import argparse
+import importlib
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import pandas as pd
-import tyro
 
 from experiments import cli
-from experiments.results import environment, files, outputs, shards, store, summaries, tidy
-from experiments.results.shards import Shard
+from experiments.results import environment, files, outputs, store, summaries, tidy
 from experiments.runs import plan_line
-from experiments.sweep import cluster, configurations, execution, heat_maps, options, settings
-from experiments.sweep.configurations import Row
+from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep.execution import Job, Task
-from experiments.sweep.options import Sweep
+from experiments.sweep.settings import Row, Setting, Sweep
 from jsketch import loops
 
 SHOWN = 10  # configurations in the printed table
 
 
-def run(sweep: Sweep) -> pd.DataFrame:
-    """Runs what is missing and writes the tables; the configurations, best first. Raises ValueError
-    on mistakes in `sweep`, for a folder of another sweep, and for one that another process holds.
-    """
-    for name in ("horizon", "seeds", "arms", "workers", "chunk", "shards", "at_once"):
-        value = getattr(sweep, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1; {value} was given.")
-    if sweep.cluster and sweep.shard:
-        raise ValueError("--cluster runs all shards, --shard one of them: give one of the two.")
+class Plan(NamedTuple):
+    """The runs of a sweep."""
+
+    setting: Setting
+    rows: list[Row]  # the swept numbers of each configuration
+    bandits: list[Any]  # the algorithm with the numbers of each configuration
+    config: dict[str, Any]
+    tasks: list[Task]
+
+
+def plan(sweep: Sweep) -> Plan:
+    """The runs of a sweep. Raises ValueError for mistakes in it."""
     setting = settings.load(sweep)
     bandit = settings.make(sweep, setting)
-    rows = configurations.rows(sweep, bandit, setting.problem.arms.features.shape[1])
-    config = settings.describe(sweep, setting, bandit)
-    tasks = [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)]
-    if sweep.cluster:
-        Shard(sweep.shards, sweep.shards).part(tasks)  # refuses more shards than runs
-    shard = None if sweep.shard is None else shards.parse(sweep.shard)
-    if shard is not None:
-        tasks = shard.part(tasks)
-        # the split depends on the number of seeds, as no run does
-        config |= dict(shard=str(shard), seeds=sweep.seeds)
-        alike(sweep.out, config)
-        again = options.command(sweep, shards.CHOSEN)
-        sweep = dataclasses.replace(sweep, out=shard.folder(sweep.out))
+    rows = settings.rows(sweep, bandit, setting.problem.arms.features.shape[1])
+    return Plan(
+        setting,
+        rows,
+        [settings.with_numbers(bandit, row) for row in rows],
+        settings.configuration(sweep, setting, bandit),
+        [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)],
+    )
+
+
+def run(sweep: Sweep) -> pd.DataFrame:
+    """Makes the missing runs and writes the tables; returns the configurations, best first. Raises
+    ValueError for mistakes in `sweep`, for a folder of another sweep, and for one that another
+    process holds."""
+    found = plan(sweep)
     files.check_folder(sweep.out)
     with files.held(sweep.out):
-        claim(sweep, config)
-        if shard is None:
-            adopt(sweep, config, tasks)
-        else:
-            shards.record(shard, sweep.out, again)
-        if sweep.cluster and left(sweep, tasks):
-            alike(sweep.out, config | dict(shard=str(Shard(1, sweep.shards)), seeds=sweep.seeds))
-            cluster.run(sweep)
-            adopt(sweep, config, tasks)
-        missing = left(sweep, tasks)
-        of_these = "" if shard is None else f", shard {shard}"
-        print(
-            f"data: {setting.source}\n{len(rows)} configurations x {sweep.seeds} seeds{of_these} ="
-            f" {len(tasks)} runs of"
-            f" {sweep.horizon:,} evaluations; {len(tasks) - len(missing)} are done",
-            flush=True,
-        )
-        bandits = [configurations.with_numbers(bandit, row) for row in rows]
-        session = execute(sweep, bandits, setting.problem, missing, len(tasks))
-        if missing or runs_in_tables(sweep) != len(tasks):
-            collect(
-                sweep, config, rows, [configurations.numbers(b) for b in bandits], tasks, session
-            )
-            if shard is None:
-                heat_maps.draw(sweep.out)
-    summary = tidy.load(sweep.out).summary
-    return best(summary, list(rows[0]))
+        claim(sweep, found.config)
+        missing, session = make_runs(sweep, found, found.tasks)
+        if missing or rows_in_table(sweep) != len(found.tasks):
+            collect(sweep, found, session)
+            heat_maps.draw(sweep.out)
+    return best(tidy.load(sweep.out).summary, list(found.rows[0]))
 
 
-def left(sweep: Sweep, tasks: list[Task]) -> list[Task]:
-    """Those that are not done."""
-    return [task for task in tasks if not execution.path(sweep.out, task).exists()]
+def run_shard(sweep: Sweep, number: int, of: int) -> None:
+    """Makes every `of`-th run from the `number`-th on, and no tables. Neighbouring runs, which take
+    about as long, belong to different shards. Shards do not lock the folder, because each run has
+    its own file."""
+    found = plan(sweep)
+    files.check_folder(sweep.out)
+    claim(sweep, found.config)
+    make_runs(sweep, found, found.tasks[number - 1 :: of])
 
 
 def claim(sweep: Sweep, config: dict[str, Any]) -> None:
-    """`store.claim` for the sweep that holds the folder. Raises ValueError for results that no
-    sweep left there, too."""
-    made = sweep.out / "runs" / outputs.SWEEP
+    """`store.claim` for a sweep. Also raises ValueError for results of anything but a sweep."""
     tables = [name for name in outputs.TABLES if (sweep.out / name).exists()]
     if outputs.record_path(sweep.out).exists():
         raise ValueError(f"{sweep.out} holds runs of an experiment: use another --out.")
-    if tables and not made.exists():
+    if tables and not (sweep.out / "runs" / outputs.SWEEP).exists():
         raise ValueError(
             f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace"
             " them: use another --out."
         )
-    # of a sweep that did not fit, or was stopped before its first run was done, nothing is kept;
-    # its record is replaced and never removed, as other shards read it at the same time
-    new = not tables and not any(made.parent.glob("row*.npz"))
-    store.claim(sweep.out, "sweep", config, new)
+    store.claim(sweep.out, "sweep", config)
 
 
-def execute(
-    sweep: Sweep, bandits: list[Any], problem: Any, missing: list[Task], total: int
-) -> dict[str, Any]:
-    """Makes the missing runs; what is to be said of how."""
+def make_runs(sweep: Sweep, found: Plan, tasks: list[Task]) -> tuple[int, dict[str, Any]]:
+    """Makes those of the runs that are missing; returns their number and a description of the
+    session."""
+    missing = [task for task in tasks if not execution.path(sweep.out, task).exists()]
+    print(
+        f"data: {found.setting.source}\n{len(found.rows)} configurations x {sweep.seeds} seeds;"
+        f" {len(tasks)} runs of {sweep.horizon:,} evaluations, {len(missing)} of them to make",
+        flush=True,
+    )
     vmapped = sweep.strategy == "vmap" or (
         sweep.strategy == "auto" and jax.default_backend() != "cpu"
     )
-    of_missing = [bandits[row] for row in sorted({task.row for task in missing})]
-    try:
-        plan_line.announce(
-            of_missing,
-            problem,
-            sweep.horizon,
-            len(missing),
-            sweep.chunk if vmapped else sweep.workers,
-            workers=sweep.workers,
-            strategy="vmap" if vmapped else "threads",
-        )
-    except ValueError as error:
-        option = "--chunk" if vmapped else "--workers"
-        raise ValueError(f"{error} {option} says how many runs there are at a time.") from error
+    plan_line.announce(
+        [found.bandits[row] for row in sorted({task.row for task in missing})],
+        found.setting.problem,
+        sweep.horizon,
+        len(missing),
+        sweep.chunk if vmapped else sweep.workers,
+        workers=sweep.workers,
+        strategy="vmap" if vmapped else "threads",
+    )
     began, before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
-    whole = total * sweep.horizon
-    with cli.progress(whole, whole - evaluations, "eval", f"{total} runs") as bar:
-        job = Job(bandits, problem, sweep.horizon, sweep.out, environment.code(), bar)
+    whole = len(tasks) * sweep.horizon
+    with cli.progress(whole, whole - evaluations, "eval", f"{len(tasks)} runs") as bar:
+        commit = environment.code()
+        job = Job(found.bandits, found.setting.problem, sweep.horizon, sweep.out, commit, bar)
         if missing and vmapped:
             execution.run_vmapped(job, missing, sweep.chunk)
         elif missing:
             execution.run_threads(job, missing, sweep.workers)
     seconds = time.perf_counter() - began
     how = f"vmap, {sweep.chunk} runs a program" if vmapped else f"{sweep.workers} threads"
-    return dict(
+    return len(missing), dict(
         strategy=how,
         runs=len(missing),
         seconds=seconds,
@@ -153,29 +138,26 @@ def execute(
     )
 
 
-def collect(
-    sweep: Sweep,
-    config: dict[str, Any],
-    rows: list[Row],
-    full_rows: list[Row],
-    tasks: list[Task],
-    session: dict[str, Any],
-) -> None:
+def collect(sweep: Sweep, found: Plan, session: dict[str, Any]) -> None:
     """Writes curves.parquet, summary.parquet and summary.json of all runs."""
+    config = found.config
     shared = {name: config[name] for name in ("problem", "algorithm", "horizon")}
-    runs = []
-    for task in tasks:
-        numbered = dict(shared, configuration=task.row, **full_rows[task.row])
-        runs.append(
-            tidy.Run(numbered, task.seed, store.read_saved(execution.path(sweep.out, task)))
+    numbers = [settings.numbers(bandit) for bandit in found.bandits]
+    runs = [
+        tidy.Run(
+            dict(shared, configuration=task.row, **numbers[task.row]),
+            task.seed,
+            store.read_saved(execution.path(sweep.out, task)),
         )
+        for task in found.tasks
+    ]
     title = f"{config['algorithm']} on {config['problem']}, {sweep.seeds} seeds"
     _, summary = tidy.tables(runs)
-    found = best(summary, list(rows[0]))
+    ranking = best(summary, list(found.rows[0])).head(SHOWN).to_dict("records")
     provenance = dict(
         config=config,
         seeds=sweep.seeds,
-        configurations=rows,
+        configurations=found.rows,
         data=config["data"],
         uniform_regret="expectation t (f* - mean f)",
         run_seconds="wall time of a run beside those that ran with it (vmap: its share, with"
@@ -184,46 +166,15 @@ def collect(
         last_session=session,
         commits_of_runs=sorted(summary["commit"].unique()),
         **environment.describe(),
-        best=[_plain(row) for row in found.head(SHOWN).to_dict("records")],
+        # JSON holds no NaN: the interval of one seed is null
+        best=[{k: None if v != v else v for k, v in row.items()} for row in ranking],
     )
     store.write_json(sweep.out / tidy.PROVENANCE, provenance)
     tidy.write(sweep.out, runs, "sweep", title)
 
 
-def adopt(sweep: Sweep, config: dict[str, Any], tasks: list[Task]) -> None:
-    """Takes over what shards of this sweep have run. Raises ValueError as `alike`."""
-    for folder in alike(sweep.out, config).values():
-        for task in tasks:
-            here, there = execution.path(sweep.out, task), execution.path(folder, task)
-            if there.exists() and not here.exists():
-                files.write(here, there.read_bytes())
-
-
-def alike(out: Path, config: dict[str, Any]) -> dict[Shard, Path]:
-    """The folders of shards in that of a sweep. Raises ValueError, naming each difference, for
-    shards of another sweep; for a `config` of a shard also where one of the same split has another
-    number of seeds."""
-    found = shards.started(out)
-    for shard, folder in found.items():
-        made = store.read_json(folder / "runs" / outputs.SWEEP)
-        split = str(config.get("shard", "")).endswith(f"/{shard.of}")
-        apart = ("shard",) if split else ("shard", "seeds")
-        before, now = (
-            {name: value for name, value in one.items() if name not in apart}
-            for one in (made, json.loads(json.dumps(config)))
-        )
-        if words := store.differences(before, now):
-            raise ValueError(
-                f"shard {shard} in {folder} was made with another configuration:"
-                f" {'; '.join(words)}. Use another --out, or delete that folder."
-            )
-    return found
-
-
-def runs_in_tables(sweep: Sweep) -> int:
-    """How many runs the tables hold; 0 when one of them is not there or cannot be read."""
-    if not (sweep.out / tidy.CURVES).exists():
-        return 0
+def rows_in_table(sweep: Sweep) -> int:
+    """The number of runs in the tables; 0 when a table is missing or cannot be read."""
     try:
         return len(tidy.load(sweep.out).summary)
     except (OSError, ValueError, KeyError):
@@ -244,13 +195,8 @@ def best(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
     return found.sort_values(["failed", "regret_ratio"], kind="stable").reset_index()
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """JSON holds no NaN: an interval of one seed is null."""
-    return {name: None if value != value else value for name, value in row.items()}
-
-
 def print_table(table: pd.DataFrame) -> None:
-    """The best configurations."""
+    """Prints the best configurations."""
     print(f"\nthe best {min(SHOWN, len(table))} of {len(table)} configurations by R_T / R_T^unif")
     print(table.head(SHOWN).to_string(index=False, float_format=lambda value: f"{value:.5g}"))
     failed = int(table["failed"].sum())
@@ -258,13 +204,117 @@ def print_table(table: pd.DataFrame) -> None:
         print(f"{failed} runs FAILED: a reward or the posterior was not finite.")
 
 
+def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) -> None:
+    """Runs all shards as an array of jobs ("slurm": through Slurm, "local": as processes of this
+    machine) and waits for them; their output is in the folder jobs/. Raises ValueError when
+    submitit is not installed or refuses a parameter, and when a job failed."""
+    try:
+        submitit = importlib.import_module("submitit")
+    except ImportError as error:
+        raise ValueError("--cluster needs submitit: pip install 'jsketch[cluster]'") from error
+    try:
+        executor = submitit.AutoExecutor(folder=sweep.out.resolve() / "jobs", cluster=cluster)
+        # submitit's own default is five minutes
+        executor.update_parameters(**dict(name="sweep", timeout_min=24 * 60) | parameters)
+    except (RuntimeError, NameError, TypeError, ValueError) as error:
+        raise ValueError(f"--cluster {cluster}: {error}") from error
+    numbers = list(range(1, shards + 1))
+    jobs = executor.map_array(run_job, [sweep] * shards, numbers, [shards] * shards)
+    print(f"{shards} jobs are submitted", flush=True)
+    failed = [job.paths.stderr for job in jobs if job.exception() is not None]  # waits for the job
+    if failed:
+        raise ValueError(
+            f"{len(failed)} of {shards} jobs failed; the same command makes the missing runs. Their"
+            f" errors are in {', '.join(map(str, failed))}"
+        )
+
+
+def run_job(sweep: Sweep, number: int, of: int) -> None:
+    """`run_shard` in a process of its own."""
+    cli.set_up_jax()
+    run_shard(sweep, number, of)
+
+
+def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace]:
+    """The sweep of a command line, and the options that distribute it."""
+    parser = cli.parser(__doc__, prog="scripts/sweep")
+    defaults = {
+        field: value
+        for field, value in vars(Sweep(Path())).items()
+        if field not in ("out", "grid", "random")
+    }
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--problem", choices=settings.PROBLEMS)
+    parser.add_argument("--algorithm", help="as the experiment of the problem calls it")
+    cli.add_shared(parser, horizon=None, seeds=None, data_dir=None)
+    for option, values, help in (
+        ("--grid", "NUMBER VALUE ...", "a number of the algorithm and its values"),
+        ("--random", "NUMBER LOW HIGH", "a number that is drawn uniformly in the logarithm"),
+    ):
+        parser.add_argument(option, nargs="+", action="append", metavar=values, help=help)
+    parser.add_argument("--samples", type=cli.count, help="draws of --random")
+    parser.add_argument("--arms", type=cli.count, help="candidates of the problem 'generated'")
+    parser.add_argument(
+        "--strategy",
+        choices=("auto", "threads", "vmap"),
+        help="threads: one run per worker; vmap: --chunk runs in one program, where each loop waits"
+        " for the longest; auto: vmap on accelerators only",
+    )
+    parser.add_argument("--workers", type=cli.count, help="number of threads")
+    parser.add_argument("--chunk", type=cli.count, help="runs in one program of vmap")
+    parser.add_argument("--shard", type=shard, metavar="K/N", help="make one part of the runs")
+    parser.add_argument("--cluster", choices=("local", "slurm"), help="submit all shards")
+    parser.add_argument("--shards", type=cli.count, default=4, help="number of jobs of --cluster")
+    parser.add_argument(
+        "--submit",
+        nargs="+",
+        type=parameter,
+        default=[],
+        metavar="NAME=VALUE",
+        help="parameters of submitit: timeout_min=240 gpus_per_node=1 slurm_partition=long",
+    )
+    parser.set_defaults(**defaults)
+    options = parser.parse_args(arguments)
+    if options.shard and options.cluster:
+        parser.error("--cluster runs all shards, --shard one of them: give one of the two")
+    chosen: dict[str, Any] = {name: getattr(options, name) for name in defaults}
+    for name in ("grid", "random"):
+        given = getattr(options, name) or []
+        try:
+            chosen[name] = {number: tuple(map(float, values)) for number, *values in given}
+        except ValueError as error:
+            parser.error(f"--{name} takes the name of a number and values: {error}")
+    return Sweep(out=options.out, **chosen), options
+
+
+def shard(text: str) -> tuple[int, int]:
+    """(3, 40) for "3/40", as the `type` of an option."""
+    number, of = map(int, text.split("/"))
+    if not 1 <= number <= of:
+        raise argparse.ArgumentTypeError(f"must be such as 3/40; {text!r} was given")
+    return number, of
+
+
+def parameter(text: str) -> tuple[str, Any]:
+    """("timeout_min", 240) for "timeout_min=240", as the `type` of an option."""
+    name, _, value = text.partition("=")
+    if not (name and value):
+        raise argparse.ArgumentTypeError(f"must be such as timeout_min=240; {text!r} was given")
+    return name, int(value) if value.isdecimal() else value
+
+
 @cli.line
 def main() -> None:
-    sweep = tyro.cli(Sweep, prog="scripts/sweep", description=__doc__)
-    cli.set_up_jax()
-    if sweep.cluster:
-        # the jobs have the GPUs; JAX here would take most of the first one's memory
+    sweep, options = parse()
+    if options.shard:
+        cli.set_up_jax()
+        run_shard(sweep, *options.shard)
+        return
+    if options.cluster:
+        # the jobs use the accelerators; JAX would reserve most of the first one's memory here
         jax.config.update("jax_platforms", "cpu")
+        submit(sweep, options.cluster, options.shards, dict(options.submit))
+    cli.set_up_jax()
     print_table(run(sweep))
     print(
         f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}"

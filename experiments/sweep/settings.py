@@ -1,20 +1,56 @@
-"""The problems and algorithms that can be swept: those of the experiments, set up as they are
-there."""
+"""The options of a sweep, the problems and algorithms that can be swept, and the configurations of
+a sweep: the values that the numbers of its algorithm take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from experiments import demo
 from experiments.bbkb_2020 import methods
 from experiments.bkb_2019 import linear
 from experiments.data import architectures, datasets
-from experiments.sweep.configurations import closest, numbers, swept, with_numbers
-from experiments.sweep.options import Sweep
-from jsketch import problems
+from experiments.results import environment
+from jsketch import Arms, problems
 
-ALIASES = {"bbkb": "bbkb_global"}
+PROBLEMS = (
+    "abalone",
+    "cadata",
+    "nas",
+    "generated",
+    "linear_slow",
+    "linear_fast",
+    "linear_low_rank",
+)
+Row = dict[str, float]  # a configuration: the swept numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """An algorithm on a problem, with every combination of some of its numbers and every seed."""
+
+    out: Path
+    problem: str = "abalone"
+    algorithm: str = "bbkb_global"
+    horizon: int = 1_000
+    seeds: int = 10
+    grid: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)
+    random: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)  # (low, high)
+    samples: int = 10  # random draws; each is combined with the whole grid
+    arms: int = 2_000  # of the problem "generated"
+    strategy: str = "auto"
+    workers: int = environment.usable_cores()  # number of threads
+    chunk: int = 64  # runs in one program of strategy "vmap"
+    data_dir: Path | None = None
 
 
 class Setting(NamedTuple):
@@ -27,17 +63,15 @@ class Setting(NamedTuple):
 
 
 def load(sweep: Sweep) -> Setting:
-    """The problem of a sweep. Raises ValueError or OSError when its data cannot be had."""
+    """The problem of a sweep. Raises ValueError or OSError when its data are not available."""
     name, horizon = sweep.problem, sweep.horizon
     common = dict(horizon=horizon, norm_bound=1.0, delta=min(1 / horizon, 0.5), qbar=2.0)
     if name.startswith("linear"):
         spectrum = name.removeprefix("linear_")
-        own = dict(noise_std=linear.NOISE_STD, regularization=0.1, size=10, ts_scale=0.1)
-        return Setting(linear.generate(spectrum), "generated", linear.ALGORITHMS, common | own)
-    noise_std, lengthscale = (
-        0.01,
-        methods.LENGTHSCALES.get(name, {}).get(full_name(sweep.algorithm), 1.0),
-    )
+        common |= dict(noise_std=linear.NOISE_STD, regularization=0.1, size=10, ts_scale=0.1)
+        return Setting(linear.generate(spectrum), "generated", linear.ALGORITHMS, common)
+    noise_std = 0.01
+    lengthscale = methods.LENGTHSCALES.get(name, {}).get(sweep.algorithm, 1.0)
     problem: Any
     if name == "generated":
         noise_std, lengthscale = demo.NOISE_STD, 3.0
@@ -47,47 +81,109 @@ def load(sweep: Sweep) -> Setting:
         problem, source = architectures.problem(space), space.source
     else:
         dataset = datasets.load(name, sweep.data_dir)
-        problem, source = (
-            problems.finite_arms(*datasets.preprocess(dataset), noise_std),
-            dataset.source,
-        )
-    own = dict(
-        noise_std=noise_std,
-        regularization=noise_std**2,
-        lengthscale=lengthscale,
-        ratio=2.0,
-        epsilon=0.05,
-    )
-    return Setting(problem, source, methods.ALGORITHMS, {"width": "code"} | common | own)
-
-
-def full_name(algorithm: str) -> str:
-    """The name in the experiments' tables."""
-    return ALIASES.get(algorithm, algorithm)
+        problem = problems.finite_arms(*datasets.preprocess(dataset), noise_std)
+        source = dataset.source
+    common |= dict(noise_std=noise_std, regularization=noise_std**2, lengthscale=lengthscale)
+    defaults = dict(width="code", ratio=2.0, epsilon=0.05) | common
+    return Setting(problem, source, methods.ALGORITHMS, defaults)
 
 
 def make(sweep: Sweep, setting: Setting) -> Any:
     """The algorithm with its default numbers. Raises ValueError for one that is not run on this
     problem."""
-    name = full_name(sweep.algorithm)
-    if name not in setting.algorithms:
+    if sweep.algorithm not in setting.algorithms:
         raise ValueError(
-            f"no algorithm called '{sweep.algorithm}' is run on {sweep.problem}"
-            f"{closest(name, setting.algorithms)}: choose one of {', '.join(setting.algorithms)}."
+            f"no algorithm called '{sweep.algorithm}' is run on {sweep.problem}: choose one of"
+            f" {', '.join(setting.algorithms)}."
         )
-    return with_numbers(setting.algorithms[name](setting.defaults), {})
+    return with_numbers(setting.algorithms[sweep.algorithm](setting.defaults), {})
 
 
-def describe(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]:
-    """Everything that the runs of a sweep depend on; another number of seeds adds runs and changes
-    none."""
-    return dict(
+def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]:
+    """Everything that the runs of a sweep depend on. The number of seeds is not part of it, because
+    more seeds add runs and change none."""
+    found: dict[str, Any] = dict(
         problem=sweep.problem,
         data=setting.source,
         arms=setting.problem.arms.count,
-        algorithm=full_name(sweep.algorithm),
+        algorithm=sweep.algorithm,
         horizon=sweep.horizon,
         root_seed=0,
-        **{f"default.{name}": value for name, value in numbers(bandit).items()},
-        **swept(sweep),
     )
+    found |= {f"default.{name}": value for name, value in numbers(bandit).items()}
+    found |= {f"grid.{name}": list(values) for name, values in sweep.grid.items()}
+    found |= {f"random.{name}": list(ends) for name, ends in sweep.random.items()}
+    return found | (dict(samples=sweep.samples) if sweep.random else {})
+
+
+def numbers(bandit: Any) -> Row:
+    """The scalar numbers of an algorithm and its kernel, by name: what a sweep can vary."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(bandit)
+    return {path[-1].name: float(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
+
+
+def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
+    """The algorithm with other numbers. All of them are floats, so that no value needs another
+    compiled program. Raises ValueError for a number that the algorithm does not have."""
+    leaves, tree = jax.tree_util.tree_flatten_with_path(bandit)
+    for name in values:
+        if name not in numbers(bandit):
+            raise ValueError(
+                f"{type(bandit).__name__} has no number called '{name}'; its numbers are:"
+                f" {', '.join(numbers(bandit))}."
+            )
+    new = [
+        float(values.get(path[-1].name, leaf)) if np.ndim(leaf) == 0 else leaf
+        for path, leaf in leaves
+    ]
+    return jax.tree.unflatten(tree, new)
+
+
+def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
+    """All configurations: each random draw combined with the whole grid. Raises ValueError for a
+    sweep of nothing and for numbers that the algorithm refuses on arms of `inputs` features."""
+    if not sweep.grid and not sweep.random:
+        raise ValueError(
+            f"nothing is swept: give values, such as --grid {next(iter(numbers(bandit)))} 1 2 3."
+            f" The numbers of {sweep.algorithm} are: {', '.join(numbers(bandit))}."
+        )
+    for name, values in sweep.grid.items():
+        if not values or len(set(values)) < len(values):
+            raise ValueError(f"--grid {name} needs distinct values; {list(values)} was given.")
+        if name in sweep.random:
+            raise ValueError(f"{name} has both a grid and a range; choose one.")
+    products = itertools.product(*sweep.grid.values())
+    points = [dict(zip(sweep.grid, values, strict=True)) for values in products]
+    found = [draw | point for draw in draws(sweep.random, sweep.samples) for point in points]
+    for row in found:
+        check(bandit, row, inputs)
+    return found
+
+
+def draws(ranges: Mapping[str, Sequence[float]], samples: int) -> list[Row]:
+    """Random values, uniform in the logarithm; the first ones do not depend on the number of
+    samples."""
+    if not ranges:
+        return [{}]
+    for name, ends in ranges.items():
+        if len(ends) != 2 or not 0 < ends[0] < ends[1] < math.inf:
+            raise ValueError(f"--random {name} needs 0 < LOW < HIGH; {list(ends)} was given.")
+    low, high = np.log(np.array(list(ranges.values()))).T
+    uniform = np.random.default_rng(0).uniform(size=(samples, len(ranges)))
+    return [
+        dict(zip(ranges, map(float, np.exp(low + u * (high - low))), strict=True)) for u in uniform
+    ]
+
+
+def check(bandit: Any, row: Row, inputs: int) -> None:
+    """Raises ValueError, naming the configuration, for numbers that the algorithm refuses on arms
+    of `inputs` features."""
+    if row.get("lengthscale", 1.0) <= 0 or not all(map(math.isfinite, row.values())):
+        raise ValueError(f"{row}: a lengthscale must be above 0, and every number finite.")
+    two = Arms(jnp.stack([jnp.zeros(inputs), jnp.ones(inputs)]))
+    try:
+        with warnings.catch_warnings():  # about these two arms, which are not run
+            warnings.simplefilter("ignore")
+            with_numbers(bandit, row).init(two, jax.random.key(0))
+    except ValueError as error:
+        raise ValueError(f"the configuration {row} cannot be run: {error}") from error

@@ -172,24 +172,6 @@ def test_other_readers_read_the_tables(tmp_path):
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), table)
 
 
-def test_a_process_that_ends_removes_what_it_was_writing(tmp_path, monkeypatch):
-    def killed(*arguments):
-        assert len(names(tmp_path)) == 1
-        files.remove_parts()
-        assert names(tmp_path) == []
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", killed)
-    with pytest.raises(KeyboardInterrupt):
-        files.write(tmp_path / "a.json", b"x")
-    with files.scratch() as folder:
-        (folder / "x").touch()
-        files.remove_parts()
-        assert not folder.exists()
-        folder.mkdir()  # what is left of the block finds its folder
-    assert not folder.exists()
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000 + b"]" * 100_000])
 def test_damaged_json_gets_a_sentence(tmp_path, content):
     """Deep nesting ends in RecursionError, which is no ValueError."""

@@ -66,7 +66,7 @@ def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
     session(tmp_path, value=2.0)  # the seed that was done is kept
     assert set(tidy.load(tmp_path).curves["value"]) == {1.0, 2.0}
     session(tmp_path)
-    assert "are written anew" in capsys.readouterr().out
+    assert "are written again" in capsys.readouterr().out
     session(tmp_path, CONFIG | dict(uniform=dict(horizon=10)), seeds=3)
     found = tidy.load(tmp_path)
     assert len(found.summary) == 6 and found.provenance["commits_of_runs"] == ["one"]

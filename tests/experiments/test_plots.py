@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments import redraw
-from experiments.figures import drawing, hyperparameters, plots
+from experiments.figures import drawing, plots
 from experiments.figures.styles import METHOD_STYLES, label
 from experiments.results import environment, store, summaries, tidy
 from experiments.sweep import heat_maps
@@ -81,7 +81,7 @@ def test_posterior_marks_the_dictionary(tmp_path):
 
 def test_a_heat_map_says_every_number_and_leaves_out_what_is_missing(tmp_path):
     table = np.array([[0.11, 0.22], [np.nan, 0.44]])
-    hyperparameters.heat_map(
+    heat_maps.heat_map(
         tmp_path / "map.png", table, [0.1, 1], [3, 5], ("lambda", "l"), "a title", table / 10
     )
     found = " ".join(words(tmp_path / "map.png"))

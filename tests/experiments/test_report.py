@@ -14,10 +14,9 @@ import pytest
 from experiments import claims, commands
 from experiments.go_ucb_2023 import tuning
 from experiments.report import main as report
-from experiments.report.papers import PAPERS
 from experiments.results import environment, store
 
-EXPERIMENTS = [part for paper in PAPERS for part in paper.experiments]
+EXPERIMENTS = [part for paper in report.PAPERS for part in paper.experiments]
 RESULTS = environment.ROOT / "results"
 ABALONE, TUNING = "bbkb_2020/abalone", "go_ucb_2023/tuning"
 CHROMIUM = shutil.which("chromium")

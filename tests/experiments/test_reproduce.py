@@ -1,8 +1,7 @@
-"""scripts/reproduce: the commands of the READMEs are sound, what is there is skipped, what fails is
-listed."""
+"""scripts/reproduce: the commands of the READMEs run, finished results are skipped, and failures
+are listed."""
 
 import importlib
-import signal
 import sys
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from experiments import cli, commands
 from experiments.data import architectures
 from experiments.reproduce import main as reproduce
-from experiments.reproduce import needs, plan, quick, running
+from experiments.reproduce import needs, quick
 from experiments.results import environment, store
 
 COMMANDS = commands.by_folder()
@@ -43,7 +42,7 @@ def test_commands_are_read_from_code_blocks():
     )
     assert (second.folder, second.module) == ("bkb_2019/two", "experiments.pkawv_2019.rates")
     assert first.into("a").values("--out") == ("a/bkb_2019/one",)
-    with pytest.raises(ValueError, match="two commands leave their results in results/bkb_2019"):
+    with pytest.raises(ValueError, match="two commands write their results to results/bkb_2019"):
         commands.of_text(README + README)
 
 
@@ -85,21 +84,6 @@ def test_quick_options_replace_those_of_the_readme():
     assert quick.shrunk(several).values("--problems") == ("gp_draw_0",)
 
 
-def test_seconds_that_summaries_record():
-    bandits = dict(
-        seeds=10,
-        run_seconds="of a run",
-        algorithms=dict(
-            a=dict(run_seconds=2.0, compile_seconds=1.0),
-            b=dict(run_seconds=3.0, seeds=2),
-        ),
-    )
-    assert plan.recorded_seconds(bandits) == 10 * 2 + 1 + 2 * 3
-    assert plan.recorded_seconds(dict(methods=dict(a=dict(seconds=4.0, compile_seconds=1.0)))) == 5
-    assert plan.recorded_seconds(dict(rows=[], methods=dict(a=dict(seconds="long")))) == 0
-    assert [plan.duration(s) for s in (8, 120, 7200)] == ["8 s", "2 min", "2.0 h"]
-
-
 def test_data_that_are_absent(tmp_path):
     cells = one("bbkb_2020/x", "experiments.bbkb_2020.nas_bench_101", "--dataset", "macro")
     assert needs.missing(cells, tmp_path) == [
@@ -110,27 +94,23 @@ def test_data_that_are_absent(tmp_path):
     (tmp_path / "SUSY.csv.gz").touch()
     assert needs.missing(susy, tmp_path) == []
     assert needs.missing(one("bkb_2019/x"), tmp_path) == []
-    # the names of data sets in the READMEs are known, but for those that are generated
+    # all data sets in the READMEs are known, except those that are generated
     for command in COMMANDS.values():
         if command.module in needs.OPTION and "gp_draw_0" not in command.values("--problems"):
             assert needs.files(command), command
 
 
 def test_packages_that_are_absent(tmp_path, monkeypatch):
-    one_of_ours = one("go_ucb_2023/x", "experiments.go_ucb_2023.packages.compare")
-    monkeypatch.setitem(needs.PACKAGES, one_of_ours.module, ("numpy", "no-such-package"))
-    assert needs.missing_packages(one_of_ours) == ["no-such-package"]
-    (step,) = plan.steps([one_of_ours], tmp_path, tmp_path, quick=False)
-    assert (step.state, step.note) == (
-        plan.READERS,
-        "it needs packages: pip install no-such-package",
-    )
+    command = one("go_ucb_2023/x", "experiments.go_ucb_2023.packages.compare")
+    monkeypatch.setitem(needs.PACKAGES, command.module, ("numpy", "no-such-package"))
+    found = reproduce.state(command, tmp_path, tmp_path)
+    assert found == (reproduce.NOT_RUN, "it needs packages: pip install no-such-package")
     assert needs.missing_packages(one("bkb_2019/x")) == []
 
 
-def leave(tmp_path, monkeypatch, arguments, outcomes):
-    """Runs `reproduce` on three made-up commands in place of those of the READMEs; what was run.
-    outcomes: {folder: exit status}."""
+def reproduced(tmp_path, monkeypatch, arguments, outcomes):
+    """Runs `reproduce` on four made-up commands in place of those of the READMEs; returns the
+    folders that were run and the exit status. outcomes: {folder: exit status of its command}."""
     ran = []
 
     def run(given, log, changes):
@@ -141,7 +121,7 @@ def leave(tmp_path, monkeypatch, arguments, outcomes):
         ran.append(folder)
         log.write_text("some words\nerror: it cannot be.\n")
         status = outcomes.get(folder, 0)
-        if status == cli.INTERRUPTED:
+        if status == "interrupt":
             raise KeyboardInterrupt
         if status == 0:
             store.write_json(log.parents[1] / "summary.json", {})
@@ -154,7 +134,7 @@ def leave(tmp_path, monkeypatch, arguments, outcomes):
         go_ucb_2023=[one("go_ucb_2023/d", "experiments.go_ucb_2023.choose", "--reference", "DIR")],
     )
     monkeypatch.setattr(commands, "of_paper", lambda paper: found.get(paper, []))
-    monkeypatch.setattr(running, "run", run)
+    monkeypatch.setattr(reproduce, "execute", run)
     data = tmp_path / "data"
     data.mkdir(exist_ok=True)
     common = ("--out", str(tmp_path / "out"), "--data-dir", str(data))
@@ -167,36 +147,36 @@ def leave(tmp_path, monkeypatch, arguments, outcomes):
     return ran, status
 
 
-def test_a_run_continues_after_a_failure_and_skips_what_is_there(tmp_path, monkeypatch, capsys):
-    ran, status = leave(tmp_path, monkeypatch, ["--dry-run"], {})
+def test_a_run_continues_after_a_failure_and_skips_finished_results(tmp_path, monkeypatch, capsys):
+    ran, status = reproduced(tmp_path, monkeypatch, ["--dry-run"], {})
     assert (ran, status) == ([], 0) and not (tmp_path / "out").exists()
     assert "4 commands" in capsys.readouterr().out
 
-    ran, status = leave(tmp_path, monkeypatch, [], {"bkb_2019/a": 1})
+    ran, status = reproduced(tmp_path, monkeypatch, [], {"bkb_2019/a": 1})
     printed = capsys.readouterr().out
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b", "report"], 1)
-    assert "2 to run, 1 not run: data absent, 1 not run." in printed
-    failures = printed.split("FAILED (the same command tries them again):")[1]
+    assert "2 to run, 2 not run." in printed
+    failures = printed.split("FAILED (run the command again):")[1]
     assert failures.split() == ["bkb_2019/a:", "it", "cannot", "be."]
-    assert "bbkb_2020/c: not run: data absent: nasbench101_full_mean_test.npz" in printed
-    assert "go_ucb_2023/d: not run: DIR is a checkout of the authors' code" in printed
+    assert "bbkb_2020/c: nasbench101_full_mean_test.npz cannot be downloaded" in printed
+    assert "go_ucb_2023/d: DIR is a checkout of the authors' code" in printed
 
-    ran, status = leave(tmp_path, monkeypatch, [], {})
+    ran, status = reproduced(tmp_path, monkeypatch, [], {})
     assert (ran, status) == (["bkb_2019/a", "report"], 0)
     assert "FAILED" not in capsys.readouterr().out
 
-    ran, status = leave(tmp_path, monkeypatch, ["--only", "bbkb_2020"], {})
+    ran, status = reproduced(tmp_path, monkeypatch, ["--only", "bbkb_2020"], {})
     assert (ran, status) == (["report"], 0)
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
-    ran, status = leave(tmp_path, monkeypatch, [], {"bkb_2019/b": cli.INTERRUPTED})
+    ran, status = reproduced(tmp_path, monkeypatch, [], {"bkb_2019/b": "interrupt"})
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b"], 130)
-    ran, status = leave(tmp_path, monkeypatch, [], {})
+    ran, status = reproduced(tmp_path, monkeypatch, [], {})
     assert (ran, status) == (["bkb_2019/b", "report"], 0)
     # a summary whose figures were not drawn yet
-    (tmp_path / "out/bkb_2019/a/runs" / plan.ENDED).unlink()
-    ran, status = leave(tmp_path, monkeypatch, [], {})
+    (tmp_path / "out/bkb_2019/a/runs" / reproduce.RECORD).unlink()
+    ran, status = reproduced(tmp_path, monkeypatch, [], {})
     assert ran == ["bkb_2019/a", "report"]
 
 
@@ -218,41 +198,19 @@ def test_a_failed_download_is_absent_data_and_no_failure(tmp_path, monkeypatch, 
     command = one("bbkb_2020/x", "experiments.bbkb_2020.regret", "--dataset", "cadata")
     monkeypatch.setattr(commands, "of_paper", lambda paper: [command] * (paper == "bbkb_2020"))
     options = reproduce.parse(["--out", str(tmp_path), "--data-dir", str(tmp_path)])
-    [step] = steps = reproduce.planned(options)
-    assert step.runs and step.note == "downloads cal_housing.data"
-    failed, left = reproduce.run_all(steps, options)
-    assert failed == {} and left == {"bbkb_2020/x": "not run: data absent: Could not get it."}
+    [step] = steps = reproduce.plan(options)
+    assert step.state == reproduce.RUN and step.note == "downloads cal_housing.data"
+    failed, skipped = reproduce.run_all(steps, options)
+    assert failed == {} and skipped == {"bbkb_2020/x": "its data are absent: Could not get it."}
     # made by another process after the plan
     store.write_json(step.folder / "summary.json", {})
     assert reproduce.run_all(steps, options) == ({}, {})
 
 
-def test_an_interrupt_reaches_the_command(tmp_path):
-    """Ctrl-C in a terminal reaches all; a signal to the script alone is passed on."""
-    words = "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    body = f"{words}\ntry:\n print(1, flush=1); time.sleep(60)\nexcept KeyboardInterrupt: print(2)"
-
-    def interrupt(number, frame):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    log = tmp_path / "log"
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 1.0)
-        with pytest.raises(KeyboardInterrupt):
-            running.run(["-c", body], log, {})
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert log.read_text().split() == ["1", "2"]
-
-
 def test_how_a_command_ends(tmp_path):
     log = tmp_path / "log"
-    assert running.run(["-c", "import os; print(os.environ['A'])"], log, dict(A="b")) == 0
+    assert reproduce.execute(["-c", "import os; print(os.environ['A'])"], log, dict(A="b")) == 0
     assert log.read_text() == "b\n"
-    status = running.run(["-c", "raise SystemExit('error: no.\\n')"], log, {})
-    assert running.reason(status, log) == "no."
-    assert running.reason(-9, log) == "ended by SIGKILL"
-    with pytest.raises(KeyboardInterrupt):
-        running.run(["-c", "raise SystemExit(130)"], log, {})
+    status = reproduce.execute(["-c", "raise SystemExit('error: no.\\n')"], log, {})
+    assert reproduce.reason(status, log) == "no."
+    assert reproduce.reason(-9, log) == "ended by SIGKILL"

@@ -1,8 +1,5 @@
-"""What an accelerator runs, here on a CPU that says it is one: the same picks and predictions; and
-the benchmark of it."""
-
-import json
-import sys
+"""The code paths of accelerators, run on a CPU: the same picks and predictions; and their
+benchmark."""
 
 import cases
 import jax
@@ -11,8 +8,7 @@ import numpy as np
 import pytest
 from test_live import TAYLOR, examples
 
-from experiments.bench import bandits as bench
-from experiments.bench.accelerator import common, main, parts
+from experiments.bench import accelerator as accelerator_benchmark
 from jsketch import Query, devices, linalg, loops, rollout
 from jsketch.bandits import history
 from jsketch.bandits.batches import adaptive_batch
@@ -130,42 +126,12 @@ def test_segments_side_by_side(cut, monkeypatch):
         loops.prequential(TAYLOR, np.where(np.arange(len(xs))[:, None] == 2, np.inf, xs), ys, key)
 
 
-def benchmark(monkeypatch, tmp_path, *options):
-    out = tmp_path / "bench.json"
-    given = ["bench", "--accelerator", "--tiny", "--out", str(out), *options]
-    monkeypatch.setattr(sys, "argv", given)
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    bench.main()
-    return json.loads(out.read_text())
-
-
 @pytest.mark.slow
-def test_a_part_of_the_benchmark():
-    rows = {}
-    parts.stream(common.SIZES["tiny"], None, rows.__setitem__)
-    assert [row["dtype"] for row in rows.values()] == ["float64", "float32"]
-    assert all(row["run_seconds"] > 0 and row["examples"] == 200 for row in rows.values())
-    assert "200 examples, float32" in common.line(*rows.popitem())
-
-
-def test_a_part_that_takes_too_long_is_ended(monkeypatch, tmp_path, capfd):
-    """And what there is, is written."""
-    told = benchmark(
-        monkeypatch, tmp_path, "--parts", "arms", "--devices", "cpu", "--limit", "0.01"
+def test_the_benchmark():
+    sizes = accelerator_benchmark.Sizes(
+        runs=((2, 20),), sweep=(2, 2, 20), arms=(500,), arms_horizon=20, repeats=1
     )
-    ended = "ended by the limit of 0.01 s"
-    assert told.pop("checksum")
-    assert told == {"cpu": {"environment": None, "arms": {"rows": {}, "ended": ended}}}
-    assert f"cpu arms: {ended}; its rows until then are kept" in capfd.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_whole_benchmark(monkeypatch, tmp_path):
-    told = benchmark(monkeypatch, tmp_path)
-    for device, some in (("accelerator", main.PARTS), ("cpu", main.ON_CPU)):
-        assert all(
-            told[device][part]["ended"] == "done" and told[device][part]["rows"] for part in some
-        )
-    errors = told["accelerator"]["precision"]["rows"]
-    assert errors["lam = 0.01, factors float64, sweep float64"]["variance_error"] == 0
-    assert 0 < errors["lam = 0.01, factors float32, sweep float32"]["variance_error"] < 1e-3
+    bandit, problem = cases.CASES["bbkb_global"], cases.problem()
+    for part, rows in accelerator_benchmark.PARTS.items():
+        found = dict(rows(sizes, problem, bandit))
+        assert found and all(row["run_seconds"] > 0 for row in found.values()), part

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.results import outputs, shards, store, tidy
-from experiments.sweep import main as sweep
+from experiments.results import outputs, store, tidy
 from jsketch import Arms, Box, kernels, loops, online, problems
 from jsketch.bandits import FixedBKB
 from jsketch.box import UniformBox
@@ -22,7 +21,6 @@ FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=4, capacity=12)
 BOX = Box(jnp.zeros(1), jnp.ones(1))
 FORECASTER = online.PKAWV(Taylor(2, 4, 0.8), 0.5)
 CONFIG = dict(problem="tiny", algorithm="bkb", horizon=20, noise_std=0.01, chosen=["t", 3])
-SHARD = shards.Shard(2, 3)
 
 
 def stream(path):
@@ -104,19 +102,6 @@ def claimed(path):
     return store.read_json(path)
 
 
-def of_a_shard(path):
-    """What the whole reads of its shards: sweep.json and shard.json."""
-    out = path.parents[2] if path.name == shards.RECORD else path.parents[3]
-    if not path.exists():
-        store.claim(SHARD.folder(out), "sweep", CONFIG)
-        shards.record(SHARD, SHARD.folder(out), "scripts/sweep --shard {shard}")
-    sweep.alike(out, CONFIG)
-    found = shards.started(out)
-    with pytest.raises(FileNotFoundError) as missing:
-        shards.complete(out, tidy.CURVES)
-    return [list(shard) for shard in found], str(missing.value)
-
-
 def record(path):
     folder = path.parents[1]
     if not path.exists():
@@ -136,8 +121,6 @@ KINDS = dict(
     single_run=("runs/bkb-000.npz", single_run),
     configuration=("runs/bkb.json", claimed),
     record=("runs/experiment.json", record),
-    sweep=("shards/2-of-3/runs/sweep.json", of_a_shard),
-    shard=("shards/2-of-3/shard.json", of_a_shard),
 )
 
 

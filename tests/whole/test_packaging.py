@@ -18,7 +18,7 @@ BUILDS_WHEELS = (70, 1)
 # what only the extras bring: an import of any of them fails
 WITHOUT_EXTRAS = """
 import sys
-for name in "jinja2 matplotlib pandas pooch pyarrow sklearn tqdm tyro river".split():
+for name in "jinja2 matplotlib pandas pooch pyarrow sklearn tqdm river".split():
     sys.modules[name] = None
 import importlib, pkgutil
 import jsketch

@@ -1,6 +1,9 @@
-"""Data sets: which folder is read, what a wrong or missing file says, and the published values."""
+"""Data sets, streams and architectures: the folder that is read, downloads, published values, and
+files that are missing or wrong."""
 
+import bz2
 import dataclasses
+import gzip
 import hashlib
 import zipfile
 from pathlib import Path
@@ -9,78 +12,57 @@ import numpy as np
 import pooch
 import pytest
 
-from experiments.data import datasets
+from experiments.data import architectures, classifiers, datasets, streams
+from experiments.data.datasets import Dataset
 
-SHARED = datasets.ROOT.parent / "shared" / "data"
-real_data = pytest.mark.skipif(
-    not SHARED.is_dir(), reason="no shared data folder beside the repository"
-)
-
-PUBLISHED = {  # rows, mean of the raw target
-    "abalone": (4177, 9.933684),
-    "cadata": (20640, 206855.816909),
-}
+TINY = b"M,1.0,5\nF,2.0,6\nI,4.0,9\n"
+CSV = b'"RMSD","F1","F2"\n2.0,10,7\n5.0,30,7\n0.0,20,7\n'
+LIGHT = (b"-1 1:4\n+1 1:2 2:0.5\n", b"-1 2:1.5\n")
+HASHES = np.array([b"%032d" % i for i in range(6)])
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    monkeypatch.delenv("JSKETCH_DATA", raising=False)
+def source(filename, content, **options):
+    digest = hashlib.sha256(content).hexdigest()
+    return datasets.Source(filename, digest, "https://example.org/file", **options)
 
 
 @pytest.fixture
-def tiny_source(monkeypatch):
-    """A made-up data set of three rows, registered under its right checksum; returns (source,
-    content)."""
-    content = b"M,1.0,5\nF,2.0,6\nI,4.0,9\n"
-    source = datasets.Source(
-        "tiny.data",
-        hashlib.sha256(content).hexdigest(),
-        "https://example.org/tiny.zip",
-        "inside/tiny.data",
-    )
-    monkeypatch.setitem(datasets.SOURCES, "tiny", source)
-    return source, content
+def folder(tmp_path, monkeypatch):
+    """Made-up files under the names and checksums of made-up sources, and six cells in place of the
+    12,416 of NAS-Bench-101."""
+    monkeypatch.setitem(datasets.SOURCES, "tiny", source("tiny.data", TINY, member="in/tiny.data"))
+    (tmp_path / "CASP.csv").write_bytes(CSV)
+    monkeypatch.setattr(streams, "CASP", source("CASP.csv", CSV, header='"RMSD","F1","F2"'))
+    parts = tuple(source(f"part{i}.bz2", content) for i, content in enumerate(LIGHT))
+    for part, content in zip(parts, LIGHT, strict=True):
+        (tmp_path / part.filename).write_bytes(bz2.compress(content))
+    monkeypatch.setitem(streams.SVMLIGHT, "ijcnn1", (2, parts))
+    codes = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1], [1, 1, 0], [1, 0, 0]])
+    cells = (codes.astype(float), codes, HASHES)
+    monkeypatch.setattr(architectures, "_cells", lambda folder: cells)
+    return tmp_path
 
 
-def served(monkeypatch, content: bytes):
-    """Make pooch 'download' a zip archive that holds inside/tiny.data."""
+def served(monkeypatch, content):
+    """Makes pooch 'download' a zip archive that holds in/tiny.data."""
 
     def retrieve(url, known_hash, fname, path):
         archive = Path(path) / fname
         with zipfile.ZipFile(archive, "w") as zipped:
-            zipped.writestr("inside/tiny.data", content)
+            zipped.writestr("in/tiny.data", content)
         return str(archive)
 
     monkeypatch.setattr(pooch, "retrieve", retrieve)
 
 
-@real_data
-@pytest.mark.parametrize("name", sorted(PUBLISHED))
-def test_real_values(name):
-    rows, mean = PUBLISHED[name]
-    dataset = datasets.load(name, SHARED)
-    assert dataset.features.shape == (rows, 8)
-    assert dataset.features.dtype == dataset.target.dtype == np.float64
-    assert abs(dataset.target.mean() - mean) < 1e-5
-    assert str(SHARED) not in dataset.source  # the source goes into committed summaries
-
-    features, mean_reward = datasets.preprocess(dataset)
-    np.testing.assert_allclose(features.mean(axis=0), 0.0, atol=1e-10)
-    np.testing.assert_allclose(features.std(axis=0), 1.0, atol=1e-10)
-    assert mean_reward.min() == 0.0 and mean_reward.max() == 1.0
-
-
-@real_data
-def test_abalone_sex_is_coded():
-    sex = datasets.load("abalone", SHARED).features[:, 0]
-    assert [int((sex == code).sum()) for code in (0, 1, 2)] == [1528, 1307, 1342]  # M, F, I
+# data sets
 
 
 def test_folder_precedence(tmp_path, monkeypatch):
-    asked, named, root = tmp_path / "asked", tmp_path / "named", tmp_path / "checkout"
+    given, named, root = tmp_path / "given", tmp_path / "named", tmp_path / "checkout"
     cache = tmp_path / "cache"
-    for folder in (asked, named, root):
-        folder.mkdir()
+    for made in (given, named, root):
+        made.mkdir()
     monkeypatch.setattr(datasets, "ROOT", root)
     monkeypatch.setattr(pooch, "os_cache", lambda project: cache / project)
     assert datasets.find_folder() == cache / "jsketch"
@@ -88,10 +70,7 @@ def test_folder_precedence(tmp_path, monkeypatch):
     assert datasets.find_folder() == tmp_path / "shared" / "data"
     monkeypatch.setenv("JSKETCH_DATA", str(named))
     assert datasets.find_folder() == named
-    assert datasets.find_folder(asked) == asked
-
-
-def test_a_folder_that_was_asked_for_must_exist(tmp_path, monkeypatch):
+    assert datasets.find_folder(given) == given
     with pytest.raises(FileNotFoundError, match="nowhere, named by --data-dir, does not exist"):
         datasets.find_folder(tmp_path / "nowhere")
     monkeypatch.setenv("JSKETCH_DATA", str(tmp_path / "nowhere"))
@@ -99,63 +78,293 @@ def test_a_folder_that_was_asked_for_must_exist(tmp_path, monkeypatch):
         datasets.find_folder()
 
 
-def test_unknown_name():
-    with pytest.raises(
-        ValueError, match="no data set called 'iris'; choose one of: abalone, cadata"
-    ):
-        datasets.load("iris")
+@pytest.mark.parametrize(
+    ("name", "rows", "mean"), [("abalone", 4177, 9.933684), ("cadata", 20640, 206855.816909)]
+)
+def test_real_data_sets(real_data, name, rows, mean):
+    dataset = datasets.load(name, real_data)
+    assert dataset.features.shape == (rows, 8)
+    assert dataset.features.dtype == dataset.target.dtype == np.float64
+    assert abs(dataset.target.mean() - mean) < 1e-5
+    assert str(real_data) not in dataset.source  # the source goes into committed summaries
+    if name == "abalone":
+        sex = dataset.features[:, 0]
+        assert [int((sex == code).sum()) for code in (0, 1, 2)] == [1528, 1307, 1342]  # M, F, I
+    features, mean_reward = datasets.preprocess(dataset)
+    np.testing.assert_allclose(features.mean(axis=0), 0.0, atol=1e-10)
+    np.testing.assert_allclose(features.std(axis=0), 1.0, atol=1e-10)
+    assert mean_reward.min() == 0.0 and mean_reward.max() == 1.0
 
 
-def test_wrong_checksum_names_file_folder_and_remedy(tmp_path):
-    (tmp_path / "abalone.data").write_text("M,1,2\n")
-    with pytest.raises(ValueError, match=r"abalone.data in .* is not the published file") as caught:
-        datasets.load("abalone", tmp_path)
-    assert str(tmp_path) in str(caught.value) and "Delete it" in str(caught.value)
-
-
-def test_no_network_names_file_folder_and_remedy(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [(datasets.load, "abalone"), (datasets.load, "cadata")]
+    + [(classifiers.load, name) for name in classifiers.SOURCES],
+)
+def test_missing_and_wrong_files_are_named_with_a_remedy(tmp_path, monkeypatch, load, name):
     def no_network(*args, **kwargs):
         raise ConnectionError("name resolution failed")
 
     monkeypatch.setattr(pooch, "retrieve", no_network)
-    with pytest.raises(OSError, match="Could not get cal_housing.data into") as caught:
-        datasets.load("cadata", tmp_path)
-    assert str(tmp_path) in str(caught.value) and "JSKETCH_DATA" in str(caught.value)
+    file = tmp_path / (datasets.SOURCES | classifiers.SOURCES)[name].filename
+    with pytest.raises(OSError, match=f"Could not get {file.name} into {tmp_path}.*JSKETCH_DATA"):
+        load(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
+    file.write_text("1,2,0\n")
+    with pytest.raises(ValueError, match=f"{file.name} in {tmp_path} is not the published.*Delete"):
+        load(name, tmp_path)
 
 
-def test_download_normalises_line_ends_and_is_kept(tmp_path, monkeypatch, tiny_source):
-    source, content = tiny_source
-    served(monkeypatch, content.replace(b"\n", b"\r\n").rstrip())
-    path = tmp_path / source.filename
-    datasets.download(source, path)
-    assert path.read_bytes() == content
+def test_a_download_has_other_line_ends_and_is_kept(folder, monkeypatch):
+    served(monkeypatch, TINY.replace(b"\n", b"\r\n").rstrip())
+    tiny = datasets.SOURCES["tiny"]
+    datasets.download(tiny, folder / tiny.filename)
+    assert (folder / tiny.filename).read_bytes() == TINY
     monkeypatch.delattr(pooch, "retrieve")  # the second load must not need it
-    monkeypatch.setitem(datasets.SOURCES, "abalone", source)
-    dataset = datasets.load("abalone", tmp_path)
+    monkeypatch.setitem(datasets.SOURCES, "abalone", tiny)
+    dataset = datasets.load("abalone", folder)
     np.testing.assert_array_equal(dataset.features, [[0, 1], [1, 2], [2, 4]])
     np.testing.assert_array_equal(dataset.target, [5, 6, 9])
 
 
-@pytest.mark.usefixtures("tiny_source")
-def test_download_of_other_content_writes_nothing(tmp_path, monkeypatch):
+def test_a_download_of_other_content_writes_nothing(folder, monkeypatch):
     served(monkeypatch, b"M,1.0,7\n")
     with pytest.raises(ValueError, match="nothing was written"):
-        datasets.load("tiny", tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_archive_without_the_file(tmp_path, monkeypatch, tiny_source):
-    source, content = tiny_source
-    served(monkeypatch, content)
-    lacking = dataclasses.replace(source, member="other.data")
+        datasets.load("tiny", folder)
+    other = dataclasses.replace(datasets.SOURCES["tiny"], member="other.data")
     with pytest.raises(OSError, match="other.data"):
-        datasets.download(lacking, tmp_path / "tiny.data")
+        datasets.download(other, folder / "tiny.data")
+    assert not (folder / "tiny.data").exists()
 
 
-def test_constant_columns_and_targets_are_refused():
-    features = np.array([[1.0, 3.0], [2.0, 3.0]])
-    with pytest.raises(ValueError, match=r"Columns \[1\] of 'flat' are constant"):
-        datasets.preprocess(datasets.Dataset("flat", features, np.array([0.0, 1.0]), ""))
-    with pytest.raises(ValueError, match="target of 'flat' is constant"):
-        datasets.preprocess(datasets.Dataset("flat", features[:, :1], np.ones(2), ""))
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_missing_file_is_downloaded_and_stays_compressed(folder, monkeypatch, packed):
+    def retrieve(url, known_hash, fname, path):
+        (Path(path) / fname).write_bytes(bz2.compress(LIGHT[0]) if packed else LIGHT[0])
+        return str(Path(path) / fname)
+
+    before = streams.load("ijcnn1", folder)
+    (folder / "part0.bz2").unlink()
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    np.testing.assert_array_equal(streams.load("ijcnn1", folder).features, before.features)
+    monkeypatch.delattr(pooch, "retrieve")
+    assert bz2.decompress((folder / "part0.bz2").read_bytes()) == LIGHT[0]
+    streams.load("ijcnn1", folder)
+
+
+# streams
+
+
+def put_susy(folder, monkeypatch, rows, name=streams.SUSY):
+    """Writes a made-up SUSY or sample of it, of which the checksum is replaced."""
+    table = np.arange(19.0 * rows).reshape(rows, 19) / 7
+    table[:, 0] = np.arange(rows) % 2
+    if name == streams.SUSY:
+        lines = (",".join(f"{x:.18e}" for x in row.astype(np.float32)) for row in table)
+        (folder / name).write_bytes(gzip.compress("\n".join(lines).encode()))
+        monkeypatch.setattr(streams, "SUSY_ROWS", 6)
+    else:
+        np.savez(folder / name, X=table[:, 1:].astype(np.float32), y=table[:, 0].astype(np.int8))
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        monkeypatch.setattr(streams, "SUSY_SAMPLE_SHA256", digest)
+    return table
+
+
+def test_svmlight_files_are_joined_in_order(folder):
+    dataset = streams.load("ijcnn1", folder)
+    np.testing.assert_array_equal(dataset.features, [[4, 0], [2, 0.5], [0, 1.5]])
+    np.testing.assert_array_equal(dataset.target, [-1, 1, -1])
+    assert "part0.bz2" in dataset.source and "part1.bz2" in dataset.source
+    assert str(folder) not in dataset.source
+
+
+def test_scalings(folder):
+    casp, ijcnn1 = streams.load("casp", folder), streams.load("ijcnn1", folder)
+    xs, ys = streams.scale(casp, "authors")
+    np.testing.assert_allclose(xs, [[0, 0], [1, 0], [0.5, 0]])
+    np.testing.assert_allclose(ys, np.array([3, 9, -1]) / 9)
+    xs, ys = streams.scale(casp, "paper")
+    np.testing.assert_allclose(xs, [[-1, 0], [1, 0], [0, 0]])
+    np.testing.assert_allclose(ys, [-0.2, 1, -1])
+    for scaling in streams.SCALINGS:
+        np.testing.assert_array_equal(streams.scale(ijcnn1, scaling)[1], [-1, 1, -1])
+
+
+def test_the_seed_shuffles_rows_with_their_labels(folder):
+    whole = streams.load_stream("casp", "paper", folder, seed=1)
+    xs, ys = streams.scale(streams.load("casp", folder), "paper")
+    pairs = [sorted(zip(x[:, 0], y, strict=True)) for x, y in ((whole.xs, whole.ys), (xs, ys))]
+    assert pairs[0] == pairs[1]
+    again = streams.load_stream("casp", "paper", folder, seed=1, limit=2)
+    np.testing.assert_array_equal(again.xs, whole.xs[:2])
+    np.testing.assert_array_equal(again.ys, whole.ys[:2])
+    orders = {tuple(streams.load_stream("casp", "paper", folder, seed=s).ys) for s in range(8)}
+    assert len(orders) > 1
+    assert not whole.classes and streams.load_stream("ijcnn1", data_dir=folder).classes
+
+
+def test_casp_with_another_header_is_the_same_file(folder):
+    (folder / "CASP.csv").write_bytes(CSV.replace(b'"', b"").replace(b"\n", b"\r\n"))
+    np.testing.assert_array_equal(streams.load("casp", folder).target, [2, 5, 0])
+
+
+def test_susy_prints_whether_it_is_a_sample(folder, monkeypatch, capsys):
+    with pytest.raises(FileNotFoundError, match="Neither SUSY.csv.gz nor susy_sample_39930.npz"):
+        streams.load("susy", folder)
+    table = put_susy(folder, monkeypatch, 4, streams.SUSY_SAMPLE)
+    sample = streams.load("susy", folder)
+    np.testing.assert_array_equal(sample.features, table[:, 1:].astype(np.float32))
+    assert sample.source.startswith("ONLY A RANDOM SAMPLE of 4 rows")
+    assert sample.source in capsys.readouterr().out
+    np.testing.assert_array_equal(streams.scale(sample, "authors")[1], [-1, 1, -1, 1])
+
+    table = put_susy(folder, monkeypatch, 6)  # the whole has priority
+    whole = streams.load("susy", folder)
+    np.testing.assert_array_equal(whole.features, table[:, 1:].astype(np.float32))
+    assert whole.source.startswith("ALL 6 rows") and whole.source in capsys.readouterr().out
+    assert str(folder) not in whole.source + sample.source
+
+    put_susy(folder, monkeypatch, 5)
+    with pytest.raises(ValueError, match=r"6 rows of 19 columns were expected, and it has 5 of 19"):
+        streams.load("susy", folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "inputs", "centre"),  # the share of the label +1; for casp the mean RMSD
+    [
+        ("casp", 45_730, 9, 7.748528),
+        ("ijcnn1", 141_691, 22, 13_565 / 141_691),
+        ("cod_rna", 271_617, 8, 90_539 / 271_617),
+        ("susy", 39_930, 18, 0.4592),
+    ],
+)
+def test_real_streams(real_data, name, rows, inputs, centre):
+    dataset = streams.load(name, real_data)
+    if name == "susy" and "ALL" in dataset.source:
+        rows, centre = 5_000_000, 0.4576
+    assert dataset.features.shape == (rows, inputs) and dataset.features.dtype == np.float64
+    raw = dataset.target if name == "casp" else dataset.target > 0
+    assert raw.mean() == pytest.approx(centre, abs=5e-5)
+    assert str(real_data) not in dataset.source
+    for scaling, low in (("authors", 0), ("paper", -1)):
+        xs, ys = streams.scale(dataset, scaling)
+        np.testing.assert_allclose(xs.min(0), low, atol=1e-12)
+        np.testing.assert_allclose(xs.max(0), 1, atol=1e-12)
+        assert ys.max() == 1
+        assert name == "casp" or set(ys) == {-1.0, 1.0}
+    if name == "casp":
+        assert streams.scale(dataset, "authors")[1].min() == pytest.approx(-1 / 40.998)
+
+
+# architectures
+
+
+def write_cells(folder, **changes):
+    """Writes a table of recorded accuracies of the six cells, in another order."""
+    random = np.random.default_rng(0)
+    table = dict(
+        module_hash=HASHES[::-1],
+        test_accuracy=random.uniform(0.8, 0.9, (6, 3)),
+        training_seconds=random.uniform(500, 900, (6, 3)),
+    )
+    table |= changes
+    np.savez(folder / architectures.RESULTS, **table)
+    return table
+
+
+def test_the_real_substitute_is_named_as_one(real_data):
+    space = architectures.load("macro", real_data)
+    assert space.features.shape == (6561, 24) and space.evaluations.shape == (6561, 3)
+    assert space.neighbours.shape == (6561, 16) and "stand-in" in space.source
+    means = space.evaluations.mean(1)
+    np.testing.assert_allclose([means.min(), means.max()], [0, 1], atol=1e-12)
+
+
+def test_a_table_of_the_user_is_joined_by_hash_and_marked_as_not_verified(folder):
+    table = write_cells(folder)
+    space = architectures.load("auto", folder)
+    expected = architectures.scale(table["test_accuracy"][::-1])
+    np.testing.assert_allclose(space.evaluations, expected)
+    np.testing.assert_allclose(space.training_seconds, table["training_seconds"][::-1].mean(1))
+    assert "NOT VERIFIED" in space.source and "REAL" not in space.source
+
+
+def test_recorded_means_have_noise_around_them(folder, monkeypatch):
+    accuracy = np.linspace(0.1, 0.9, 6)
+    np.savez(folder / architectures.MEANS, module_hash=HASHES, mean_test_accuracy=accuracy)
+    digest = hashlib.sha256((folder / architectures.MEANS).read_bytes()).hexdigest()
+    monkeypatch.setattr(architectures, "MEANS_SHA256", digest)
+    space = architectures.load("auto", folder)
+    assert space.name == "NAS-Bench-101" and "GENERATED Gaussian noise" in space.source
+    problem = architectures.problem(space)
+    np.testing.assert_allclose(problem.mean_reward, np.linspace(0, 1, 6), atol=1e-12)
+    # the accuracies of rewards 0 and 1 differ by 0.8
+    assert space.span == pytest.approx(0.8)
+    assert float(problem.noise_std) == pytest.approx(architectures.NOISE_STD / 0.8)
+    monkeypatch.setattr(architectures, "_cells", lambda folder: (None, None, HASHES[::-1]))
+    with pytest.raises(ValueError, match="rows of"):
+        architectures.load("nasbench101_means", folder)
+
+
+# refusals
+
+
+def part1(folder, content):
+    (folder / "part1.bz2").write_bytes(content)
+    return streams.load("ijcnn1", folder)
+
+
+def cells(folder, **changes):
+    write_cells(folder, **changes)
+    return architectures.load("nasbench101", folder)
+
+
+FLAT = np.array([[1.0, 3.0], [2.0, 3.0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda _: datasets.load("iris"), "no data set called 'iris'; choose one of: abalone, cad"),
+        (lambda _: classifiers.load("iris"), "no tuning data set 'iris'; choose one of: breast_c"),
+        (
+            lambda _: datasets.preprocess(Dataset("flat", FLAT, np.array([0.0, 1.0]), "")),
+            r"Columns \[1\] of 'flat' are constant",
+        ),
+        (
+            lambda _: datasets.preprocess(Dataset("flat", FLAT[:, :1], np.ones(2), "")),
+            "target of 'flat' is constant",
+        ),
+        (lambda folder: streams.load("higgs", folder), "no stream called 'higgs'; choose one of"),
+        (lambda folder: streams.load_stream("casp", data_dir=folder, limit=0), "at least 1; 0"),
+        (
+            lambda folder: streams.scale(streams.load("casp", folder), "none"),
+            "no scaling 'none'; choose one of: authors, paper",
+        ),
+        (
+            lambda folder: part1(folder, bz2.compress(b"-1 2:1.6\n")),
+            r"part1.bz2 in .* is not the published file",
+        ),
+        (
+            lambda folder: part1(folder, bz2.compress(LIGHT[1])[:-5]),  # an interrupted copy
+            r"part1.bz2 in .* is not the published file",
+        ),
+        (lambda folder: architectures.load("other", folder), "no space called 'other'"),
+        (lambda folder: cells(folder, test_accuracy=np.full((6, 3), np.nan)), "test_accuracy"),
+        (
+            lambda folder: cells(folder, test_accuracy=np.full((6, 3), 93.0)),
+            r"values in \[0, 1\]",
+        ),
+        (lambda folder: cells(folder, training_seconds=np.full((6, 3), -1.0)), "training_seconds"),
+        (lambda folder: cells(folder, test_accuracy=np.full((6, 2), 0.9)), r"\[n, 3\]"),
+        (lambda folder: cells(folder, module_hash=np.arange(6)), "lacks 6 of the 6"),
+    ],
+)
+def test_refusals(folder, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(folder)
+
+
+def test_a_missing_table_has_no_substitute(folder):
+    with pytest.raises(FileNotFoundError, match="Extract it"):
+        architectures.load("nasbench101", folder)

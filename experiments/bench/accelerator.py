@@ -1,0 +1,170 @@
+"""Benchmarks of an accelerator: many seeds at once, a grid of hyperparameters in one call, and
+millions of arms in float32 and float64.
+
+scripts/bench --accelerator                      on the default device of JAX
+JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU beside it, for comparison
+
+Peak memory is that of the process: `--parts arms` alone measures one part. A long stream is the
+benchmark `experiments.runs.stream_memory`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from experiments.bench.timing import seconds, show
+from experiments.results import environment
+from jsketch import kernels, loops, problems
+from jsketch.bandits import BBKB
+from jsketch.loops import rollout
+
+CAPACITY = 160  # m is at most 160 on Abalone at lengthscale 5
+ARM_INPUTS = 8
+Row = dict[str, Any]
+
+
+class Sizes(NamedTuple):
+    """How much a part computes."""
+
+    runs: tuple[tuple[int, int], ...]  # (seeds, horizon)
+    sweep: tuple[int, int, int]  # lengthscales, seeds, horizon
+    arms: tuple[int, ...]
+    arms_horizon: int
+    repeats: int
+
+
+WHOLE = Sizes(
+    runs=((10, 1_000), (10, 10_000), (1_000, 1_000), (1_000, 10_000)),
+    sweep=(12, 10, 1_000),
+    arms=(1_000_000, 10_000_000),
+    arms_horizon=200,
+    repeats=3,
+)
+CPU = WHOLE._replace(runs=((10, 1_000), (10, 10_000), (100, 10_000)), arms=(1_000_000,))
+
+
+def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
+    """Runs of BBKB under many seeds: in one vmapped program on an accelerator, one by one on the
+    cores of a CPU."""
+    for count, horizon in sizes.runs:
+        run = bandit.replace(delta=1 / horizon, max_batch=horizon)
+        keys = jax.random.split(jax.random.key(0), count)
+        first = loops.run_seeds(run, problem, keys, horizon)
+
+        def again(run: Any = run, keys: Array = keys, horizon: int = horizon) -> loops.Trace:
+            return loops.run_seeds(run, problem, keys, horizon).trace
+
+        median, _ = seconds(again, sizes.repeats)
+        yield (
+            f"{count} seeds, T = {horizon:,}",
+            dict(
+                run_seconds=median,
+                compile_seconds=first.compile_seconds,
+                milliseconds_a_seed=1e3 * median / count,
+                regret_ratio=regret_ratio(first.trace, problem),
+                peak_gigabytes=peak_gigabytes(),
+            ),
+        )
+
+
+def sweep(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
+    """Lengthscales x seeds in one vmapped call of `rollout`."""
+    scales, count, horizon = sizes.sweep
+    bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
+    lengthscales = jnp.asarray(np.geomspace(5, 17.5, scales))
+    keys = jax.random.split(jax.random.key(0), count)
+
+    def one(lengthscale: Array, key: Array) -> loops.Progress:
+        return rollout(bandit.replace(kernel=kernels.Gaussian(lengthscale)), problem, key, horizon)
+
+    grid = jax.jit(jax.vmap(jax.vmap(one, (None, 0)), (0, None)))
+    median, compiling = seconds(lambda: grid(lengthscales, keys), sizes.repeats)
+    yield (
+        f"{scales} lengthscales x {count} seeds by vmap, T = {horizon:,}",
+        dict(
+            run_seconds=median,
+            compile_seconds=compiling,
+            milliseconds_a_run=1e3 * median / (scales * count),
+            regret_ratio=regret_ratio(grid(lengthscales, keys).trace, problem),
+        ),
+    )
+
+
+def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
+    """A round of BBKB among made-up arms in float64 and float32: seconds and memory."""
+    for count in sizes.arms:
+        random = np.random.default_rng(0)
+        features = random.standard_normal((count, ARM_INPUTS))
+        weights = random.standard_normal(ARM_INPUTS) / np.sqrt(ARM_INPUTS)
+        mean = np.tanh(features @ weights)
+        for dtype in (jnp.float32, jnp.float64):
+            made = problems.finite_arms(features.astype(dtype), mean, 0.1)
+            large = BBKB(
+                kernel=kernels.Gaussian(10.0),
+                regularization=0.01,
+                noise_std=0.1,
+                delta=1 / sizes.arms_horizon,
+                capacity=CAPACITY,
+                max_batch=sizes.arms_horizon,
+            )
+            key = jax.random.key(0)
+            first, again = (loops.run(large, made, key, sizes.arms_horizon) for _ in range(2))
+            rounds = int(again.trace.round[-1]) + 1
+            yield (
+                f"A = {count:,}, {jnp.dtype(dtype).name}",
+                dict(
+                    run_seconds=again.run_seconds,
+                    compile_seconds=first.compile_seconds,
+                    milliseconds_a_round=1e3 * again.run_seconds / rounds,
+                    dictionary_size=int(again.trace.dictionary_size[-1]),
+                    regret_ratio=regret_ratio(again.trace, made),
+                    peak_gigabytes=peak_gigabytes(),
+                ),
+            )
+
+
+PARTS: dict[str, Callable[[Sizes, Any, Any], Iterator[tuple[str, Row]]]] = {
+    "seeds": seeds,
+    "sweep": sweep,
+    "arms": arms,
+}
+
+
+def regret_ratio(trace: loops.Trace, problem: Any) -> float:
+    """The final regret ratio, averaged over runs."""
+    return float(loops.regret_ratio(trace.regret, problem.mean_reward)[..., -1].mean())
+
+
+def peak_gigabytes() -> float:
+    """Peak memory of the accelerator since the process began; on a CPU, peak resident memory."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    return stats.get("peak_bytes_in_use", environment.peak_memory()) / 1e9
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds --accelerator and --parts."""
+    parser.add_argument("--accelerator", action="store_true", help="benchmarks of an accelerator")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+
+
+def run(options: argparse.Namespace, problem: Any, bandit: Any) -> dict[str, dict[str, Row]]:
+    """Runs the parts of options.parts; seeds and sweep use the problem and the bandit. Returns
+    {part: {name: row}}."""
+    sizes = CPU if jax.default_backend() == "cpu" else WHOLE
+    found: dict[str, dict[str, Row]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # float32 at small regularizations is what is measured
+        for part in options.parts:
+            found[part] = {}
+            for name, row in PARTS[part](sizes, problem, bandit):
+                found[part][name] = row
+                show(f"{jax.default_backend()} {name}", row)
+    return found

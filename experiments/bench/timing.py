@@ -1,0 +1,27 @@
+"""Timing of compiled programs, and the lines that benchmarks print."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+
+def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """The median seconds of a call, and by how much a first call, which compiles, took longer."""
+    times = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        jax.block_until_ready(run())
+        times.append(time.perf_counter() - began)
+    median = statistics.median(times[1:])
+    return median, times[0] - median
+
+
+def show(name: str, row: Mapping[str, Any], note: str = "") -> None:
+    """Prints the numbers of a row."""
+    numbers = [f"{key} {value:.4g}" for key, value in row.items() if isinstance(value, int | float)]
+    print(f"{name:24s} {'  '.join(numbers)}  {note}", flush=True)
