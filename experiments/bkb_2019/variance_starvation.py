@@ -324,9 +324,12 @@ def main() -> None:
         first = {t: found[0] for t, found in outcomes.items()}
         tidy.write_table(options.out / DRAWN_TABLE, table_of(first))
         draw(options.out)
-    columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]
     curves = tidy.load(options.out).curves
-    print(curves.groupby(["t", "algorithm"], observed=True, sort=False)[columns].mean())
+    columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]
+    rows = curves[curves["metric"].isin(columns)].groupby(
+        ["t", "algorithm", "metric"], observed=True
+    )
+    print(rows["value"].mean().unstack())
     print(f"\nsummary.json, the tables and variance_starvation.png are in {options.out}")
 
 
