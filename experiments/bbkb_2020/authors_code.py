@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,18 +24,9 @@ from experiments.results import environment, files, store, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
-CLASSES = {"bkb": "BKB", "bbkb_global": "Batch_BKB", "bbkb_global_local": "Local_Batch_BKB"}
-NOISE_STD = 0.01
+CLASSES = {"global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
+NOISE_STD, QBAR, RATIO = 0.01, 2.0, 2.0
 FIELDS = ("regret_ratio", "dictionary_size", "batches")
-
-
-class ReferenceRun(NamedTuple):
-    """One run of the authors' code."""
-
-    regret: np.ndarray  # [T], instantaneous
-    dictionary_size: int
-    batches: int
-    seconds: float
 
 
 def load(folder: Path) -> tuple[Any, Any]:
@@ -51,28 +41,13 @@ def load(folder: Path) -> tuple[Any, Any]:
     return importlib.import_module("bkb_lib"), importlib.import_module("utils")
 
 
-def run(
-    folder: Path,
-    algorithm: str,
-    features: np.ndarray,
-    mean_reward: np.ndarray,
-    horizon: int,
-    seed: int,
-    *,
-    lengthscale: float,
-    noise_std: float,
-    regularization: float | None = None,
-    qbar: float = 2.0,
-    ratio: float = 2.0,
-) -> ReferenceRun:
-    """One run of the authors' code on arms [A, d] with mean rewards [A]. It starts from two uniform
-    arms, because that code cannot start from one.
-
-    lambda = noise_std^2 unless given, F = 1, delta = 1/T. The kernel is the fast one of their
-    utilities.
-    """
+def run_theirs(
+    folder: Path, problem: Any, rule: str, lengthscale: float, horizon: int, seed: int
+) -> tuple[float, int, int]:
+    """FIELDS of one run of the authors' code at T. It starts from two uniform arms, because that
+    code cannot start from one; its kernel is the fast one of their utilities."""
     try:
-        # the authors' code imports its kernels from it
+        # the authors' code takes its kernels from scikit-learn
         from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
     except ImportError as error:
         raise SystemExit(
@@ -80,27 +55,25 @@ def run(
         ) from error
 
     library, utilities = load(folder)
+    features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
     random = np.random.RandomState(seed)
     pairwise = PairwiseKernel(
         gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}
     )
-    options = dict(
-        lam=noise_std**2 if regularization is None else regularization,
+    bandit = getattr(library, CLASSES[rule])(
+        lam=NOISE_STD**2,
         dot=utilities.FastMixinKernel(RBF(lengthscale), pairwise),
-        noise_variance=noise_std**2,
+        noise_variance=NOISE_STD**2,
         fnorm=1.0,
         delta=1 / horizon,
-        qbar=qbar,
+        qbar=QBAR,
         verbose=0,
+        ratio_threshold=RATIO,
     )
-    if algorithm != "bkb":
-        options["ratio_threshold"] = ratio
-    bandit = getattr(library, CLASSES[algorithm])(**options)
 
     def reward(arms: np.ndarray) -> np.ndarray:
-        return mean_reward[arms] + noise_std * random.randn(len(arms))
+        return mean_reward[arms] + NOISE_STD * random.randn(len(arms))
 
-    began = time.perf_counter()
     first = random.choice(len(features), 2, replace=False)
     bandit.initialize(features, first, reward(first))
     batches, done = [first], len(first)
@@ -109,9 +82,9 @@ def run(
         bandit.update(batch, reward(batch), random)
         batches.append(batch)
         done += len(batch)
-    seconds = time.perf_counter() - began
-    regret = mean_reward.max() - mean_reward[np.concatenate(batches)]
-    return ReferenceRun(regret, int(bandit.dict_size_unique), len(batches), seconds)
+    regret = (mean_reward.max() - mean_reward[np.concatenate(batches)]).sum()
+    uniform = horizon * (mean_reward.max() - mean_reward.mean())
+    return regret / uniform, int(bandit.dict_size_unique), len(batches)
 
 
 def run_ours(
@@ -124,8 +97,8 @@ def run_ours(
         noise_std=NOISE_STD,
         norm_bound=1.0,
         delta=1 / horizon,
-        qbar=2.0,
-        ratio=2.0,
+        qbar=QBAR,
+        ratio=RATIO,
         rule=rule,
         strict=strict,
     )
@@ -136,51 +109,19 @@ def run_ours(
     return dict(zip(FIELDS, map(np.asarray, final), strict=True))
 
 
-def run_theirs(
-    folder: Path, problem: Any, rule: str, lengthscale: float, horizon: int, seeds: int
-) -> dict[str, np.ndarray]:
-    """The same for the authors' code, which runs one seed at a time."""
-    arms = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
-    options = dict(lengthscale=lengthscale, noise_std=NOISE_STD)
-    runs = [
-        run(folder, f"bbkb_{rule}", *arms, horizon, number, **options) for number in range(seeds)
-    ]
-    uniform = horizon * (arms[1].max() - arms[1].mean())
-    final = [(r.regret.sum() / uniform, r.dictionary_size, r.batches) for r in runs]
-    return dict(zip(FIELDS, np.array(final).T, strict=True))
-
-
-def compare(
-    rule: str,
-    strict: bool,
-    lengthscale: float,
-    ours: dict[str, np.ndarray],
-    theirs: dict[str, np.ndarray],
-) -> dict[str, Any]:
-    """A row of the comparison, which is printed too."""
-    means, intervals = zip(
-        *((a["regret_ratio"].mean(), summaries.ci95(a["regret_ratio"])) for a in (ours, theirs)),
-        strict=True,
+def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The numbers of a comparison of our runs with the authors'."""
+    a, b = (summaries.describe(runs["regret_ratio"], ci=True) for runs in (ours, theirs))
+    half_a, half_b = (summaries.ci95(runs["regret_ratio"]) for runs in (ours, theirs))
+    difference = a["mean"] - b["mean"]
+    return dict(
+        ours=a,
+        authors=b,
+        welch_t=float(difference / (np.hypot(half_a, half_b) / 1.96)),
+        inside_authors_interval=bool(abs(difference) <= half_b),
+        dictionary_size=[float(runs["dictionary_size"].mean()) for runs in (ours, theirs)],
+        batches=[float(runs["batches"].mean()) for runs in (ours, theirs)],
     )
-    row = dict(
-        rule=rule,
-        strict=strict,
-        lengthscale=lengthscale,
-        ours=summaries.describe(ours["regret_ratio"], ci=True),
-        authors=summaries.describe(theirs["regret_ratio"], ci=True),
-        welch_t=float((means[0] - means[1]) / (np.hypot(*intervals) / 1.96)),
-        inside_authors_interval=bool(abs(means[0] - means[1]) <= intervals[1]),
-        dictionary_size=[float(a["dictionary_size"].mean()) for a in (ours, theirs)],
-        batches=[float(a["batches"].mean()) for a in (ours, theirs)],
-    )
-    note = "" if strict else " (checked as theirs)"
-    print(
-        f"{rule + note:32s} lengthscale {lengthscale:5.1f}  ours {means[0]:.4f} +-"
-        f" {intervals[0]:.4f}  authors {means[1]:.4f} +- {intervals[1]:.4f}  t ="
-        f" {row['welch_t']:+.2f}  m {row['dictionary_size']}  batches {row['batches']}",
-        flush=True,
-    )
-    return row
 
 
 @cli.line
@@ -189,7 +130,7 @@ def main() -> None:
     parser.add_argument(
         "--reference", type=Path, required=True, help="checkout of the authors' code"
     )
-    parser.add_argument("--lengthscales", type=float, nargs="+", default=[5.0, 10.0, 17.5])
+    parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=[5.0, 10.0, 17.5])
     cli.add_shared(parser, horizon=2_000, seeds=10, data_dir=None)
     cli.add_out_file(parser)
     options = parser.parse_args()
@@ -198,14 +139,17 @@ def main() -> None:
     dataset = datasets.load("abalone", options.data_dir)
     print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")
     problem = problems.finite_arms(*datasets.preprocess(dataset), NOISE_STD)
-    size = options.horizon, options.seeds
     rows = []
     for rule in ("global", "global_local"):
         for lengthscale in options.lengthscales:
-            theirs = run_theirs(options.reference, problem, rule, lengthscale, *size)
+            case = (problem, rule, lengthscale, options.horizon)
+            runs = [run_theirs(options.reference, *case, seed) for seed in range(options.seeds)]
+            theirs = dict(zip(FIELDS, np.array(runs).T, strict=True))
             for strict in (True, False) if rule == "global_local" else (True,):
-                ours = run_ours(problem, rule, strict, lengthscale, *size)
-                rows.append(compare(rule, strict, lengthscale, ours, theirs))
+                ours = run_ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
+                row = dict(rule=rule, strict=strict, lengthscale=lengthscale)
+                rows.append(row | compare(ours, theirs))
+                print(rows[-1], flush=True)
     if options.out is not None:
         store.write_json(options.out, dict(rows=rows, environment=environment.describe()))
 

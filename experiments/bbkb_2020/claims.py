@@ -432,8 +432,8 @@ def _bandwidths(
 
 
 def _search(name: str, title: str, on: str, note: str, claims: tuple[Claim, ...]) -> Experiment:
-    files = ("regret_ratio", "simple_regret", "batch_size", "time")
-    files += ("time_with_training",) if claims else ()
+    files = ["regret_ratio", "simple_regret", "batch_size", "time"]
+    files += ["time_with_training"] if claims else []
     tables = (_PUBLISHED,) if claims else ()
     return Experiment(f"bbkb_2020/{name}", title, note, _figures(on, *files), claims, tables)
 
