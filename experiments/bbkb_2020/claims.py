@@ -3,7 +3,7 @@ decide them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -127,27 +127,23 @@ def hardly_converges(source: Source) -> Found:
     return Found(text, False, f"{evidence.of_stopped(source, _stops(source))} {tried}".strip())
 
 
-def fraction_of_time(baseline: str) -> Callable[[Source], Found]:
+def fraction_of_time(source: Source, baseline: str) -> Found:
     """The seconds of BBKB against those of a baseline, until the baseline's last evaluation."""
-
-    def check(source: Source) -> Found:
-        entry(source, "algorithms", baseline)  # Missing if it was not run
-        stops, names = _stops(source), [*_rules(source), baseline]
-        seconds = (
-            {name: _at(source, "seconds", name, stops[baseline]) for name in names}
-            if stops
-            else _seconds(source, names)
-        )
-        ratio = min(seconds[rule] for rule in names[:-1]) / seconds[baseline]
-        return Found(
-            f"Seconds {f'until t = {stops[baseline]:,}' if stops else 'a run'}:"
-            f" {listed(names, list(seconds.values()), 2)}; the faster rule takes {ratio:.2f} of"
-            " the baseline's.",
-            ratio <= FRACTION,
-            "" if ratio <= FRACTION else evidence.published_seconds(source, baseline),
-        )
-
-    return check
+    entry(source, "algorithms", baseline)  # Missing if it was not run
+    stops, names = _stops(source), [*_rules(source), baseline]
+    seconds = (
+        {name: _at(source, "seconds", name, stops[baseline]) for name in names}
+        if stops
+        else _seconds(source, names)
+    )
+    ratio = min(seconds[rule] for rule in names[:-1]) / seconds[baseline]
+    return Found(
+        f"Seconds {f'until t = {stops[baseline]:,}' if stops else 'a run'}:"
+        f" {listed(names, list(seconds.values()), 2)}; the faster rule takes {ratio:.2f} of"
+        " the baseline's.",
+        ratio <= FRACTION,
+        "" if ratio <= FRACTION else evidence.published_seconds(source, baseline),
+    )
 
 
 def _growth(source: Source, rule: str) -> float:
@@ -271,29 +267,23 @@ def widest_range(source: Source) -> Found:
     )
 
 
-def best_lengthscales(published: dict[str, float]) -> Callable[[Source], Found]:
+def best_lengthscales(source: Source, published: dict[str, float]) -> Found:
     """The best lengthscales of the algorithms of Table 1."""
-
-    def check(source: Source) -> Found:
-        table = {name: row for name, row in _by_lengthscale(source).items() if name in published}
-        if not table:
-            raise Missing("none of the algorithms of Table 1 was run at several lengthscales")
-        best = {
-            name: min((ratio, key) for key, ratio in row.items())[1] for name, row in table.items()
-        }
-        parts = [
-            f"{label(name)} {table[name][key]:.4f} at {key} and"
-            f" {table[name][f'{published[name]:g}']:.4f} at {published[name]:g}"
-            for name, key in best.items()
-            if float(key) != published[name]
-        ]
-        return Found(
-            f"Least regret at: {listed([*best], [float(key) for key in best.values()], 1)}.",
-            not parts,
-            f"Regrets at the best and at Table 1's: {'; '.join(parts)}." if parts else "",
-        )
-
-    return check
+    table = {name: row for name, row in _by_lengthscale(source).items() if name in published}
+    if not table:
+        raise Missing("none of the algorithms of Table 1 was run at several lengthscales")
+    best = {name: min((ratio, key) for key, ratio in row.items())[1] for name, row in table.items()}
+    parts = [
+        f"{label(name)} {table[name][key]:.4f} at {key} and"
+        f" {table[name][f'{published[name]:g}']:.4f} at {published[name]:g}"
+        for name, key in best.items()
+        if float(key) != published[name]
+    ]
+    return Found(
+        f"Least regret at: {listed([*best], [float(key) for key in best.values()], 1)}.",
+        not parts,
+        f"Regrets at the best and at Table 1's: {'; '.join(parts)}." if parts else "",
+    )
 
 
 _BATCHES = Claim(
@@ -359,7 +349,7 @@ def _regression(name: str, title: str, note: str) -> Experiment:
             "Figure 2",
             f"BBKB takes a fraction of {baseline}'s time.",
             f"The faster rule takes at most {FRACTION} of the run time.",
-            fraction_of_time(method),
+            partial(fraction_of_time, baseline=method),
         )
         for method, baseline in (("bkb", "BKB"), ("gp_ucb", "GP-UCB"), ("gp_bucb", "GP-BUCB"))
     ]
@@ -422,7 +412,7 @@ def _bandwidths(
                 "Table 1",
                 f"Best lengthscales: {listed([*best], [*best.values()], 1)}.",
                 "Each of these algorithms has its least regret there.",
-                best_lengthscales(best),
+                partial(best_lengthscales, published=best),
                 cause="Several lengthscales are nearly as good as the best.",
             ),
         )
