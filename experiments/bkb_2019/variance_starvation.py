@@ -261,8 +261,8 @@ def draw(folder: Path) -> None:
         for axes in grid[-1]:
             axes.set_xlabel("$x$")
         figure.suptitle(
-            "GP draw (black), evaluations (dots), posterior mean ± 3 sd; dashed: prior; grey: not"
-            " observed; triangles: dictionary",
+            "GP draw (black), evaluations (dots), posterior mean ± 3 sd; dashed: prior; grey:"
+            " unseen; triangles: dictionary",
             fontsize=8,
         )
         drawing.save(figure, folder / "variance_starvation.png")
