@@ -32,21 +32,21 @@ def main() -> None:
     configs = {
         f"lengthscale_{value:g}": regret.configure(options, value) for value in options.lengthscales
     }
-    found: dict[str, Any] = {}
+    lengthscales: dict[str, Any] = {}
     table: list[tidy.Run] = []
     with outputs.opened(options, "bbkb_2020.bandwidths", configs, options.seeds) as opened:
         for name, config in configs.items():
             folder, seeds = options.out / "runs" / name, bandit_runs.seeds_of(options)
             runs = bandit_runs.run_all(methods.make, problem, config, folder, seeds)
-            rows = {algorithm: bandit_runs.summarise(rows) for algorithm, rows in runs.items()}
-            found[name.removeprefix("lengthscale_")] = dict(algorithms=rows)
+            algorithms = {key: bandit_runs.summarise(rows) for key, rows in runs.items()}
+            lengthscales[name.removeprefix("lengthscale_")] = dict(algorithms=algorithms)
             table += bandit_runs.tidy_runs(options.dataset, config, runs)
             print(f"\n{name.replace('_', ' ')}")
-            bandit_runs.print_table(rows)
+            bandit_runs.print_table(algorithms)
         summary = dict(
             config=regret.configure(options, 0.0),
             **bandit_runs.describe(options, source),
-            lengthscales=found,
+            lengthscales=lengthscales,
         )
         opened.finish(summary, table, regret.title(options))
         draw(options.out)

@@ -33,7 +33,7 @@ STOPS = {
 
 
 @struct.dataclass
-class Times:
+class ScaledWidth:
     """A width times a factor."""
 
     factor: float
@@ -58,7 +58,7 @@ def width_of(name: str, c: Config) -> Any:
     if name == "sketched_ts" and not theory:
         return formulas.bkb_code
     exact = formulas.gp_ucb_paper if theory else formulas.gp_ucb_code
-    return Times(c["ratio"] ** 0.5, exact) if name == "gp_bucb" and theory else exact
+    return ScaledWidth(c["ratio"] ** 0.5, exact) if name == "gp_bucb" and theory else exact
 
 
 def _model(c: Config) -> dict[str, Any]:

@@ -15,6 +15,7 @@ simple regret, not in the regret ratio. An interrupted run resumes with the miss
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Con
         run["simple_regret"] = np.minimum(run["simple_regret"], regrets[np.asarray(arms)].min())
 
 
-def started(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
+def warm_state(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
     """The state after the initial evaluations of one seed. BBKB starts from a dictionary of BLESS;
     the population of evolution is the last evaluations."""
     arms, rewards, init_key = initial_evaluations(problem, config, seed)
@@ -122,9 +123,7 @@ def run(
 ) -> list[dict[str, np.ndarray]]:
     """All seeds of one algorithm, saved in the folder."""
     bandit = make(name, config, space)
-    states = (
-        (lambda seed: started(name, bandit, problem, config, seed)) if config["initial"] else None
-    )
+    states = partial(warm_state, name, bandit, problem, config) if config["initial"] else None
     seeds = bandit_runs.seeds_of(options)[name]
     runs = bandit_runs.run_algorithm(name, bandit, problem, config, options.out, seeds, states)
     if config["initial"]:
@@ -193,13 +192,13 @@ def main() -> None:
     configs = {name: configure(name, options, space.source) for name in options.algorithms}
     with outputs.opened(options, "bbkb_2020.nas_bench_101", configs, options.seeds) as opened:
         runs = {n: run(n, config, space, problem, options) for n, config in configs.items()}
-        rows = {name: summarise(found) for name, found in runs.items()}
+        algorithms = {name: summarise(rows) for name, rows in runs.items()}
         summary = dict(
             config=configs,
             seeds=options.seeds,
             data=space.source,
             **environment.describe(),
-            algorithms=rows,
+            algorithms=algorithms,
         )
         title = f"{space.name}, {options.initial} initial evaluations,"
         title += f" {bandit_runs.seeds_text(options)}, mean and 95% interval"
@@ -211,7 +210,7 @@ def main() -> None:
             against_published.keep(options.out, panels, options.initial, options.data_dir, scales)
             against_published.compare(options.out, options.initial)
         draw(options.out)
-    bandit_runs.print_table(rows)
+    bandit_runs.print_table(algorithms)
     print(f"\nDATA: {space.source}\nsummary.json, the tables and the figures are in {options.out}")
 
 

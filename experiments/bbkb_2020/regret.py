@@ -103,8 +103,9 @@ def main() -> None:
     with outputs.opened(options, "bbkb_2020.regret", configs, options.seeds) as opened:
         seeds = bandit_runs.seeds_of(options)
         runs = bandit_runs.run_all(make, problem, configs, options.out, seeds)
-        rows = {name: bandit_runs.summarise(found) for name, found in runs.items()}
-        summary = dict(config=configs, **bandit_runs.describe(options, source), algorithms=rows)
+        algorithms = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
+        shared = bandit_runs.describe(options, source)
+        summary = dict(config=configs, **shared, algorithms=algorithms)
         opened.finish(
             summary, bandit_runs.tidy_runs(options.dataset, configs, runs), title(options)
         )
@@ -112,7 +113,7 @@ def main() -> None:
         against_published.keep(options.out, panels, 0, options.data_dir)
         against_published.compare(options.out)
         draw(options.out)
-    bandit_runs.print_table(rows)
+    bandit_runs.print_table(algorithms)
     print(f"\nsummary.json, the tables and the figures are in {options.out}")
 
 

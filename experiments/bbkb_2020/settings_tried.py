@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments import cli
-from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, Times
+from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, ScaledWidth
 from experiments.data import datasets, published
 from experiments.figures.styles import label
 from experiments.results import environment, outputs, tidy
@@ -39,10 +39,10 @@ BASE: Config = dict(
     delta=1e-4,
     scaling="z-scored",
 )
-WHOLE = "its width not divided by 10"  # only for Thompson sampling
+FULL_WIDTH = "its width not divided by 10"  # only for Thompson sampling
 # {setting: changes of BASE}. "formula" replaces the width by "factor" times another formula,
 # "times" multiplies the width, and "scale" multiplies that of Thompson sampling.
-OF_GP_UCB: dict[str, Config] = {
+GP_UCB_SETTINGS: dict[str, Config] = {
     "as in regret": {},
     "the code's width": dict(width="code"),
     "width of BBKB's Theorem 2 with C = 1": dict(formula="bbkb_paper", factor=1.0),
@@ -61,14 +61,14 @@ OF_GP_UCB: dict[str, Config] = {
 }
 _NOISE = dict(noise_std=0.1, regularization=1e-2, width="code")
 # the order numbers the folders of runs
-TRIED = OF_GP_UCB | {
+SETTINGS = GP_UCB_SETTINGS | {
     "1.5 times its width": dict(times=1.5),
     "three times its width": dict(times=3.0),
     "noise 0.1, the code's width": _NOISE,
     "noise 0.1, 1.2 times the code's width": _NOISE | dict(times=1.2),
     "noise 0.1, 1.4 times the code's width": _NOISE | dict(times=1.4),
     "noise 0.1, twice the code's width": _NOISE | dict(times=2.0),
-    WHOLE: dict(scale=1.0),
+    FULL_WIDTH: dict(scale=1.0),
 }
 TABLE = "settings.csv"
 
@@ -86,9 +86,9 @@ def make(algorithm: str, c: Config) -> Any:
     """The algorithm with the width that the configuration gives."""
     bandit = ALGORITHMS[algorithm](c)
     if "formula" in c:
-        bandit = bandit.replace(width=Times(c["factor"], getattr(formulas, c["formula"])))
+        bandit = bandit.replace(width=ScaledWidth(c["factor"], getattr(formulas, c["formula"])))
     if "times" in c:
-        bandit = bandit.replace(width=Times(c["times"], bandit.width))
+        bandit = bandit.replace(width=ScaledWidth(c["times"], bandit.width))
     return bandit.replace(scale=c["scale"]) if "scale" in c else bandit
 
 
@@ -123,7 +123,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_shared(parser, horizon=2_000, seeds=2, data_dir=None)
     cli.add_choices(parser, "--algorithms", METHODS, ["gp_ucb"])
-    cli.add_choices(parser, "--settings", list(TRIED), list(OF_GP_UCB))
+    cli.add_choices(parser, "--settings", list(SETTINGS), list(GP_UCB_SETTINGS))
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
@@ -139,31 +139,31 @@ def main() -> None:
                 root_seed=0,
                 seeds_side_by_side=1,
             )
-            | TRIED[setting]
+            | SETTINGS[setting]
             for name in options.algorithms
-            if setting != WHOLE or name == "sketched_ts"
+            if setting != FULL_WIDTH or name == "sketched_ts"
         }
         for setting in options.settings
     }
     table: list[tidy.Run] = []
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     with outputs.opened(options, "bbkb_2020.settings_tried", configs, options.seeds) as opened:
         for setting, config in configs.items():
-            changed = BASE | TRIED[setting]
+            changed = BASE | SETTINGS[setting]
             arms = scaled(features, changed["scaling"])
             problem = problems.finite_arms(arms, target, changed["noise_std"])
-            folder = options.out / "runs" / f"setting_{list(TRIED).index(setting):02d}"
+            folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
             seeds = dict.fromkeys(config, options.seeds)
             runs = bandit_runs.run_all(make, problem, config, folder, seeds)
-            found[setting] = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
+            settings[setting] = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
             table += bandit_runs.tidy_runs(setting, config, runs)
-            print(f"{len(found)} of {len(configs)}: {setting}", flush=True)
+            print(f"{len(settings)} of {len(configs)}: {setting}", flush=True)
         summary = dict(
             config=configs,
             seeds=options.seeds,
             data=dataset.source,
             **environment.describe(),
-            settings=found,
+            settings=settings,
         )
         opened.finish(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")

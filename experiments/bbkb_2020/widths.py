@@ -115,11 +115,11 @@ def main() -> None:
             seeds = dict.fromkeys(WIDTHS, min(options.seeds, SIZES[name][1]))
             folder = options.out / "runs" / name
             runs = bandit_runs.run_all(make, problem, configs[name], folder, seeds)
-            rows = {width: bandit_runs.summarise(found) for width, found in runs.items()}
-            summaries[name] = dict(algorithms=rows)
+            algorithms = {width: bandit_runs.summarise(rows) for width, rows in runs.items()}
+            summaries[name] = dict(algorithms=algorithms)
             table += bandit_runs.tidy_runs(name, configs[name], runs)
             print(f"\n{name}")
-            bandit_runs.print_table(rows)
+            bandit_runs.print_table(algorithms)
         summary = dict(
             config=configs, seeds=options.seeds, **environment.describe(), problems=summaries
         )

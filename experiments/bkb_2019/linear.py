@@ -140,21 +140,21 @@ def main() -> None:
             options.out,
             bandit_runs.seeds_of(options),
         )
-        rows = {name: summarise(found) for name, found in runs.items()}
+        algorithms = {name: summarise(rows) for name, rows in runs.items()}
         summary = dict(
             config=configs,
             **bandit_runs.describe(options, "generated"),
             regret_exponent="log2(R_T / R_{T/2}); 1 is linear regret",
-            algorithms=rows,
+            algorithms=algorithms,
         )
         title = f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {SIZE},"
         title += f" {bandit_runs.seeds_text(options)}"
         table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
         opened.finish(summary, table, title)
         draw(options.out)
-    bandit_runs.print_table(rows)
+    bandit_runs.print_table(algorithms)
     print("\nexponent of the regret between T/2 and T")
-    for name, row in rows.items():
+    for name, row in algorithms.items():
         print(f"{name:18s} {row['regret_exponent']['mean']:.3f}")
     print(f"\nsummary.json, the tables and regret_ratio.png are in {options.out}")
 

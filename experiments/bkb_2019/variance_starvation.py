@@ -305,13 +305,13 @@ def main() -> None:
         root_seed=0,
         chosen=CHOSEN,
     )
-    made = config | dict(draws=options.seeds)
-    with outputs.opened(options, "bkb_2019.variance_starvation", made) as opened:
+    identity = config | dict(draws=options.seeds)
+    with outputs.opened(options, "bkb_2019.variance_starvation", identity) as opened:
         outcomes = {
             t: [run(seed, t, options.lengthscale) for seed in range(options.seeds)]
             for t in EVALUATIONS
         }
-        numbers = {str(t): summarise(found) for t, found in outcomes.items()}
+        numbers = {str(t): summarise(seeds) for t, seeds in outcomes.items()}
         summary = dict(
             config=config,
             seeds=options.seeds,
@@ -321,8 +321,8 @@ def main() -> None:
         )
         table = tidy_runs(config, numbers, options.seeds)
         opened.finish(summary, table, "GP draws evaluated on [0, 0.5]")
-        first = {t: found[0] for t, found in outcomes.items()}
-        tidy.write_table(options.out / DRAWN_TABLE, table_of(first))
+        drawn = {t: seeds[0] for t, seeds in outcomes.items()}
+        tidy.write_table(options.out / DRAWN_TABLE, table_of(drawn))
         draw(options.out)
     curves = tidy.load(options.out).curves
     columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]
