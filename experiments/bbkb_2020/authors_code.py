@@ -1,29 +1,32 @@
-"""Runs a checkout of the BBKB authors' NumPy implementation (luigicarratino/batch-bkb) beside ours.
+"""Compares BBKB with the authors' NumPy implementation on Abalone: the same problem, the same
+hyperparameters, ten seeds each.
 
-Nothing of it is part of this project: give `against_authors --reference DIR` a
-folder that holds its `bkb_lib.py`.
+    python -m experiments.bbkb_2020.authors_code --reference DIR [--out FILE.json]
+
+DIR is a checkout of luigicarratino/batch-bkb, the folder that holds its bkb_lib.py; this project
+contains nothing of it. For each lengthscale and rule: mean regret ratios R_T / R_T^unif with 95%
+intervals, Welch's t statistic of the difference, dictionary sizes and numbers of batches.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import jax
 import numpy as np
 
-CLASSES = {"bkb": "BKB", "bbkb_global": "Batch_BKB", "bbkb_global_local": "Local_Batch_BKB"}
+from experiments import cli
+from experiments.data import datasets
+from experiments.results import environment, files, store, summaries
+from jsketch import kernels, loops, problems
+from jsketch.bandits import BBKB
 
-
-class ReferenceRun(NamedTuple):
-    """One run of the authors' code."""
-
-    regret: np.ndarray  # [T], instantaneous
-    dictionary_size: int
-    batches: int
-    seconds: float
+CLASSES = {"global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
+NOISE_STD, QBAR, RATIO = 0.01, 2.0, 2.0
+FIELDS = ("regret_ratio", "dictionary_size", "batches")
 
 
 def load(folder: Path) -> tuple[Any, Any]:
@@ -38,74 +41,118 @@ def load(folder: Path) -> tuple[Any, Any]:
     return importlib.import_module("bkb_lib"), importlib.import_module("utils")
 
 
-def run(
-    folder: Path,
-    algorithm: str,
-    features: np.ndarray,
-    mean_reward: np.ndarray,
-    horizon: int,
-    seed: int,
-    *,
-    lengthscale: float,
-    noise_std: float,
-    regularization: float | None = None,
-    qbar: float = 2.0,
-    ratio: float = 2.0,
-) -> ReferenceRun:
-    """One run on arms [A,d] with mean rewards [A], started at two uniform arms: their code cannot
-    start from one.
-
-    lam = noise_std^2 unless given, F = 1, delta = 1/T. The kernel is the fast one of their
-    utilities.
-    """
+def run_theirs(
+    folder: Path, problem: Any, rule: str, lengthscale: float, horizon: int, seed: int
+) -> tuple[float, int, int]:
+    """FIELDS of one run of the authors' code at T. It starts from two uniform arms, because that
+    code cannot start from one; its kernel is the fast one of their utilities."""
     try:
-        # their code's kernels; only needed here
-        from sklearn.gaussian_process.kernels import (
-            RBF,
-            PairwiseKernel,
-        )
+        # the authors' code takes its kernels from scikit-learn
+        from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
     except ImportError as error:
         raise SystemExit(
             "error: the authors' code needs scikit-learn: pip install scikit-learn"
         ) from error
 
     library, utilities = load(folder)
+    features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
     random = np.random.RandomState(seed)
-    kernel = utilities.FastMixinKernel(
-        RBF(lengthscale),
-        PairwiseKernel(
-            gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}
-        ),
+    pairwise = PairwiseKernel(
+        gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}
     )
-    options = dict(
-        lam=noise_std**2 if regularization is None else regularization,
-        dot=kernel,
-        noise_variance=noise_std**2,
+    bandit = getattr(library, CLASSES[rule])(
+        lam=NOISE_STD**2,
+        dot=utilities.FastMixinKernel(RBF(lengthscale), pairwise),
+        noise_variance=NOISE_STD**2,
         fnorm=1.0,
         delta=1 / horizon,
-        qbar=qbar,
+        qbar=QBAR,
         verbose=0,
+        ratio_threshold=RATIO,
     )
-    if algorithm != "bkb":
-        options["ratio_threshold"] = ratio
-    bandit = getattr(library, CLASSES[algorithm])(**options)
 
     def reward(arms: np.ndarray) -> np.ndarray:
-        return mean_reward[arms] + noise_std * random.randn(len(arms))
+        return mean_reward[arms] + NOISE_STD * random.randn(len(arms))
 
-    began = time.perf_counter()
     first = random.choice(len(features), 2, replace=False)
     bandit.initialize(features, first, reward(first))
-    picks, batches = [first], 1
-    done = len(first)
+    batches, done = [first], len(first)
     while done < horizon:
         batch = np.asarray(bandit.predict()[0])[: horizon - done]
         bandit.update(batch, reward(batch), random)
-        picks.append(batch)
+        batches.append(batch)
         done += len(batch)
-        batches += 1
-    seconds = time.perf_counter() - began
-    arms = np.concatenate(picks)
-    return ReferenceRun(
-        mean_reward.max() - mean_reward[arms], int(bandit.dict_size_unique), batches, seconds
+    regret = (mean_reward.max() - mean_reward[np.concatenate(batches)]).sum()
+    uniform = horizon * (mean_reward.max() - mean_reward.mean())
+    return regret / uniform, int(bandit.dict_size_unique), len(batches)
+
+
+def run_ours(
+    problem: Any, rule: str, strict: bool, lengthscale: float, horizon: int, seeds: int
+) -> dict[str, np.ndarray]:
+    """FIELDS of our runs at T, [S] each."""
+    bandit = BBKB(
+        kernel=kernels.Gaussian(lengthscale),
+        regularization=NOISE_STD**2,
+        noise_std=NOISE_STD,
+        norm_bound=1.0,
+        delta=1 / horizon,
+        qbar=QBAR,
+        ratio=RATIO,
+        rule=rule,
+        strict=strict,
     )
+    keys = jax.random.split(jax.random.key(0), seeds)
+    trace = loops.run_seeds(bandit, problem, keys, horizon).trace
+    ratio = loops.regret_ratio(trace.regret, problem.mean_reward)[:, -1]
+    final = (ratio, trace.dictionary_size[:, -1], trace.round[:, -1] + 1)
+    return dict(zip(FIELDS, map(np.asarray, final), strict=True))
+
+
+def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The numbers of a comparison of our runs with the authors'."""
+    a, b = (summaries.describe(runs["regret_ratio"], ci=True) for runs in (ours, theirs))
+    half_a, half_b = (summaries.ci95(runs["regret_ratio"]) for runs in (ours, theirs))
+    difference = a["mean"] - b["mean"]
+    return dict(
+        ours=a,
+        authors=b,
+        welch_t=float(difference / (np.hypot(half_a, half_b) / 1.96)),
+        inside_authors_interval=bool(abs(difference) <= half_b),
+        dictionary_size=[float(runs["dictionary_size"].mean()) for runs in (ours, theirs)],
+        batches=[float(runs["batches"].mean()) for runs in (ours, theirs)],
+    )
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument(
+        "--reference", type=Path, required=True, help="checkout of the authors' code"
+    )
+    parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=[5.0, 10.0, 17.5])
+    cli.add_shared(parser, horizon=2_000, seeds=10, data_dir=None)
+    cli.add_out_file(parser)
+    options = parser.parse_args()
+    files.check_new(options.out, options.overwrite)
+    cli.set_up_jax()
+    dataset = datasets.load("abalone", options.data_dir)
+    print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")
+    problem = problems.finite_arms(*datasets.preprocess(dataset), NOISE_STD)
+    rows = []
+    for rule in ("global", "global_local"):
+        for lengthscale in options.lengthscales:
+            case = (problem, rule, lengthscale, options.horizon)
+            runs = [run_theirs(options.reference, *case, seed) for seed in range(options.seeds)]
+            theirs = dict(zip(FIELDS, np.array(runs).T, strict=True))
+            for strict in (True, False) if rule == "global_local" else (True,):
+                ours = run_ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
+                row = dict(rule=rule, strict=strict, lengthscale=lengthscale)
+                rows.append(row | compare(ours, theirs))
+                print(rows[-1], flush=True)
+    if options.out is not None:
+        store.write_json(options.out, dict(rows=rows, environment=environment.describe()))
+
+
+if __name__ == "__main__":
+    main()

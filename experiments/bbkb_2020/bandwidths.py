@@ -1,5 +1,5 @@
-"""Figures 5 and 6 of the BBKB paper: regret ratio of all algorithms for one lengthscale shared by
-all, six of them.
+"""Figures 5 and 6 of the BBKB paper: regret ratio of all algorithms with a common lengthscale,
+for six lengthscales.
 
     python -m experiments.bbkb_2020.bandwidths --dataset abalone --out out/bandwidths_abalone
 
@@ -12,66 +12,55 @@ from pathlib import Path
 from typing import Any
 
 from experiments import cli
-from experiments.bbkb_2020 import regret
+from experiments.bbkb_2020 import methods, regret
 from experiments.figures import plots
 from experiments.results import outputs, tidy
-from experiments.runs.bandit_runs import print_table, seeds_text, summarise, tidy_runs
+from experiments.runs import bandit_runs
 
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 
 
 @cli.line
 def main() -> None:
-    parser = cli.parser(__doc__)
-    regret.add_options(parser, horizon=10_000)
+    parser = regret.parser(__doc__)
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=LENGTHSCALES)
     options = parser.parse_args()
     if len(set(options.lengthscales)) < len(options.lengthscales):
         parser.error("--lengthscales names one of them twice")
     cli.set_up_jax()
     problem, source = regret.load(options)
-    summary: dict[str, Any] = dict(
-        config={name: regret.configure(name, options, 0.0) for name in options.algorithms},
-        **regret.describe(options, source),
-        lengthscales={},
-    )
-    table: list[tidy.Run] = []
     configs = {
-        f"lengthscale_{lengthscale:g}": {
-            name: regret.configure(name, options, lengthscale) for name in options.algorithms
-        }
-        for lengthscale in options.lengthscales
+        f"lengthscale_{value:g}": regret.configure(options, value) for value in options.lengthscales
     }
+    lengthscales: dict[str, Any] = {}
+    table: list[tidy.Run] = []
     with outputs.opened(options, "bbkb_2020.bandwidths", configs, options.seeds) as opened:
-        for lengthscale in options.lengthscales:
-            runs = regret.run_all(problem, options, runs_of(options.out, lengthscale), lengthscale)
-            rows = {name: summarise(found) for name, found in runs.items()}
-            summary["lengthscales"][f"{lengthscale:g}"] = dict(algorithms=rows)
-            table += tidy_runs(options.dataset, configs[f"lengthscale_{lengthscale:g}"], runs)
-            print(f"\nlengthscale {lengthscale:g}")
-            print_table(rows)
-        title = f"{options.dataset}, {seeds_text(options)}, mean and 95% interval"
-        opened.finish(summary, table, title)
+        for name, config in configs.items():
+            folder, seeds = options.out / "runs" / name, bandit_runs.seeds_of(options)
+            runs = bandit_runs.run_all(methods.make, problem, config, folder, seeds)
+            algorithms = {key: bandit_runs.summarise(rows) for key, rows in runs.items()}
+            lengthscales[name.removeprefix("lengthscale_")] = dict(algorithms=algorithms)
+            table += bandit_runs.tidy_runs(options.dataset, config, runs)
+            print(f"\n{name.replace('_', ' ')}")
+            bandit_runs.print_table(algorithms)
+        summary = dict(
+            config=regret.configure(options, 0.0),
+            **bandit_runs.describe(options, source),
+            lengthscales=lengthscales,
+        )
+        opened.finish(summary, table, regret.title(options))
         draw(options.out)
-    print(
-        "\nsummary.json, the tables (curves, summary .parquet) and regret_ratio.png are in"
-        f" {options.out}"
-    )
+    print(f"\nsummary.json, the tables and regret_ratio.png are in {options.out}")
 
 
 def draw(out: Path) -> None:
-    """regret_ratio.png from the tables in the folder: a panel for each lengthscale."""
+    """regret_ratio.png from the tables in the folder, with a panel for each lengthscale."""
     curves = tidy.load(out).curves
     panels = {
         f"lengthscale {lengthscale:g}": tidy.lines(part, "regret_ratio")
         for lengthscale, part in curves.groupby("lengthscale", sort=False)
     }
     plots.regret_ratio_panels(out / "regret_ratio.png", panels, curves.attrs["title"])
-
-
-def runs_of(out: Path, lengthscale: float) -> Path:
-    """Where the runs of one lengthscale are kept."""
-    return out / "runs" / f"lengthscale_{lengthscale:g}"
 
 
 if __name__ == "__main__":

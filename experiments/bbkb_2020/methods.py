@@ -1,53 +1,39 @@
-"""The methods of BBKB's Figures 1, 2, 5 and 6: Table 1's lengthscales, the widths of the theorems
-and of the authors' code, and how each is made from a configuration."""
+"""The methods that the BBKB paper compares, made from a configuration, with their lengthscales and
+confidence widths."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any
 
+from experiments.runs.bandit_runs import Config
 from jsketch import kernels, struct
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform
 from jsketch.bandits import widths as formulas
 
-Config = dict[str, Any]
-
 WIDTHS = ("theory", "code")  # of the theorems, or of the authors' code
-# Table 1 of the paper; eps_greedy and sketched_ts are not in it and take GP-UCB's and async-TS's
-# (chosen)
+# Table 1 of the paper. It lacks eps_greedy and sketched_ts, which take the values of GP-UCB and
+# async-TS (chosen).
 LENGTHSCALES = {
-    "abalone": dict(
-        eps_greedy=5.0,
-        gp_ucb=5.0,
-        gp_bucb=12.5,
-        gp_bucb_sqrt=12.5,
-        ts=10.0,
-        sketched_ts=10.0,
-        bkb=17.5,
-        bbkb_global=17.5,
-        bbkb_global_local=17.5,
-    ),
-    "cadata": dict(
-        eps_greedy=12.5,
-        gp_ucb=12.5,
-        gp_bucb=12.5,
-        gp_bucb_sqrt=12.5,
-        sketched_ts=10.0,
-        bkb=12.5,
-        bbkb_global=12.5,
-        bbkb_global_local=12.5,
-    ),
+    "abalone": dict.fromkeys(("bkb", "bbkb_global", "bbkb_global_local"), 17.5)
+    | dict.fromkeys(("gp_bucb", "gp_bucb_sqrt"), 12.5)
+    | dict.fromkeys(("ts", "sketched_ts"), 10.0)
+    | dict.fromkeys(("gp_ucb", "eps_greedy"), 5.0),
+    "cadata": dict.fromkeys(("bkb", "bbkb_global", "bbkb_global_local"), 12.5)
+    | dict.fromkeys(("gp_bucb", "gp_bucb_sqrt", "gp_ucb", "eps_greedy"), 12.5)
+    | dict(sketched_ts=10.0),
 }
-# evaluations after which the paper stops the slow methods: read off its poster for Cadata; exact
-# Thompson sampling on Abalone is stopped there too (chosen)
+# Evaluations after which slow methods stop: on Cadata where the curves of the authors' poster end;
+# exact Thompson sampling on Abalone stops there too (chosen).
 STOPS = {
     "abalone": dict(ts=2_000),
-    "cadata": dict(gp_ucb=2_000, gp_bucb=2_000, gp_bucb_sqrt=2_000, sketched_ts=2_000),
+    "cadata": dict.fromkeys(("gp_ucb", "gp_bucb", "gp_bucb_sqrt", "sketched_ts"), 2_000),
 }
 
 
 @struct.dataclass
-class Times:
+class ScaledWidth:
     """A width times a factor."""
 
     factor: float
@@ -58,8 +44,9 @@ class Times:
 
 
 def width_of(name: str, c: Config) -> Any:
-    """The width of an algorithm: of the theorems (BKB eq. 7 for exact posteriors and for batched
-    Thompson sampling, BKB Theorem 4.1, BBKB Theorem 2), or of the authors' code.
+    """The confidence width of an algorithm. c["width"] is "theory" (BKB eq. 7 for exact posteriors
+    and for batched Thompson sampling, BKB Theorem 4.1, BBKB Theorem 2) or "code" (that of the
+    authors' code).
 
     `GPBUCB` multiplies its width by sqrt(C); the paper's alpha = C beta is sqrt(C) times that.
     """
@@ -71,46 +58,47 @@ def width_of(name: str, c: Config) -> Any:
     if name == "sketched_ts" and not theory:
         return formulas.bkb_code
     exact = formulas.gp_ucb_paper if theory else formulas.gp_ucb_code
-    return Times(c["ratio"] ** 0.5, exact) if name == "gp_bucb" and theory else exact
+    return ScaledWidth(c["ratio"] ** 0.5, exact) if name == "gp_bucb" and theory else exact
 
 
-def _gp(c: Config) -> dict[str, Any]:
+def _model(c: Config) -> dict[str, Any]:
     return dict(kernel=kernels.Gaussian(c["lengthscale"]), regularization=c["regularization"])
 
 
 def _optimistic(name: str, c: Config) -> dict[str, Any]:
-    return dict(
-        _gp(c),
-        noise_std=c["noise_std"],
-        norm_bound=c["norm_bound"],
-        delta=c["delta"],
-        width=width_of(name, c),
-    )
+    assumptions = {field: c[field] for field in ("noise_std", "norm_bound", "delta")}
+    return _model(c) | assumptions | dict(width=width_of(name, c))
 
 
-def _gp_bucb(name: str, c: Config) -> GPBUCB:
-    return GPBUCB(**_optimistic(name, c), ratio=c["ratio"], max_batch=max(10_000, c["horizon"]))
+def _batched(name: str, c: Config) -> dict[str, Any]:
+    return _optimistic(name, c) | dict(ratio=c["ratio"], max_batch=max(10_000, c["horizon"]))
 
 
-def _batched(c: Config, rule: str) -> BBKB:
-    return BBKB(
-        **_optimistic(f"bbkb_{rule}", c),
-        qbar=c["qbar"],
-        ratio=c["ratio"],
-        rule=rule,
-        max_batch=max(10_000, c["horizon"]),
-    )
+def _bbkb(rule: str, c: Config) -> BBKB:
+    return BBKB(**_batched(f"bbkb_{rule}", c), qbar=c["qbar"], rule=rule)
 
 
 ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "uniform": lambda c: Uniform(),
     "gp_ucb": lambda c: GPUCB(**_optimistic("gp_ucb", c)),
-    "gp_bucb": lambda c: _gp_bucb("gp_bucb", c),
-    "gp_bucb_sqrt": lambda c: _gp_bucb("gp_bucb_sqrt", c),
+    "gp_bucb": lambda c: GPBUCB(**_batched("gp_bucb", c)),
+    "gp_bucb_sqrt": lambda c: GPBUCB(**_batched("gp_bucb_sqrt", c)),
     "ts": lambda c: TS(**_optimistic("ts", c)),
     "sketched_ts": lambda c: SketchedTS(**_optimistic("sketched_ts", c), qbar=c["qbar"]),
     "bkb": lambda c: BKB(**_optimistic("bkb", c), qbar=c["qbar"]),
-    "bbkb_global": lambda c: _batched(c, "global"),
-    "bbkb_global_local": lambda c: _batched(c, "global_local"),
-    "eps_greedy": lambda c: EpsGreedy(**_gp(c), epsilon=c["epsilon"]),
+    "bbkb_global": lambda c: _bbkb("global", c),
+    "bbkb_global_local": lambda c: _bbkb("global_local", c),
+    "eps_greedy": lambda c: EpsGreedy(**_model(c), epsilon=c["epsilon"]),
 }
+
+
+def add_width(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that chooses between the widths."""
+    parser.add_argument(
+        "--width", choices=WIDTHS, default="theory", help="of the theorems, or of the authors' code"
+    )
+
+
+def make(name: str, c: Config) -> Any:
+    """The algorithm of that name with the configuration."""
+    return ALGORITHMS[name](c)

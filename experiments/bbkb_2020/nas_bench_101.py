@@ -5,17 +5,17 @@ evaluations.
     python -m experiments.bbkb_2020.nas_bench_101 --initial 2000 --out out/nas_warm
     python -m experiments.bbkb_2020.nas_bench_101 --dataset nasbench101_whole --out out/nas_whole
 
-The cells are those of NAS-Bench-101 when a table of it is in the data folder, and every run says
-loudly which data it saw (`data.architectures`, with the noise around recorded means). As on the
-authors' poster, T = 12,000 holds the initial evaluations, and C = 2. Lengthscales 100 and 125, F =
-1, delta = 1/T, q_bar = 2 as in Appendix D.2. Initial evaluations are the same for all algorithms
-under a seed; they count in the simple regret, not in the regret ratio. An interrupted run resumes
-with the seeds that are missing.
+The data are a table of NAS-Bench-101 if one is in the data folder, else NAS-Bench-Macro; each run
+prints which (`data.architectures`). As on the authors' poster, T = 12,000 includes the initial
+evaluations, and C = 2. Lengthscales 100 and 125, F = 1, delta = 1/T and q_bar = 2 are those of
+Appendix D.2. Initial evaluations are the same for all algorithms under a seed; they count in the
+simple regret, not in the regret ratio. An interrupted run resumes with the missing seeds.
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,32 +24,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.bbkb_2020.methods import WIDTHS, width_of
+from experiments.bbkb_2020.methods import ALGORITHMS, add_width
 from experiments.data import architectures
 from experiments.figures import plots
 from experiments.results import environment, outputs, summaries, tidy
 from experiments.runs import against_published, bandit_runs
-from experiments.runs.bandit_runs import (
-    Config,
-    add_fewer,
-    print_table,
-    run_algorithm,
-    seeds_of,
-    seeds_text,
-    summarise,
-)
+from experiments.runs.bandit_runs import Config
 from experiments.runs.model_free import ModelFreeEpsGreedy
-from jsketch import kernels
-from jsketch.bandits import BBKB, EpsGreedy, RegularizedEvolution, SketchedTS, Uniform, history
+from jsketch.bandits import RegularizedEvolution, history
 
-# those that can start from earlier evaluations
-WARM = (
-    "uniform",
-    "evolution",
-    "eps_greedy_free",
-    "bbkb_global",
-    "bbkb_global_local",
-)
+# algorithms that can start from earlier evaluations
+WARM = ("uniform", "evolution", "eps_greedy_free", "bbkb_global", "bbkb_global_local")
 COLD = (*WARM, "sketched_ts", "eps_greedy")
 CHOSEN = ["dataset", "noise of the rewards", "noise_std", "regularization", "epsilon", "factor"]
 # panels of the poster, by the metric that they show
@@ -65,24 +50,14 @@ POSTER = {
 
 def make(name: str, c: Config, space: architectures.Space) -> Any:
     """The algorithm of that name."""
-    model: dict[str, Any] = dict(
-        kernel=kernels.Gaussian(c["lengthscale"]), regularization=c["regularization"]
-    )
-    optimistic = dict(
-        model, noise_std=c["noise_std"], delta=c["delta"], qbar=2.0, width=width_of(name, c)
-    )
-    if name == "uniform":
-        return Uniform()
     if name == "evolution":
         return RegularizedEvolution(jnp.asarray(space.neighbours))
-    if name == "eps_greedy":
-        return EpsGreedy(**model, epsilon=c["epsilon"])
     if name == "eps_greedy_free":
         return ModelFreeEpsGreedy(factor=c["factor"])
-    if name == "sketched_ts":
-        return SketchedTS(**optimistic)
-    rule = "global" if name == "bbkb_global" else "global_local"
-    return BBKB(**optimistic, ratio=c["ratio"], rule=rule, capacity=256 if c["initial"] else 64)
+    bandit = ALGORITHMS[name](c | dict(norm_bound=1.0, qbar=2.0))
+    if not name.startswith("bbkb"):
+        return bandit
+    return bandit.replace(max_batch=10_000, capacity=256 if c["initial"] else 64)
 
 
 def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, Any, Any]:
@@ -96,7 +71,7 @@ def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, A
 
 
 def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Config) -> None:
-    """Simple regrets become those of the best arm evaluated so far, the initial evaluations
+    """Makes the simple regrets those of the best arm evaluated so far, initial evaluations
     included."""
     regrets = np.asarray(problem.mean_reward.max() - problem.mean_reward)
     for seed, run in enumerate(runs):
@@ -104,18 +79,14 @@ def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Con
         run["simple_regret"] = np.minimum(run["simple_regret"], regrets[np.asarray(arms)].min())
 
 
-def started(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
-    """The state after the initial evaluations of one seed: BLESS for BBKB, the last ones as the
-    population of evolution."""
+def warm_state(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
+    """The state after the initial evaluations of one seed. BBKB starts from a dictionary of BLESS;
+    the population of evolution is the last evaluations."""
     arms, rewards, init_key = initial_evaluations(problem, config, seed)
-    if name.startswith("bbkb"):
+    if name.startswith("bbkb") or name == "eps_greedy_free":
         counts, sums = history.of_evaluations(problem.arms, np.asarray(arms), np.asarray(rewards))
-        return bandit.init(
-            problem.arms, init_key, pull_counts=counts, reward_sums=sums, dictionary="bless"
-        )
-    if name == "eps_greedy_free":
-        counts, sums = history.of_evaluations(problem.arms, np.asarray(arms), np.asarray(rewards))
-        return bandit.init(problem.arms, init_key, pull_counts=counts, reward_sums=sums)
+        start = dict(dictionary="bless") if name.startswith("bbkb") else {}
+        return bandit.init(problem.arms, init_key, pull_counts=counts, reward_sums=sums, **start)
     state = bandit.init(problem.arms, init_key)
     if name == "evolution":
         state = state.replace(
@@ -127,7 +98,7 @@ def started(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> 
 
 
 def configure(name: str, options: argparse.Namespace, source: str) -> Config:
-    """Everything that the results of an algorithm depend on."""
+    """The configuration of one algorithm: everything that its results depend on."""
     return dict(
         dataset=source,
         algorithm=name,
@@ -147,18 +118,40 @@ def configure(name: str, options: argparse.Namespace, source: str) -> Config:
     )
 
 
+def run(
+    name: str, config: Config, space: architectures.Space, problem: Any, options: argparse.Namespace
+) -> list[dict[str, np.ndarray]]:
+    """All seeds of one algorithm, saved in the folder."""
+    bandit = make(name, config, space)
+    states = partial(warm_state, name, bandit, problem, config) if config["initial"] else None
+    seeds = bandit_runs.seeds_of(options)[name]
+    runs = bandit_runs.run_algorithm(name, bandit, problem, config, options.out, seeds, states)
+    if config["initial"]:
+        include_initial(runs, problem, config)
+    if space.training_seconds is not None:
+        for row in runs:
+            row["training_seconds"] = space.training_seconds.mean()
+    return runs
+
+
+def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
+    """The entry of one algorithm in summary.json."""
+    final = [float(run["simple_regret"][-1]) for run in runs]
+    return bandit_runs.summarise(runs) | dict(simple_regret=summaries.describe(final, ci=True))
+
+
 def draw(folder: Path) -> None:
     """The figures of bandit runs, simple_regret.png, and time_with_training.png where training
     times were recorded."""
-    beside = against_published.kept(folder)
-    bandit_runs.draw(folder, beside)
+    poster = against_published.kept(folder)
+    bandit_runs.draw(folder, poster)
     curves, summary, _ = tidy.load(folder)
     title, regrets = curves.attrs["title"], tidy.lines(curves, "simple_regret")
-    plots.simple_regret(folder / "simple_regret.png", regrets, title, beside.get("simple_regret"))
+    plots.simple_regret(folder / "simple_regret.png", regrets, title, poster.get("simple_regret"))
     if "training_seconds" in summary:
         seconds, rounds = tidy.lines(curves, "seconds"), tidy.lines(curves, "rounds")
         training = float(summary["training_seconds"].iloc[0])
-        # the architectures of a batch are trained side by side, each for the mean training time
+        # the architectures of a batch are trained in parallel, each for the mean training time
         times = {
             name: (t, values + rounds[name][1] * training) for name, (t, values) in seconds.items()
         }
@@ -169,34 +162,15 @@ def parse() -> argparse.Namespace:
     parser = cli.parser(__doc__)
     parser.add_argument("--dataset", choices=["auto", *architectures.CHOICES], default="auto")
     parser.add_argument(
-        "--initial", type=int, choices=[0, 2000], default=0, help="random evaluations before"
+        "--initial", type=int, choices=[0, 2000], default=0, help="random initial evaluations"
     )
-    parser.add_argument(
-        "--horizon",
-        type=cli.count,
-        default=12_000,
-        help="T, evaluations a run with the initial ones (default 12000)",
-    )
-    parser.add_argument("--seeds", type=cli.count, default=10)
-    add_fewer(parser, list(COLD))
-    parser.add_argument(
-        "--algorithms", nargs="+", choices=COLD, help="default: the paper's, and uniform"
-    )
-    parser.add_argument(
-        "--width", choices=WIDTHS, default=WIDTHS[0], help="of the theorems, or of the code"
-    )
-    parser.add_argument(
-        "--workers", type=cli.count, default=environment.usable_cores(), help="seeds side by side"
-    )
-    cli.add_out_folder(parser)
-    parser.add_argument("--data-dir", help="folder of the data sets")
+    bandit_runs.add_options(parser, COLD, 12_000, WARM)
+    add_width(parser)
     options = parser.parse_args()
-    # delta = 1/T must be below 1, and something is left to evaluate
-    if options.horizon < options.initial + 2:
-        parser.error(
-            f"--horizon must be at least {options.initial + 2}; {options.horizon} was given"
-        )
-    options.algorithms = options.algorithms or list(WARM)
+    # delta = 1/T must be below 1, and at least one evaluation must remain
+    least = options.initial + 2
+    if options.horizon < least:
+        parser.error(f"--horizon must be at least {least}; {options.horizon} was given")
     unable = set(options.algorithms) - set(WARM)
     if options.initial and unable:
         parser.error(
@@ -215,58 +189,29 @@ def main() -> None:
         print("evolution is left out: this space has no table of neighbours", flush=True)
         options.algorithms = [name for name in options.algorithms if name != "evolution"]
     problem = architectures.problem(space)
-    runs, summary = {}, {}
     configs = {name: configure(name, options, space.source) for name in options.algorithms}
     with outputs.opened(options, "bbkb_2020.nas_bench_101", configs, options.seeds) as opened:
-        for name in options.algorithms:
-            config = configs[name]
-            bandit = make(name, config, space)
-            states = (
-                (lambda seed, n=name, b=bandit, c=config: started(n, b, problem, c, seed))
-                if options.initial
-                else None
-            )
-            runs[name] = run_algorithm(
-                name, bandit, problem, config, options.out, seeds_of(name, options), states
-            )
-            if options.initial:
-                include_initial(runs[name], problem, config)
-            if space.training_seconds is not None:
-                for run in runs[name]:
-                    run["training_seconds"] = space.training_seconds.mean()
-            final = [float(run["simple_regret"][-1]) for run in runs[name]]
-            summary[name] = summarise(runs[name]) | dict(
-                simple_regret=summaries.describe(final, ci=True)
-            )
-        whole = dict(
+        runs = {n: run(n, config, space, problem, options) for n, config in configs.items()}
+        algorithms = {name: summarise(rows) for name, rows in runs.items()}
+        summary = dict(
             config=configs,
             seeds=options.seeds,
             data=space.source,
             **environment.describe(),
-            algorithms=summary,
+            algorithms=algorithms,
         )
-        title = (
-            f"{space.name}, {options.initial} initial evaluations, {seeds_text(options)}, mean and"
-            " 95% interval"
-        )
-        table = bandit_runs.tidy_runs(space.name, configs, runs)
-        opened.finish(whole, table, title)
+        title = f"{space.name}, {options.initial} initial evaluations,"
+        title += f" {bandit_runs.seeds_text(options)}, mean and 95% interval"
+        opened.finish(summary, bandit_runs.tidy_runs(space.name, configs, runs), title)
         if space.name == "NAS-Bench-101":
+            panels = POSTER[options.initial]
             # the poster's simple regrets are in accuracy, ours in the range of the rewards
-            against_published.keep(
-                options.out,
-                POSTER[options.initial],
-                options.initial,
-                options.data_dir,
-                scales=dict(simple_regret=1 / space.span),
-            )
+            scales = dict(simple_regret=1 / space.span)
+            against_published.keep(options.out, panels, options.initial, options.data_dir, scales)
             against_published.compare(options.out, options.initial)
         draw(options.out)
-    print_table(summary)
-    print(
-        f"\nDATA: {space.source}\nsummary.json, the tables (curves, summary .parquet) and the"
-        f" figures are in {options.out}"
-    )
+    bandit_runs.print_table(algorithms)
+    print(f"\nDATA: {space.source}\nsummary.json, the tables and the figures are in {options.out}")
 
 
 if __name__ == "__main__":

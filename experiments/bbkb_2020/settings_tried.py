@@ -1,11 +1,11 @@
-"""What could explain a curve of ours that leaves the published one on Cadata: settings that the
-paper leaves open, one changed at a time.
+"""Runs on Cadata that change one setting which the paper leaves open, to find the cause of a
+difference from the published curves.
 
     python -m experiments.bbkb_2020.settings_tried --out out/cadata_settings
 
-Each run is as in `regret --dataset cadata` (theory's widths) but for one setting, and ends where
-the poster's curve does. settings.csv has R_t / R_t^unif at the evaluations AT beside the poster's,
-which must be in the data folder.
+Each run differs from `regret --dataset cadata` in one setting, and ends where the poster's curve
+does. settings.csv has R_t / R_t^unif at the evaluations AT, with the ratio to the poster's curve
+if that is in the data folder.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from experiments import cli
-from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, Config, Times
+from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, ScaledWidth
 from experiments.data import datasets, published
 from experiments.figures.styles import label
 from experiments.results import environment, outputs, tidy
-from experiments.runs import against_published
-from experiments.runs.bandit_runs import run_algorithm, summarise, tidy_runs
+from experiments.runs import against_published, bandit_runs
+from experiments.runs.bandit_runs import Config
 from jsketch import problems
 from jsketch.bandits import widths as formulas
 
-AT = (200, 500, 1_000, 2_000, 5_000, 10_000)  # the last two where a run is that long
+AT = (200, 500, 1_000, 2_000, 5_000, 10_000)  # the last two only in longer runs
 METHODS = ("gp_ucb", "gp_bucb", "sketched_ts", "bkb", "bbkb_global", "bbkb_global_local")
 BASE: Config = dict(
     width="theory",
@@ -39,10 +39,10 @@ BASE: Config = dict(
     delta=1e-4,
     scaling="z-scored",
 )
-WHOLE = "its width not divided by 10"  # of Thompson sampling alone
-# in words: what is not as in BASE; "formula" is of the width, "times" a factor on the method's own,
-# "scale" that of Thompson sampling
-OF_GP_UCB: dict[str, Config] = {
+FULL_WIDTH = "its width not divided by 10"  # only for Thompson sampling
+# {setting: changes of BASE}. "formula" replaces the width by "factor" times another formula,
+# "times" multiplies the width, and "scale" multiplies that of Thompson sampling.
+GP_UCB_SETTINGS: dict[str, Config] = {
     "as in regret": {},
     "the code's width": dict(width="code"),
     "width of BBKB's Theorem 2 with C = 1": dict(formula="bbkb_paper", factor=1.0),
@@ -59,21 +59,16 @@ OF_GP_UCB: dict[str, Config] = {
     "delta = 0.1": dict(delta=0.1),
     "noise 0.1": dict(noise_std=0.1, regularization=1e-2),
 }
-# folders of runs have the numbers of this order
-TRIED = OF_GP_UCB | {
+_NOISE = dict(noise_std=0.1, regularization=1e-2, width="code")
+# the order numbers the folders of runs
+SETTINGS = GP_UCB_SETTINGS | {
     "1.5 times its width": dict(times=1.5),
     "three times its width": dict(times=3.0),
-    "noise 0.1, the code's width": dict(noise_std=0.1, regularization=1e-2, width="code"),
-    "noise 0.1, 1.2 times the code's width": dict(
-        noise_std=0.1, regularization=1e-2, width="code", times=1.2
-    ),
-    "noise 0.1, 1.4 times the code's width": dict(
-        noise_std=0.1, regularization=1e-2, width="code", times=1.4
-    ),
-    "noise 0.1, twice the code's width": dict(
-        noise_std=0.1, regularization=1e-2, width="code", times=2.0
-    ),
-    WHOLE: dict(scale=1.0),
+    "noise 0.1, the code's width": _NOISE,
+    "noise 0.1, 1.2 times the code's width": _NOISE | dict(times=1.2),
+    "noise 0.1, 1.4 times the code's width": _NOISE | dict(times=1.4),
+    "noise 0.1, twice the code's width": _NOISE | dict(times=2.0),
+    FULL_WIDTH: dict(scale=1.0),
 }
 TABLE = "settings.csv"
 
@@ -88,50 +83,48 @@ def scaled(features: np.ndarray, scaling: str) -> np.ndarray:
 
 
 def make(algorithm: str, c: Config) -> Any:
-    """The algorithm; with "formula", that width times "factor" in place of its own."""
+    """The algorithm with the width that the configuration gives."""
     bandit = ALGORITHMS[algorithm](c)
     if "formula" in c:
-        bandit = bandit.replace(width=Times(c["factor"], getattr(formulas, c["formula"])))
+        bandit = bandit.replace(width=ScaledWidth(c["factor"], getattr(formulas, c["formula"])))
     if "times" in c:
-        bandit = bandit.replace(width=Times(c["times"], bandit.width))
+        bandit = bandit.replace(width=ScaledWidth(c["times"], bandit.width))
     return bandit.replace(scale=c["scale"]) if "scale" in c else bandit
 
 
 def draw(folder: Path) -> None:
     """settings.csv from the tables in the folder."""
     curves = tidy.load(folder).curves
-    theirs = against_published.kept(folder).get("regret_ratio", {})
-    # sampled from the sketch, beside the poster's exact one
-    theirs = theirs | ({"sketched_ts": theirs["ts"]} if "ts" in theirs else {})
-    shown = [a for a in AT if a <= max(AT[3], curves["t"].max())]
+    poster = against_published.kept(folder).get("regret_ratio", {})
+    if "ts" in poster:
+        poster = poster | {"sketched_ts": poster["ts"]}
+    columns = [a for a in AT if a <= max(AT[3], curves["t"].max())]
     rows = []
     for setting, part in curves.groupby("problem", observed=True, sort=False):
         for name, (t, values) in tidy.lines(part, "regret_ratio").items():
-            at = [a for a in shown if a <= t[-1]]
+            at = [a for a in columns if a <= t[-1]]
             ours = np.interp(at, t, values.mean(0))
-            row = [f"{value:.3f}" for value in ours]
-            if name in theirs:
-                near = np.interp(at, *theirs[name])
-                row = [f"{o} ({v / n:.2f})" for o, v, n in zip(row, ours, near, strict=True)]
-            blank = [""] * (len(shown) - len(row))
-            rows.append((label(name), setting, len(values), *row, *blank))
-    for name in set(map(str, curves["algorithm"].unique())) & theirs.keys():
-        end = theirs[name][0][-1] * (1 + against_published.REACH)
-        row = [f"{np.interp(a, *theirs[name]):.3f}" if a <= end else "" for a in shown]
-        rows.append((label(name), "published", "", *row))
-    head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in shown))
+            cells = [f"{value:.3f}" for value in ours]
+            if name in poster:
+                ratios = ours / np.interp(at, *poster[name])
+                cells = [f"{c} ({ratio:.2f})" for c, ratio in zip(cells, ratios, strict=True)]
+            blank = [""] * (len(columns) - len(cells))
+            rows.append((label(name), setting, len(values), *cells, *blank))
+    for name in set(map(str, curves["algorithm"].unique())) & poster.keys():
+        end = poster[name][0][-1] * (1 + against_published.REACH)
+        cells = [f"{np.interp(a, *poster[name]):.3f}" if a <= end else "" for a in columns]
+        rows.append((label(name), "published", "", *cells))
+    head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in columns))
     against_published.write(folder / TABLE, head, sorted(rows, key=lambda row: str(row[0])))
 
 
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--horizon", type=cli.count, default=2_000)
-    parser.add_argument("--seeds", type=cli.count, default=2)
-    parser.add_argument("--algorithms", nargs="+", choices=METHODS, default=["gp_ucb"])
-    parser.add_argument("--settings", nargs="+", choices=list(TRIED), default=list(OF_GP_UCB))
+    cli.add_shared(parser, horizon=2_000, seeds=2, data_dir=None)
+    cli.add_choices(parser, "--algorithms", METHODS, ["gp_ucb"])
+    cli.add_choices(parser, "--settings", list(SETTINGS), list(GP_UCB_SETTINGS))
     cli.add_out_folder(parser)
-    parser.add_argument("--data-dir", help="folder of the data sets")
     options = parser.parse_args()
     cli.set_up_jax()
     dataset = datasets.load("cadata", options.data_dir)
@@ -146,39 +139,37 @@ def main() -> None:
                 root_seed=0,
                 seeds_side_by_side=1,
             )
-            | TRIED[setting]
+            | SETTINGS[setting]
             for name in options.algorithms
-            if setting != WHOLE or name == "sketched_ts"
+            if setting != FULL_WIDTH or name == "sketched_ts"
         }
         for setting in options.settings
     }
     table: list[tidy.Run] = []
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     with outputs.opened(options, "bbkb_2020.settings_tried", configs, options.seeds) as opened:
-        for number, (setting, of_methods) in enumerate(configs.items()):
-            runs = {}
-            for name, config in of_methods.items():
-                arms = scaled(features, config["scaling"])
-                problem = problems.finite_arms(arms, target, config["noise_std"])
-                folder = options.out / "runs" / f"setting_{list(TRIED).index(setting):02d}"
-                bandit = make(name, config)
-                runs[name] = run_algorithm(name, bandit, problem, config, folder, options.seeds)
-            found[setting] = {name: summarise(rows) for name, rows in runs.items()}
-            table += tidy_runs(setting, of_methods, runs)
-            print(f"{number + 1} of {len(configs)}: {setting}", flush=True)
+        for setting, config in configs.items():
+            changed = BASE | SETTINGS[setting]
+            arms = scaled(features, changed["scaling"])
+            problem = problems.finite_arms(arms, target, changed["noise_std"])
+            folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
+            seeds = dict.fromkeys(config, options.seeds)
+            runs = bandit_runs.run_all(make, problem, config, folder, seeds)
+            settings[setting] = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
+            table += bandit_runs.tidy_runs(setting, config, runs)
+            print(f"{len(settings)} of {len(configs)}: {setting}", flush=True)
         summary = dict(
             config=configs,
             seeds=options.seeds,
             data=dataset.source,
             **environment.describe(),
-            settings=found,
+            settings=settings,
         )
         opened.finish(summary, table, "Cadata, settings tried")
-        against_published.keep(
-            options.out, dict(regret_ratio="cadata_regret_ratio"), 0, options.data_dir
-        )
+        panels = dict(regret_ratio="cadata_regret_ratio")
+        against_published.keep(options.out, panels, 0, options.data_dir)
         draw(options.out)
-    print(f"{TABLE} is in {options.out}; the published curves are of {published.SOURCE}")
+    print(f"{TABLE} is in {options.out}; the published curves are from {published.SOURCE}")
 
 
 if __name__ == "__main__":

@@ -1,46 +1,49 @@
-"""Figure 2 of the BKB paper: posteriors of a GP on [0,1] that was evaluated on [0, 0.5] only.
+"""Figure 2 of the BKB paper: posteriors of a GP on [0, 1] that was evaluated on [0, 0.5] only.
 
     python -m experiments.bkb_2019.variance_starvation --out out/variance_starvation
 
-The data are generated: f is a GP draw on a grid, t in {6, 63, 215} evaluations lie uniformly in [0,
-0.5]. Four posteriors are compared: the exact GP, BKB's (DTC), the subset of regressors (SoR: BKB's
-without its residual, same dictionary) and random Fourier features (as many as BKB has inducing
-points). Quadrature Fourier features are in the numbers only.
+The data are generated: f is a GP draw on a grid, and t in {6, 63, 215} evaluations lie uniformly in
+[0, 0.5]. The figure compares four posteriors: the exact GP, BKB's (DTC), the subset of regressors
+(BKB's without its residual, with the same dictionary) and random Fourier features (as many as BKB
+has inducing points). summary.json also has quadrature Fourier features.
 
-The paper's "bandwidth sigma^2 = 100" makes a constant on [0,1] when read as a squared lengthscale;
-it is read as its inverse, k = exp(-100 d^2 / 2), lengthscale 0.1. The curves of the authors' poster
-have exp(-100 d^2): --lengthscale 0.0707. What the paper does not state is listed under "chosen" in
-summary.json.
+The paper's "bandwidth sigma^2 = 100" makes a constant on [0, 1] if it is a squared lengthscale; it
+is read as its inverse, k = exp(-100 d^2 / 2), lengthscale 0.1. The curves of the authors' poster
+have exp(-100 d^2): --lengthscale 0.0707. The settings that the paper leaves open are listed under
+"chosen" in summary.json.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from jax import Array
 from matplotlib.axes import Axes
 
 from experiments import cli
-from experiments.bkb_2019.posteriors import (
-    EDGE,
-    EVALUATIONS,
-    GRID,
-    LAM,
-    LENGTHSCALE,
-    NOISE_STD,
-    QBAR,
-    QFF_NODES,
-    Outcome,
-    Posterior,
-    Setting,
-    one,
-)
 from experiments.figures import drawing
 from experiments.results import environment, outputs, summaries, tidy
+from jsketch import Query, kernels, problems
+from jsketch.bandits import BKB
+from jsketch.bandits.core.sketched import residuals
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.linalg import matmul
+from jsketch.posterior import bayes_std, exact, ridge
+from jsketch.sketch import fourier
+from jsketch.sketch.dictionary import Dictionary
+from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
+from jsketch.types import PRNGKey
 
+GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5  # f is observed on [0, EDGE]
+NOISE_STD, QBAR, QFF_NODES = 0.1, 2.0, 96
+LAM = NOISE_STD**2
 CHOSEN = [
     "lengthscale",
     "noise_std",
@@ -58,32 +61,135 @@ METHODS = {  # label and colour
     "qff": ("quadrature\nFourier features", "#CC79A7"),
 }
 DRAWN = ("exact", "bkb", "sor", "rff")
-DRAWN_TABLE = "posteriors.parquet"  # what the figure shows: seed 0
+DRAWN_TABLE = "posteriors.parquet"  # the data of the figure: seed 0
 
 
-def measure(setting: Setting, posteriors: dict[str, Posterior]) -> dict[str, dict[str, float]]:
-    """The numbers of every method, on the observed half and on the other."""
-    unseen = np.asarray(setting.x[:, 0]) > EDGE
-    truth = np.asarray(posteriors["exact"].std)
+class Posterior(NamedTuple):
+    """Mean and Bayesian standard deviation sqrt(lam sigma^2) at the grid, [A] each."""
+
+    mean: Array
+    std: Array
+
+
+class Data(NamedTuple):
+    """One GP draw and its observations."""
+
+    x: Array  # [A, 1]
+    f: Array  # [A]
+    arms: Array  # [t] int32
+    y: Array  # [t]
+
+
+class Outcome(NamedTuple):
+    """One seed: the data, the posteriors of all methods, and the arms [m] in BKB's dictionary."""
+
+    data: Data
+    posteriors: dict[str, Posterior]
+    inducing: np.ndarray
+
+
+def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
+    """A GP draw, and noisy values at uniform points of [0, EDGE]: the first `evaluations` of a list
+    that depends on the key alone."""
+    f_key, arm_key, noise_key = jax.random.split(key, 3)
+    x = jnp.linspace(0, 1, GRID)[:, None]
+    f = problems.gp_draw(f_key, kernel, x, NOISE_STD).mean_reward
+    inside = int(EDGE * (GRID - 1)) + 1
+    arms = jax.random.randint(arm_key, (max(EVALUATIONS),), 0, inside, jnp.int32)[:evaluations]
+    noise = NOISE_STD * jax.random.normal(noise_key, (max(EVALUATIONS),))[:evaluations]
+    return Data(x, f, arms, f[arms] + noise)
+
+
+def bkb_state(
+    data: Data, key: PRNGKey, capacity: int, kernel: kernels.Gaussian
+) -> tuple[SketchState, Array]:
+    """BKB after the evaluations, observed one by one, each of which resamples the dictionary; and
+    whether the dictionary overflowed."""
+    bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, qbar=QBAR, capacity=capacity)
+    state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
+
+    def step(state: SketchState, observed: tuple[Array, Array, Array]) -> tuple[SketchState, Array]:
+        t, arm, y = observed
+        query = Query(arm[None], jnp.ones(1, bool))
+        state, info = bandit.tell(state, query, y[None], jax.random.fold_in(key, t))
+        return state, info.overflow
+
+    steps = jnp.arange(len(data.arms), dtype=jnp.int32)
+    state, overflow = jax.lax.scan(step, state, (steps, data.arms, data.y))
+    return state, overflow.any()
+
+
+def on_features(z: Array, data: Data) -> Posterior:
+    """The posterior of a linear model on features z [A, M]; its residual variance is 0."""
+    observed = z[data.arms]
+    fitted = ridge.fit(matmul(observed.T, observed), matmul(data.y, observed), LAM)
+    u = matmul(z, fitted.whiten)
+    variance = ridge.variance(u, jnp.zeros(len(z)), LAM)
+    return Posterior(ridge.mean(fitted, u), bayes_std(variance, LAM))
+
+
+@partial(jax.jit, static_argnames=("evaluations", "capacity", "lengthscale"))
+def sketched(
+    key: PRNGKey, evaluations: int, capacity: int, lengthscale: float
+) -> tuple[Data, dict[str, Any], Dictionary, Array]:
+    """(data, posteriors of all methods but random features, dictionary, overflow) of one seed."""
+    kernel = kernels.Gaussian(lengthscale)
+    data_key, bkb_key = jax.random.split(key)
+    data = generate(data_key, evaluations, kernel)
+    counts, sums = (jnp.zeros(GRID).at[data.arms].add(v) for v in (jnp.ones(evaluations), data.y))
+    dense = exact.dense(kernel, data.x, counts, sums, LAM)
+    state, overflow = bkb_state(data, bkb_key, capacity, kernel)
+    residual = residuals(kernel, state.nystrom, state.dictionary, state.domain.features) / LAM
+    grid = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
+    posteriors = dict(
+        exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),
+        bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
+        sor=Posterior(state.mean, bayes_std(jnp.maximum(state.variance - residual, 0), LAM)),
+        qff=on_features(fourier.features(grid, data.x), data),
+    )
+    return data, posteriors, state.dictionary, overflow
+
+
+@partial(jax.jit, static_argnames=("count", "lengthscale"))
+def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) -> Posterior:
+    """The posterior with 2 count random Fourier features."""
+    kernel, feature_key = kernels.Gaussian(lengthscale), jax.random.fold_in(key, 1)
+    drawn = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
+    return on_features(fourier.features(drawn, data.x), data)
+
+
+def run(seed: int, evaluations: int, lengthscale: float, capacity: int = 48) -> Outcome:
+    """One seed; the capacity of the dictionary is doubled until it suffices."""
+    key = jax.random.fold_in(jax.random.key(0), seed)
+    data, posteriors, dictionary, overflow = sketched(key, evaluations, capacity, lengthscale)
+    if bool(overflow):
+        return run(seed, evaluations, lengthscale, 2 * capacity)
+    posteriors["rff"] = random_features(key, data, -(-int(dictionary.size) // 2), lengthscale)
+    return Outcome(data, posteriors, np.asarray(dictionary.index)[np.asarray(dictionary.mask)])
+
+
+def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
+    """The numbers of each method, on the observed half and on the other."""
+    unseen = np.asarray(outcome.data.x[:, 0]) > EDGE
     found = {}
     for name in METHODS:
-        mean, std = np.asarray(posteriors[name].mean), np.asarray(posteriors[name].std)
-        ratio = std / truth
+        mean, std = map(np.asarray, outcome.posteriors[name])
+        ratio = std / np.asarray(outcome.posteriors["exact"].std)
+        outside = np.abs(mean - outcome.data.f) > 3 * std + 1e-9
         found[name] = dict(
             smallest_std_unseen=float(std[unseen].min()),
             smallest_ratio_to_exact_unseen=float(ratio[unseen].min()),
             largest_ratio_to_exact_unseen=float(ratio[unseen].max()),
             smallest_ratio_to_exact_seen=float(ratio[~unseen].min()),
             largest_ratio_to_exact_seen=float(ratio[~unseen].max()),
-            share_of_f_outside_3_std_unseen=float(
-                (np.abs(mean - setting.f) > 3 * std + 1e-9)[unseen].mean()
-            ),
+            share_of_f_outside_3_std_unseen=float(outside[unseen].mean()),
         )
     return found
 
 
-def summarise(rows: list[dict[str, dict[str, float]]], sizes: list[int]) -> dict[str, Any]:
-    """Mean, 95% interval and values over seeds of every number."""
+def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
+    """Mean, 95% interval and values over seeds of all numbers at one t."""
+    rows = [measure(outcome) for outcome in outcomes]
     methods = {
         name: {
             field: summaries.describe([row[name][field] for row in rows], ci=True)
@@ -91,56 +197,47 @@ def summarise(rows: list[dict[str, dict[str, float]]], sizes: list[int]) -> dict
         }
         for name in METHODS
     }
-    return dict(inducing_points=summaries.describe(sizes), methods=methods)
+    sizes = summaries.describe([len(outcome.inducing) for outcome in outcomes])
+    return dict(inducing_points=sizes, methods=methods)
 
 
 def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> list[tidy.Run]:
-    """The numbers of every method and seed as `tidy.write` takes them, against t."""
-    first = next(iter(numbers.values()))["methods"]
-    rows = [
-        (
-            name,
-            seed,
-            {
-                field: np.array(
-                    [part["methods"][name][field]["values"][seed] for part in numbers.values()]
-                )
-                for field in first[name]
-            },
-        )
-        for name in first
-        for seed in range(seeds)
-    ]
-    t = np.array([int(name) for name in numbers])
-    sizes = np.array([part["inducing_points"]["values"] for part in numbers.values()])
+    """The numbers of each method and seed against t, as `tidy.write` takes them."""
+    parts = numbers.values()
+    t = np.array([int(key) for key in numbers])
+    sizes = np.array([part["inducing_points"]["values"] for part in parts])
+    fields = next(iter(parts))["methods"]["exact"]
     return [
         tidy.Run(
             dict(problem="gp_draw", algorithm=name, **config),
             seed,
-            dict(t=t, dictionary=sizes[:, seed], **fields),
+            dict(t=t, dictionary=sizes[:, seed])
+            | {
+                field: np.array([part["methods"][name][field]["values"][seed] for part in parts])
+                for field in fields
+            },
         )
-        for name, seed, fields in rows
+        for name in METHODS
+        for seed in range(seeds)
     ]
 
 
-def table_of(columns: dict[int, Outcome]) -> pd.DataFrame:
-    """What the figure shows: (t, series, x, value, sd) of f, the evaluations, the inducing points
+def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:
+    """The data of the figure: (t, series, x, value, sd) of f, the evaluations, the inducing points
     and the posteriors."""
     parts = []
-    for t, (setting, posteriors, inducing) in columns.items():
-        x = np.asarray(setting.x[:, 0])
+    for t, (data, posteriors, inducing) in outcomes.items():
+        x = np.asarray(data.x[:, 0])
         series: dict[str, tuple[Any, Any, Any]] = dict(
-            f=(x, setting.f, np.nan),
-            evaluations=(x[np.asarray(setting.arms)], setting.y, np.nan),
+            f=(x, data.f, np.nan),
+            evaluations=(x[np.asarray(data.arms)], data.y, np.nan),
             inducing_points=(x[inducing], np.nan, np.nan),
         )
         series |= {name: (x, posteriors[name].mean, posteriors[name].std) for name in DRAWN}
-        for name, (at, value, sd) in series.items():
-            parts.append(
-                pd.DataFrame(
-                    dict(t=t, series=name, x=at, value=np.asarray(value), sd=np.asarray(sd))
-                )
-            )
+        parts += [
+            pd.DataFrame(dict(t=t, series=name, x=at, value=np.asarray(value), sd=np.asarray(sd)))
+            for name, (at, value, sd) in series.items()
+        ]
     return pd.concat(parts, ignore_index=True).astype({"series": "category"})
 
 
@@ -153,9 +250,7 @@ def draw(folder: Path) -> None:
         figure, grid = plt.subplots(len(DRAWN), len(times), sharex=True, sharey=True, squeeze=False)
         grid[0, 0].set_ylim(-4.2, 4.2)
         for column, t in enumerate(times):
-            part = {
-                name: rows for name, rows in table[table["t"] == t].groupby("series", observed=True)
-            }
+            part = dict(iter(table[table["t"] == t].groupby("series", observed=True)))
             grid[0, column].set_title(
                 f"$t = {t}$, {len(part['inducing_points'])} inducing points", loc="left"
             )
@@ -174,49 +269,24 @@ def draw(folder: Path) -> None:
 
 
 def _panel(axes: Axes, part: dict[Any, pd.DataFrame], name: str) -> None:
-    """One posterior with f, the evaluations, and BKB's inducing points where the method has
+    """One posterior with f and the evaluations, and with the inducing points of methods that have
     them."""
     axes.axvspan(EDGE, 1, color="0.96", linewidth=0)
     for edge in (-3, 3):
         axes.axhline(edge, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
-    shown = part[name]
-    drawing.posterior(axes, shown["x"], shown["value"], shown["sd"], METHODS[name][1])
-    axes.plot(part["f"]["x"], part["f"]["value"], color="black", linewidth=0.9)
-    seen = part["evaluations"]
-    axes.plot(seen["x"], seen["value"], ".", color="0.25", markersize=2.5, alpha=0.7)
+    posterior, f, observed = part[name], part["f"], part["evaluations"]
+    drawing.posterior(axes, posterior["x"], posterior["value"], posterior["sd"], METHODS[name][1])
+    axes.plot(f["x"], f["value"], color="black", linewidth=0.9)
+    axes.plot(observed["x"], observed["value"], ".", color="0.25", markersize=2.5, alpha=0.7)
     if name in ("bkb", "sor"):
         drawing.dictionary_marks(axes, part["inducing_points"]["x"])
-
-
-def print_table(numbers: dict[str, Any]) -> None:
-    print(
-        f"{'t':>4s} {'method':28s} {'min sd (0.5,1]':>15s} {'min ratio':>10s}"
-        f" {'f outside 3 sd':>15s}"
-    )
-    for t, row in numbers.items():
-        for name, fields in row["methods"].items():
-            values = [
-                fields[f]["mean"]
-                for f in (
-                    "smallest_std_unseen",
-                    "smallest_ratio_to_exact_unseen",
-                    "share_of_f_outside_3_std_unseen",
-                )
-            ]
-            label = METHODS[name][0].replace("\n", " ")
-            print(f"{t:>4s} {label:28s} {values[0]:15.4f} {values[1]:10.4f} {values[2]:15.1%}")
 
 
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument(
-        "--seeds",
-        type=cli.count,
-        default=20,
-        help="GP draws of the numbers; the figure shows seed 0",
-    )
-    parser.add_argument("--lengthscale", type=cli.positive, default=LENGTHSCALE)
+    cli.add_shared(parser, seeds=20)
+    parser.add_argument("--lengthscale", type=cli.positive, default=0.1)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
@@ -235,15 +305,13 @@ def main() -> None:
         root_seed=0,
         chosen=CHOSEN,
     )
-    with outputs.opened(
-        options, "bkb_2019.variance_starvation", config | dict(draws=options.seeds)
-    ) as opened:
-        columns, numbers = {}, {}
-        for t in EVALUATIONS:
-            found = [one(seed, t, options.lengthscale) for seed in range(options.seeds)]
-            columns[t] = found[0]
-            rows = [measure(outcome.setting, outcome.posteriors) for outcome in found]
-            numbers[str(t)] = summarise(rows, [len(outcome.inducing) for outcome in found])
+    identity = config | dict(draws=options.seeds)
+    with outputs.opened(options, "bkb_2019.variance_starvation", identity) as opened:
+        outcomes = {
+            t: [run(seed, t, options.lengthscale) for seed in range(options.seeds)]
+            for t in EVALUATIONS
+        }
+        numbers = {str(t): summarise(seeds) for t, seeds in outcomes.items()}
         summary = dict(
             config=config,
             seeds=options.seeds,
@@ -251,15 +319,18 @@ def main() -> None:
             **environment.describe(),
             evaluations=numbers,
         )
-        title = "GP draws evaluated on [0, 0.5]"
-        opened.finish(summary, tidy_runs(config, numbers, options.seeds), title)
-        tidy.write_table(options.out / DRAWN_TABLE, table_of(columns))
+        table = tidy_runs(config, numbers, options.seeds)
+        opened.finish(summary, table, "GP draws evaluated on [0, 0.5]")
+        drawn = {t: seeds[0] for t, seeds in outcomes.items()}
+        tidy.write_table(options.out / DRAWN_TABLE, table_of(drawn))
         draw(options.out)
-    print_table(numbers)
-    print(
-        "\nsummary.json, the tables (curves, summary .parquet) and variance_starvation.png are in"
-        f" {options.out}"
+    curves = tidy.load(options.out).curves
+    columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]
+    rows = curves[curves["metric"].isin(columns)].groupby(
+        ["t", "algorithm", "metric"], observed=True
     )
+    print(rows["value"].mean().unstack())
+    print(f"\nsummary.json, the tables and variance_starvation.png are in {options.out}")
 
 
 if __name__ == "__main__":

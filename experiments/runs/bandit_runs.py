@@ -17,7 +17,7 @@ from tqdm import tqdm
 from experiments import cli
 from experiments.figures import plots
 from experiments.figures.styles import label
-from experiments.results import store, summaries, tidy
+from experiments.results import environment, store, summaries, tidy
 from experiments.runs import plan_line
 from jsketch import loops
 from jsketch.types import PRNGKey
@@ -36,8 +36,14 @@ Config = dict[str, Any]
 Runs = dict[str, list[dict[str, np.ndarray]]]
 
 
-def add_fewer(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Adds --fewer, ALGORITHM=SEEDS for slow algorithms."""
+def add_options(
+    parser: argparse.ArgumentParser,
+    names: Sequence[str],
+    horizon: int,
+    default: Sequence[str] | None = None,
+) -> None:
+    """Adds the options of an experiment that runs several algorithms over seeds; `default`: the
+    algorithms of `names` that run unless others are given."""
 
     def entry(text: str) -> tuple[str, int]:
         name, _, number = text.partition("=")
@@ -45,6 +51,8 @@ def add_fewer(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
             raise argparse.ArgumentTypeError(f"must be ALGORITHM=SEEDS; {text!r} was given")
         return name, cli.count(number)
 
+    cli.add_shared(parser, horizon=horizon, seeds=10, data_dir=None)
+    cli.add_choices(parser, "--algorithms", names, default)
     parser.add_argument(
         "--fewer",
         nargs="+",
@@ -53,18 +61,36 @@ def add_fewer(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
         metavar="ALGORITHM=SEEDS",
         help="fewer seeds for slow algorithms",
     )
+    parser.add_argument(
+        "--workers", type=cli.count, default=environment.usable_cores(), help="parallel seeds"
+    )
+    cli.add_out_folder(parser)
 
 
-def seeds_of(name: str, options: argparse.Namespace) -> int:
-    """The number of seeds of an algorithm: its entry of --fewer, else --seeds."""
-    return min(dict(options.fewer).get(name, options.seeds), options.seeds)
+def seeds_of(options: argparse.Namespace) -> dict[str, int]:
+    """The number of seeds of each algorithm: --seeds, or its entry of --fewer."""
+    fewer = dict(options.fewer)
+    return {name: min(fewer.get(name, options.seeds), options.seeds) for name in options.algorithms}
 
 
 def seeds_text(options: argparse.Namespace) -> str:
     """The numbers of seeds as text, such as "10 seeds (BKB: 3)"."""
-    found = {label(name): seeds_of(name, options) for name in options.algorithms}
+    found = {label(name): number for name, number in seeds_of(options).items()}
     fewer = "; ".join(f"{name}: {n}" for name, n in found.items() if n < options.seeds)
     return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
+
+
+def describe(options: argparse.Namespace, data: str) -> dict[str, Any]:
+    """The fields of summary.json that hold for all runs; `data` is their source."""
+    parallel = min(options.workers, options.seeds)
+    return dict(
+        seeds=options.seeds,
+        data=data,
+        uniform_regret="expectation t (f* - mean f)",
+        run_seconds=f"wall time of a run without compilation, {parallel} seeds side by side",
+        compile_seconds="sum over the calls; a warm persistent cache makes it small",
+        **environment.describe(),
+    )
 
 
 def grid(horizon: int) -> np.ndarray:
@@ -169,6 +195,20 @@ def run_algorithm(
         with cli.progress(evaluations, unit="eval", name=label) as bar:
             run_chunk(bandit, problem, chunk, config, folder, bar, states)
     return [store.read_run(folder, name, s) for s in range(seeds)]
+
+
+def run_all(
+    make: Callable[[str, Config], Any],
+    problem: Any,
+    configs: Mapping[str, Config],
+    folder: Path,
+    seeds: Mapping[str, int],
+) -> Runs:
+    """All seeds of make(name, config) for each algorithm, saved in the folder."""
+    return {
+        name: run_algorithm(name, make(name, config), problem, config, folder, seeds[name])
+        for name, config in configs.items()
+    }
 
 
 def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:

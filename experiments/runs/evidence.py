@@ -1,6 +1,7 @@
-"""Explanations of failed claims on bandit runs, from published curves and other runs.
+"""Evidence for the reason why a claim on bandit runs fails: numbers of the published curves, and of
+runs with other settings.
 
-Each function returns a sentence or two, or an empty text when the runs that it reads are missing.
+Each function returns a sentence or two, or an empty text if the runs that it reads are absent.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from experiments.figures.styles import label
 from experiments.results.summaries import growth
 from experiments.runs import against_published
 
-SAME = 0.005  # differences of regret ratios per step below this are ignored
+SAME = 0.005  # regrets per step over the uniform policy's are the same if they differ by less
 
 
 def late_regret(source: Source) -> str:
-    """The regret per step in the second half of the runs of the methods that reach T."""
+    """The regret per step in the second half of the runs, for the methods that reach T."""
     try:
         found = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
     except Missing:
@@ -31,16 +32,18 @@ def late_regret(source: Source) -> str:
             total = t * ratio.mean(0)
             late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
     text = listed(list(late), list(late.values()), 4)
-    words = f"Regret a step after t = {end // 2:,}, over the uniform policy's: {text}."
+    text = f"Regret per step after t = {end // 2:,}, over the uniform policy's: {text}."
     if max(late.values()) - min(late.values()) > SAME:
-        return words
-    words = f"{words} All play equally good arms then, and differ by what they explored before."
+        return text
+    text = (
+        f"{text} All methods then play equally good arms; they differ in their earlier exploration."
+    )
     best = min(values[:, -1].min() for values in _simple_regrets(source, list(late)))
-    return words if best <= 0 else f"{words} None evaluated an arm of less regret than {best:.4f}."
+    return text if best <= 0 else f"{text} None evaluated an arm of less regret than {best:.4f}."
 
 
 def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
-    """Simple regrets [S, P] of methods; zero for tables without them."""
+    """The simple regrets [S, P] of methods; one zero for tables without them."""
     try:
         found = lines(source, "simple_regret")
     except Missing:
@@ -49,32 +52,32 @@ def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
 
 
 def published_growth(source: Source) -> str:
-    """The powers of t with which the batch sizes on the poster grow."""
+    """The powers of t with which the poster's batch sizes grow."""
     curves = against_published.kept(source.folder.parent / "nas_warm").get("batch_size", {})
     if not curves:
         return ""
     powers = [growth(t, size) for t, size in curves.values()]
     return (
-        "The same fit to the poster's own curves, of the architecture search after initial"
-        f" evaluations: {listed(list(curves), powers, 2)}."
+        "The same fit to the poster's curves of the architecture search after initial evaluations:"
+        f" {listed(list(curves), powers, 2)}."
     )
 
 
 def published_regrets(source: Source, stops: dict[str, int]) -> str:
-    """The regrets on the poster at which its methods stop, and BBKB's at the same t."""
+    """The poster's regrets where its methods stop, and BBKB's at the same t."""
     curves = against_published.kept(source.folder).get("regret_ratio", {})
-    sentences = [
+    parts = [
         f"{label(name)} at t = {stops[name]:,}: {np.interp(stops[name], *curves[name]):.4f}, BBKB"
         f" {np.interp(stops[name], *curves['bbkb_global']):.4f}"
         for name in curves
         if stops.get(name, max(stops.values())) < max(stops.values()) and "bbkb_global" in curves
     ]
-    return f"On the poster: {'; '.join(sentences)}." if sentences else ""
+    return f"On the poster: {'; '.join(parts)}." if parts else ""
 
 
 def of_stopped(source: Source, stops: dict[str, int]) -> str:
-    """The evidence on the convergence of Thompson sampling: published regrets if some methods stop
-    early, else the late regret."""
+    """The evidence on Thompson sampling that converges: the poster's regrets if slow methods stop
+    early, else the regret per step."""
     if not stops:
         return late_regret(source)
     return published_regrets(source, {"ts": min(stops.values()), "others": max(stops.values())})
@@ -83,7 +86,7 @@ def of_stopped(source: Source, stops: dict[str, int]) -> str:
 def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source: Source) -> str:
     """All regret ratios at some lengthscales, by algorithm and lengthscale, and BBKB's with the
     widths of the authors' code."""
-    sentences = []
+    parts = []
     for key in poor[:2]:
         text = f"At {key}: {listed(list(table), [row[key] for row in table.values()], 3)}"
         try:
@@ -92,8 +95,8 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
             text += f"; BBKB with the width of the code: {mean(there, *place):.3f}"
         except Missing:
             pass
-        sentences.append(f"{text}.")
-    return " ".join(sentences)
+        parts.append(f"{text}.")
+    return " ".join(parts)
 
 
 def simple_regrets_with_code_width(source: Source) -> str:
@@ -108,21 +111,26 @@ def simple_regrets_with_code_width(source: Source) -> str:
 
 
 def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict[str, str]) -> str:
-    """The regret ratios of some settings of a method at t, from settings.csv of the neighbouring
-    folder that ends in `tried`. settings: {name in the table: description}."""
+    """The regrets of a method at t with other settings, from settings.csv of the neighbouring
+    folder that ends in `tried`; settings: {name in the table: name in the text}."""
     path = source.folder.parent / f"{source.folder.name}_{tried}" / "settings.csv"
     if not path.exists():
         return ""
     table = csv.DictReader(io.StringIO(path.read_text()))
     rows = {row["setting"]: row for row in table if row["algorithm"] == label(name)}
     at = f"t = {t:,} (over published)"
-    found = [f"{ours}: {rows[of][at]}" for of, ours in settings.items() if rows.get(of, {}).get(at)]
-    words = f"R_t / R_t^unif of {label(name)} at t = {t:,}, in brackets over the poster's"
-    return f"{words}: {'; '.join(found)}." if found else ""
+    parts = [
+        f"{shown}: {rows[setting][at]}"
+        for setting, shown in settings.items()
+        if rows.get(setting, {}).get(at)
+    ]
+    head = f"R_t / R_t^unif of {label(name)} at t = {t:,}, in brackets over the poster's"
+    return f"{head}: {'; '.join(parts)}." if parts else ""
 
 
 def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
-    """The seconds of methods on the poster, in the search after initial evaluations."""
+    """The seconds of methods on the poster, which shows the search after initial evaluations
+    only."""
     curves = against_published.kept(source.folder.parent / "nas_warm").get("seconds", {})
     if not set(names) <= curves.keys():
         return ""
@@ -131,17 +139,18 @@ def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
         for name in names
     )
     return (
-        f"On the poster, after 2,000 evaluations: {found}. Our evolution is compiled, and BBKB here"
-        " slower than there: the statement is one of implementations."
+        f"On the poster, after 2,000 evaluations: {found}. Our evolution is compiled, and our BBKB"
+        " is slower than the poster's, so that the statement depends on the implementation."
     )
 
 
 def published_seconds(source: Source, baseline: str) -> str:
-    """The seconds of a baseline and of BBKB on the poster, and the distinct arms of ours."""
+    """The seconds of a baseline and of BBKB on the poster, and the number of distinct arms on which
+    our time depends."""
     curves = against_published.kept(source.folder).get("seconds", {})
     if baseline not in curves or "bbkb_global" not in curves:
         return ""
-    sentences = [
+    parts = [
         f"{label(name)} took {seconds[-1]:.1f} s for {t[-1]:,.0f} evaluations"
         for name, (t, seconds) in curves.items()
         if name in (baseline, "bbkb_global")
@@ -150,5 +159,5 @@ def published_seconds(source: Source, baseline: str) -> str:
         arms = mean(source, "algorithms", baseline, "dictionary_size")
     except Missing:
         arms = 0.0
-    ours = f" Ours pays for its {arms:.0f} distinct arms, not for evaluations." if arms else ""
-    return f"On the poster {' and '.join(sentences)}.{ours}"
+    ours = f" Our time depends on {arms:.0f} distinct arms, not on evaluations." if arms else ""
+    return f"On the poster {' and '.join(parts)}.{ours}"

@@ -101,13 +101,13 @@ def test_settings_tried_are_those_of_the_method_but_for_one():
     for name in settings_tried.METHODS:
         plain, tripled = (
             settings_tried.make(name, settings_tried.BASE | dict(horizon=10) | change)
-            for change in ({}, settings_tried.TRIED["three times its width"])
+            for change in ({}, settings_tried.SETTINGS["three times its width"])
         )
         expected = 3 * float(plain.width(evidence, confidence))
         assert float(tripled.width(evidence, confidence)) == pytest.approx(expected)
-    whole = settings_tried.TRIED[settings_tried.WHOLE]
+    whole = settings_tried.SETTINGS[settings_tried.FULL_WIDTH]
     assert settings_tried.make("sketched_ts", settings_tried.BASE | whole).scale == 1.0
-    formula = settings_tried.BASE | settings_tried.TRIED["the same, with C = 3"]
+    formula = settings_tried.BASE | settings_tried.SETTINGS["the same, with C = 3"]
     theirs = settings_tried.make("gp_ucb", formula | dict(horizon=10)).width
     one = widths.Confidence(1e-4, 0.01, 1.0, 1e-4)
     assert float(theirs(evidence, one)) == pytest.approx(3 * widths.bbkb_paper(evidence, one))

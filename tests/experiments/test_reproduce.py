@@ -19,7 +19,7 @@ In the text, `python -m experiments.bkb_2019.linear --out results/bkb_2019/prose
 
     python -m experiments.bkb_2019.linear --spectrum slow \\
         --out results/bkb_2019/one      # Figure 1
-    python -m experiments.bbkb_2020.against_authors --reference DIR
+    python -m experiments.bbkb_2020.authors_code --reference DIR
 
 ```bash
 python -m experiments.pkawv_2019.rates --out results/bkb_2019/two
