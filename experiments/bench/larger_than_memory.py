@@ -25,7 +25,7 @@ from experiments import cli
 from experiments.results import environment, files, store
 from jsketch import kernels
 from jsketch.bandits import FixedBKB
-from jsketch.scale.streamed import Streamed, open_arms
+from jsketch.scale import Streamed, open_arms
 
 INPUTS, CHUNK = 8, 1 << 18
 TARGET = 6.0  # GB resident at 1e8 candidates
