@@ -158,10 +158,11 @@ class KUCB(ContextualUCB):
         floats = self.max_history * (self.max_history + dimension)
         checks.room(floats, x.dtype, max_history=self.max_history)
         checks.kernel_on(self.kernel, x[None])
+        zero = jnp.zeros((), x.dtype)
         return KUCBState(
             history=kors.empty(x, self.max_history),
             innovations=jnp.zeros(self.max_history, x.dtype),
-            evidence=widths.nothing_observed(jnp.zeros((), x.dtype), x.dtype),
+            evidence=widths.of_exact(zero, zero, zero),
         )
 
     def _rows(self, state: KUCBState, x: Array) -> tuple[Array, Array]:

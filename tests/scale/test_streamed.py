@@ -75,7 +75,7 @@ def both(folder, bandit, rounds, warm=False, pend=False, **options):
             other, same = over_file.tell(other, another, y, key)
             assert int(same.dictionary_size) == int(info.dictionary_size)
         waiting = []
-    return batches, reads, state.sketch, other
+    return batches, reads, state, other
 
 
 CASES = {
