@@ -98,7 +98,8 @@ def losses(method: str, task: Task) -> np.ndarray | None:
     """Squared losses [n] of predictions within [-1, 1], each made before its label; None if the
     posterior became non-finite."""
     if method in river_models():
-        model, predictions = river_models()[method](), []
+        model = river_models()[method]()
+        predictions: Any = []
         for row, y in zip(task.xs.tolist(), task.ys.tolist(), strict=True):
             x = dict(enumerate(row))
             predictions.append(float(model.predict_one(x) or 0))

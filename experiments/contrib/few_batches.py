@@ -103,7 +103,9 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     for seed in range(options.seeds):
         trace = jax.tree.map(lambda a, seed=seed: a[seed], result.trace)
         recorded = bandit_runs.recorded(trace, problem.mean_reward)
-        arrays = {field: value for field, value in recorded.items() if not np.ndim(value)}
+        arrays: dict[str, Any] = {
+            field: value for field, value in recorded.items() if not np.ndim(value)
+        }
         t = saving.grid(horizon)
         ratio = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))
         rounds = np.asarray(trace.round) + 1

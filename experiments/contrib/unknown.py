@@ -8,8 +8,8 @@ function drawn from a GP of lengthscale 0.2 on 500 points of the square, noise 0
 is known, and Lemma 2.1 gives that of the other candidates. "abalone" has lambda = 0.01, and a norm
 bound of 1, a guess, for all candidates. Some methods run on "draw" alone: `lb_certified` is
 `lb_realised` with the width `certified_mixture`, and with it the guarantees of THEORY 6.8; the
-three `norm_` have the right lengthscale and the width of the code, of which the norm bound is a
-part: 0.1, doubled from 0.1, and the norm itself.
+three `norm_` have the right lengthscale and the width of the code, which contains the norm bound:
+0.1, doubled from 0.1, and the norm itself.
 
 Recorded: R_t / R_t^unif and rounds against t; at T the inducing points of the candidate that chose
 last, CPU seconds a round (of the second of two runs, all seeds together), the share of the

@@ -408,7 +408,7 @@ def _slots_for(count: int) -> int:
 
 
 def _padded(rows: np.ndarray, slots: int) -> np.ndarray:
-    """Rows [slots, d], of which the free ones repeat the first."""
+    """The rows [n, d] padded to [slots, d] with copies of the first."""
     return np.concatenate([rows, np.repeat(rows[:1], slots - len(rows), 0)])
 
 
