@@ -28,7 +28,7 @@ from jsketch.contrib import (
     RandomExploration,
     WindowBKB,
 )
-from jsketch.contrib.problems import clients as shared
+from jsketch.contrib.problems import ClientArms, play
 
 ARMS, HORIZON, LENGTHSCALE, NOISE = 1_000, 512, 0.2, 0.1
 ROUNDS = 100  # of the clients
@@ -83,14 +83,14 @@ def main() -> None:
             f" {1e6 * taken / HORIZON:8.0f} us an evaluation",
             flush=True,
         )
-    waves = clients.problem_of("waves")
+    waves = ClientArms(clients.problem_of("waves"))
     for method in ("alone", "exchange_0.1", "exchange_0"):
         bandit = clients.bandit_of("waves", method, ROUNDS)
 
-        def play(bandit: Any = bandit) -> Any:
-            return shared.play(waves, bandit, ROUNDS, run_key[None])
+        def run_clients(bandit: Any = bandit) -> Any:
+            return play(waves, bandit, ROUNDS, run_key[None])
 
-        taken = seconds(play, options.repeats)[0]
+        taken = seconds(run_clients, options.repeats)[0]
         print(f"32 clients, {method:20s} {1e3 * taken / ROUNDS:8.3f} ms a round", flush=True)
 
 

@@ -28,7 +28,7 @@ from experiments.bench.timing import show
 from experiments.results import environment, files, store
 from jsketch import Arms, drive, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
-from jsketch.scale.streamed import Streamed, open_arms
+from jsketch.scale import Streamed, open_arms
 
 INPUTS, NOISE, LENGTHSCALE, CAPACITY = 8, 0.1, 10.0, 96
 OBSERVED, BATCH, CHUNK = 500, 96, 1 << 18

@@ -32,8 +32,7 @@ from experiments.figures import drawing
 from experiments.results import environment, outputs, summaries, tidy
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
-from jsketch.bandits.core.sketched import residuals
-from jsketch.bandits.core.sketched import SketchState
+from jsketch.bandits.core.sketched import SketchState, residuals
 from jsketch.linalg import matmul
 from jsketch.posterior import bayes_std, exact, ridge
 from jsketch.sketch import fourier

@@ -1,23 +1,22 @@
-"""Clients that play the same function, each in contexts of its own: regret against what they send.
+"""Clients that play the same function, each in its own contexts: regret against numbers sent.
 
     python -m experiments.contrib.clients --out out/clients
 
-32 clients. "waves": a smooth function of one context and one action (200 random cosines, a draw of
-a Gaussian process of lengthscale 0.6), 20 actions, noise 0.3, lambda = noise^2, a width of two
-posterior standard deviations, T = 600 rounds. "squares": that of `beyond.contextual` with its
-settings (lengthscale 0.1, lambda = 1), qbar = 3, T = 200. `exchange_D` are clients on a common
-embedding (after Li et al., NeurIPS 2022), which exchange when one of them has gathered a variance
-of D, `exchange_0` in every round (two seeds); `alone` is EK-UCB (beta = 2) for each client by
-itself. Kept against t: regret, summed over the clients, over that of uniform actions; the numbers
-that were sent in both directions, as sums over the embedding and where points and rewards are sent
-as they are (`sent_as_data`); exchanges; inducing points.
+32 clients. "waves" is a smooth function of one context and one action (200 random cosines, a draw
+of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3, lambda = noise^2, a width of
+two posterior standard deviations, and T = 600 rounds. "squares" is that of `contrib.contextual`
+with its settings, qbar = 3, and T = 200. `exchange_D` are clients on a common embedding (after Li
+et al., NeurIPS 2022), which exchange when one of them has gathered a variance of D; `exchange_0`
+exchanges in every round (two seeds); `alone` is EK-UCB (beta = 2) for each client. Recorded against
+t: regret, summed over the clients, over that of uniform actions; the numbers sent in both
+directions, as sums over the embedding and as points and rewards (`sent_as_data`); exchanges;
+inducing points.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +35,15 @@ from experiments.results import tidy
 from jsketch import kernels, struct
 from jsketch.bandits import widths
 from jsketch.contrib import EKUCB, IndependentClients, SharedEmbedding
-from jsketch.contrib.problems import clients
-from jsketch.contrib.problems.contextual import ContextualArms
+from jsketch.contrib.problems import ClientArms, ContextualArms, play
 from jsketch.sketch.kors import Sampling
 
 CLIENTS = 32
 THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
 METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
-SEEDS = {"exchange_0": 2}  # the first ones, where an exchange every round takes most of the time
-COSINES, SCALE, NOISE = 200, 0.6, 0.3  # of "waves"
-# kernel's lengthscale, lambda, posterior deviations, qbar, rounds, most inducing points
+SEEDS = {"exchange_0": 2}  # the first ones, as it takes most of the time
+COSINES, SCALE, NOISE = 200, 0.6, 0.3  # "waves"
+# lengthscale of the kernel, lambda, posterior deviations, qbar, rounds, capacity
 SETTINGS = {
     "waves": (SCALE, NOISE**2, 2.0, 2.0, 600, 128),
     "squares": (0.1, contextual.LAM, contextual.WIDTH, 3.0, 200, 192),
@@ -93,17 +91,18 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
         threshold=threshold,
         clients=CLIENTS,
         max_wait=horizon,
-        # a draw that misses a region asks for all of its points the next time
+        # a draw that misses a region includes all of its points the next time
         scale_to_capacity=True,
     )
 
 
-def runs(name: str, method: str, options: argparse.Namespace) -> list[Mapping[str, Any]]:
+def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[str, Any]]:
     """The arrays of a method's runs on a problem, one a seed."""
     horizon = min(options.horizon, SETTINGS[name][4])
-    seeds = seeds_of(method, options)
+    seeds = min(options.seeds, SEEDS.get(method, options.seeds))
     keys = jax.random.split(jax.random.key(1), options.seeds)[:seeds]
-    played = clients.play(problem_of(name), bandit_of(name, method, horizon), horizon, keys)
+    bandit = bandit_of(name, method, horizon)
+    played = play(ClientArms(problem_of(name)), bandit, horizon, keys)
     t = saving.grid(horizon)
     regret, uniform = (
         np.asarray(a).cumsum(axis=1)[:, t - 1] for a in (played.regret, played.uniform_regret)
@@ -112,11 +111,6 @@ def runs(name: str, method: str, options: argparse.Namespace) -> list[Mapping[st
     sent, as_data, exchanges, points = (
         np.asarray(a, float)[:, t - 1]
         for a in (played.sent, played.sent_as_data, played.exchanges, played.dictionary_size)
-    )
-    print(
-        f"{name:8s} {method:14s} {ratio[:, -1].mean():.4f} {exchanges[:, -1].mean():6.1f}"
-        f" {sent[:, -1].mean():12.0f} {as_data[:, -1].mean():12.0f} {points.max():4.0f}",
-        flush=True,
     )
     return [
         dict(
@@ -135,13 +129,9 @@ def runs(name: str, method: str, options: argparse.Namespace) -> list[Mapping[st
     ]
 
 
-def seeds_of(method: str, options: argparse.Namespace) -> int:
-    return min(options.seeds, SEEDS.get(method, options.seeds))
-
-
 def draw(folder: Path) -> None:
-    """regret_sent.png from the tables in the folder: R_T / R_T^unif against the numbers sent, and
-    those against rounds."""
+    """Draws regret_sent.png from the tables in the folder: R_T / R_T^unif against the numbers
+    sent, and the numbers sent against rounds."""
     curves = tidy.load(folder).curves
     problems = list(curves["problem"].unique())
     size = (2.2 + 2.9 * len(problems), 5.4)
@@ -150,8 +140,7 @@ def draw(folder: Path) -> None:
         for (above, below), problem in zip(axes.T, problems, strict=True):
             part = curves[curves["problem"] == problem]
             ratio, sent, as_data = (
-                {name: (t, values) for name, (t, values) in tidy.lines(part, metric).items()}
-                for metric in ("regret_ratio", "sent", "sent_as_data")
+                tidy.lines(part, metric) for metric in ("regret_ratio", "sent", "sent_as_data")
             )
             _ends(above, ratio, sent, "sums over the embedding", "o")
             _ends(above, ratio, as_data, "points and rewards", "s")
@@ -180,8 +169,8 @@ def draw(folder: Path) -> None:
 
 
 def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
-    """A point for each threshold, in its colour: mean regret at T against the mean of what was sent
-    until then."""
+    """Draws a point for each threshold, in its colour: mean regret at T against the mean of the
+    numbers sent until T."""
     ends = {
         name: (sent[name][1][:, -1].mean(), ratio[name][1][:, -1].mean())
         for name in ratio
@@ -196,40 +185,18 @@ def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
 
 @cli.line
 def main() -> None:
-    parser = cli.parser(__doc__)
-    parser.add_argument("--only", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--problems", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
-    parser.add_argument("--seeds", type=cli.count, default=4)
-    parser.add_argument("--horizon", type=cli.count, default=600, help="rounds at most")
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
-    one = dict(
+    options = saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600).parse_args()
+    kept = dict(
         settings=SETTINGS,
         clients=CLIENTS,
         horizon=options.horizon,
         seeds=options.seeds,
         cosines=COSINES,
     )
-
-    def make() -> list[tidy.Run]:
-        return [
-            run
-            for name in options.problems
-            for method in options.only
-            for run in saving.resumed(
-                options.out,
-                one,
-                name,
-                method,
-                seeds_of(method, options),
-                partial(runs, name, method, options),
-            )
-        ]
-
-    config = one | dict(problems=options.problems, methods=options.only)
+    config = kept | dict(problems=options.problems, methods=options.only)
+    seeds = {method: min(options.seeds, SEEDS.get(method, options.seeds)) for method in METHODS}
     title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
-    saving.keep(options, "beyond.clients", config, title, make, draw)
+    saving.run(options, "beyond.clients", title, config, runs, draw, seeds=seeds, kept=kept)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,16 @@ and FixedBKB.
     python -m experiments.contrib.few_batches --out out/few_batches
 
 Functions on 500 points of the square [0, 1]^2: two GP draws (Gaussian kernel of lengthscale 0.2,
-noise 0.1; as in `bbkb_2020.widths`) with the assumption F = 1, which they break, and one of RKHS
-norm F = 2, which is known; and Abalone with Table 1's lengthscale of BBKB, F = 1, at a horizon that
-the exact posterior of the exploration allows. lambda = noise^2, delta = 0.1, C = 2, q_bar = 2.
-`fixed_bkb_few` has as many batches as the exploration, of equal size. The exploration knows T: runs
-of T / 4 beside those of T say how its regret grows.
+noise 0.1; as in `bbkb_2020.widths`) with the assumption F = 1, which they violate, and one of known
+RKHS norm F = 2; and Abalone with the lengthscale of BBKB's Table 1, F = 1. lambda = noise^2,
+delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few` has as many batches as the exploration, of equal
+size. The exploration knows T: runs of T / 4 beside those of T show how its regret grows.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +25,12 @@ from experiments import cli
 from experiments.bbkb_2020 import widths as functions
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
-from experiments.results import environment, tidy
+from experiments.results import environment
 from experiments.runs import bandit_runs
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, FixedBKB
 from jsketch.contrib import BatchedExploration, RandomExploration
-from jsketch.contrib.few_batches import batched_exploration
+from jsketch.contrib.few_batches import lengths
 
 PROBLEMS = ("gp_draw_0", "gp_draw_1", "known_norm", "abalone")
 METHODS = (
@@ -44,7 +42,7 @@ METHODS = (
     "fixed_bkb_few",
     "batched_exploration_quarter",
 )
-NORM = 2.0  # of "known_norm"
+NORM = 2.0  # "known_norm"
 DELTA, RATIO, QBAR = 0.1, 2.0, 2.0
 ROWS = (
     Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),
@@ -53,7 +51,7 @@ ROWS = (
 
 
 def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
-    """(problem, what the algorithms assume). Raises ValueError or OSError without the data."""
+    """(problem, assumptions of the algorithms). Raises ValueError or OSError without the data."""
     if name == "known_norm":
         point_key, draw_key = jax.random.split(jax.random.key(11))
         points = jax.random.uniform(point_key, (500, 2))
@@ -65,7 +63,7 @@ def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
 
 
 def assumed(lengthscale: float, noise: float, norm: float) -> dict[str, Any]:
-    """The numbers that all methods share."""
+    """The parameters that all methods share."""
     return dict(
         kernel=kernels.Gaussian(lengthscale),
         regularization=noise**2,
@@ -84,7 +82,7 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
     if method.startswith("bbkb"):
         rule = method.removeprefix("bbkb_")
         return BBKB(**common, qbar=QBAR, ratio=RATIO, rule=rule, max_batch=horizon)
-    batches = len(batched_exploration.lengths(horizon))
+    batches = len(lengths(horizon))
     batch = 96 if method == "fixed_bkb_96" else math.ceil(horizon / batches)
     return FixedBKB(**common, qbar=QBAR, batch=min(batch, horizon))
 
@@ -105,60 +103,47 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     for seed in range(options.seeds):
         trace = jax.tree.map(lambda a, seed=seed: a[seed], result.trace)
         recorded = bandit_runs.recorded(trace, problem.mean_reward)
-        arrays = {field: value for field, value in recorded.items() if not np.ndim(value)}
+        arrays: dict[str, Any] = {
+            field: value for field, value in recorded.items() if not np.ndim(value)
+        }
         t = saving.grid(horizon)
         ratio = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))
         rounds = np.asarray(trace.round) + 1
-        arrays |= dict(t=t, regret_ratio=ratio[t - 1], rounds=rounds[t - 1])
-        arrays["final_regret"] = np.asarray(trace.regret, float).sum()
-        arrays["horizon"] = np.asarray(horizon)
-        arrays["run_seconds"] = np.asarray(result.run_seconds)
+        arrays |= dict(
+            t=t,
+            regret_ratio=ratio[t - 1],
+            rounds=rounds[t - 1],
+            final_regret=np.asarray(trace.regret, float).sum(),
+            horizon=horizon,
+            run_seconds=result.run_seconds,
+        )
         if method.startswith("batched_exploration"):
             arrays["best_is_left"] = np.asarray(result.state.active)[seed, best].astype(float)
-            arrays["most_batches"] = np.asarray(most_batches(horizon))
+            arrays["most_batches"] = most_batches(horizon)
         found.append(arrays)
-    ratio, batches = (
-        np.mean([run[name] for run in found]) for name in ("final_regret_ratio", "batches")
-    )
-    numbers = f"{ratio:7.3f} {batches:7.1f} {result.run_seconds:7.2f} s"
-    print(f"{name:12s} {method:28s} {numbers}", flush=True)
     return found
 
 
 def draw(folder: Path) -> None:
-    """regret_ratio.png from the tables in the folder."""
+    """Draws regret_ratio.png from the tables in the folder."""
     saving.draw_panels(folder, "regret_ratio.png", ROWS, "evaluations $t$")
 
 
 @cli.line
 def main() -> None:
-    parser = cli.parser(__doc__)
-    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
-    parser.add_argument("--only", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seeds", type=cli.count, default=8)
-    parser.add_argument("--horizon", type=cli.count, default=1_024)
-    parser.add_argument("--data-dir", help="folder of the data sets")
-    cli.add_out_folder(parser)
+    parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=8, horizon=1_024, data_dir=None)
     options = parser.parse_args()
     if options.horizon < 12:
         raise ValueError(f"horizon must be at least 12; {options.horizon} was given.")
-    cli.set_up_jax()
     one = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR, root_seed=0)
-    cores = environment.usable_cores()
-    config = dict(problems=options.problems, methods=options.only, seeds_side_by_side=cores) | one
-
-    def make() -> list[tidy.Run]:
-        return saving.of_all(
-            options.out,
-            one | dict(seeds=options.seeds),
-            options.problems,
-            options.only,
-            options.seeds,
-            partial(runs, options),
-        )
-
+    config = one | dict(
+        problems=options.problems,
+        methods=options.only,
+        seeds_side_by_side=environment.usable_cores(),
+    )
     title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
-    saving.keep(options, "beyond.few_batches", config, title, make, draw)
+    kept = one | dict(seeds=options.seeds)
+    saving.run(options, "beyond.few_batches", title, config, runs, draw, kept=kept)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""What the experiments of this room share: runs as a summary, and a figure with a panel for each
-problem and metric."""
+"""The parts that these experiments share: runs that are kept one by one, their summary, and a
+figure with a panel for each problem and metric."""
 
 from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from experiments import cli
 from experiments.figures import drawing
 from experiments.results import environment, outputs, store, summaries, tidy
 
@@ -25,12 +27,12 @@ REGRET = "final_regret_ratio"  # R_T / R_T^unif of a run
 class Row(NamedTuple):
     """A row of panels."""
 
-    metric: str  # of the table
+    metric: str  # column of the table
     label: str
-    top: float | None = None
+    top: float | None = None  # upper end of the axis
     log: bool = False
-    methods: tuple[str, ...] | None = None  # that are drawn; None: all
-    bands: bool = True
+    methods: tuple[str, ...] | None = None  # methods to draw; None: all
+    bands: bool = True  # intervals over the seeds
 
 
 def grid(horizon: int) -> np.ndarray:
@@ -54,56 +56,74 @@ def of_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
     return found
 
 
-def resumed(
-    out: Path,
-    config: Mapping[str, Any],
-    problem: str,
-    method: str,
-    seeds: int,
-    make: Callable[[], Sequence[Mapping[str, Any]]],
-) -> list[tidy.Run]:
-    """The runs of a method on a problem, one a seed: those that the folder keeps, or those that
-    `make` makes, which are kept."""
-    folder = out / "runs" / problem
-    store.claim(folder, method, dict(config))
-    if store.missing(folder, method, seeds):
-        for seed, arrays in enumerate(make()):
-            found = {name: np.asarray(value) for name, value in arrays.items()}
-            store.write_npz(store.run_path(folder, method, seed), found)
-    names = dict(problem=problem, algorithm=method)
-    return [tidy.Run(names, seed, store.read_run(folder, method, seed)) for seed in range(seeds)]
-
-
 def of_all(
     out: Path,
     config: Mapping[str, Any],
-    problems: Sequence[str],
-    methods: Sequence[str],
-    seeds: int,
+    pairs: Iterable[tuple[str, str]],
+    seeds: int | Mapping[str, int],
     make: Callable[[str, str], Sequence[Mapping[str, Any]]],
 ) -> list[tidy.Run]:
-    """`resumed` for each of the methods on each of the problems; make(problem, method) makes its
-    runs."""
-    return [
-        run
-        for problem in problems
-        for method in methods
-        for run in resumed(out, config, problem, method, seeds, partial(make, problem, method))
-    ]
+    """The runs of pairs (problem, method), one for each seed: `make(problem, method)` makes the
+    arrays of those that the folder does not hold yet. `seeds` may differ between methods."""
+    found = []
+    for problem, method in pairs:
+        count = seeds if isinstance(seeds, int) else seeds[method]
+        folder = out / "runs" / problem
+        store.claim(folder, method, dict(config))
+        if store.missing(folder, method, count):
+            start = time.perf_counter()
+            runs = make(problem, method)
+            print(f"{problem} {method}: {time.perf_counter() - start:.0f} s", flush=True)
+            for seed, arrays in enumerate(runs):
+                values = {name: np.asarray(value) for name, value in arrays.items()}
+                store.write_npz(store.run_path(folder, method, seed), values)
+        names = dict(problem=problem, algorithm=method)
+        found += [
+            tidy.Run(names, seed, store.read_run(folder, method, seed)) for seed in range(count)
+        ]
+    return found
 
 
-def keep(
+def parser(
+    doc: str | None, methods: Sequence[str], problems: Sequence[str], **shared: Any
+) -> argparse.ArgumentParser:
+    """The parser of an experiment; `shared` are defaults of `cli.add_shared`."""
+    options = cli.parser(doc)
+    cli.add_choices(options, "--only", methods, help="methods")
+    cli.add_choices(options, "--problems", problems)
+    cli.add_shared(options, **shared)
+    cli.add_out_folder(options)
+    return options
+
+
+def run(
     options: argparse.Namespace,
     experiment: str,
-    config: Mapping[str, Any],
     title: str,
-    make: Callable[[], list[tidy.Run]],
+    config: Mapping[str, Any],
+    make: Callable[[argparse.Namespace, str, str], Sequence[Mapping[str, Any]]],
     draw: Callable[[Path], None],
+    *,
+    pairs: Iterable[tuple[str, str]] | None = None,
+    seeds: int | Mapping[str, int] | None = None,
+    kept: Mapping[str, Any] | None = None,
     data: str = "generated",
 ) -> None:
-    """Runs an experiment in its folder: tables, summary and figures."""
+    """Runs an experiment in the folder `options.out`: single runs, tables, summary and figure.
+
+    make   make(options, problem, method) -> the arrays of the runs, one for each seed
+    pairs  (problem, method) of the runs; None: all
+    seeds  number of seeds, if it differs from `options.seeds` for some method
+    kept   the part of the configuration on which single runs depend; None: all of it
+    data   words about the data
+    """
+    cli.set_up_jax()
+    if pairs is None:
+        pairs = [(problem, method) for problem in options.problems for method in options.only]
+    seeds, kept = seeds or options.seeds, config if kept is None else kept
     with outputs.opened(options, experiment, config, options.seeds) as opened:
-        runs = make()
+        runs = of_all(options.out, kept, pairs, seeds, partial(make, options))
+        runs = [run for run in runs if "stopped" not in run.arrays]
         summary = dict(
             config=dict(config),
             seeds=options.seeds,
@@ -119,8 +139,8 @@ def keep(
 def draw_panels(
     folder: Path, name: str, rows: Sequence[Row], xlabel: str, height: float = 2.4
 ) -> None:
-    """The picture `name` from the tables of the folder: a column for each problem, a row of panels
-    `height` inches high for each metric."""
+    """Draws the figure `name` from the tables of the folder: a column for each problem, a row of
+    panels `height` inches high for each metric."""
     curves = tidy.load(folder).curves
     problems = {
         str(problem): part for problem, part in curves.groupby("problem", observed=True, sort=False)

@@ -1,15 +1,13 @@
 """How tight confidence widths are, whether they cover, and what they cost in regret: every width on
 one function of known norm, over seeds of noise.
 
-python -m experiments.contrib.width_coverage --out out/width_coverage        64 seeds, T = 200
-python -m experiments.contrib.width_coverage --seeds 8 --only mixture gp_ucb_tight --out out/two
+    python -m experiments.contrib.width_coverage --out out/width_coverage
 
 100 arms in the unit square; f has norm F = 2 in the space of a Matern 5/2 kernel, which the
 algorithms know, as they know F; noise xi = 0.1, lambda = xi^2, delta = 0.1. Widths of an exact
 posterior choose by GP-UCB, those of a sketched one by BBKB (C = 2, q_bar = 2). Every 10 evaluations
-it is checked what share of the width covers |mean - f| at all arms: `needed` is the largest share
-of a run until t, `covered` the runs in which it is at most 1. BBKB's widths contain their sqrt(C)
-or C. Measured: `experiments/contrib/README.md`.
+the share of the width is computed that covers |mean - f| at all arms: `needed` is the largest share
+of a run until t, `covered` tells whether it is at most 1. BBKB's widths contain their sqrt(C) or C.
 
 smooth_tight is `gp_ucb_tight` at a regularization that grows with T as THEORY 4.1 derives for
 Whitehouse, Ramdas, Wu (NeurIPS 2023): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d. The order is
@@ -19,10 +17,8 @@ theirs, the factor xi^2 is ours.
 from __future__ import annotations
 
 import argparse
-import time
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +38,7 @@ from jsketch.loops.arms.rollout import start
 
 ARMS, NOISE, NORM, DELTA, LENGTHSCALE, EVERY = 100, 0.1, 2.0, 0.1, 0.5, 10
 KERNEL = kernels.Matern(LENGTHSCALE, nu=2.5)
-DECAY = 1 + 2 * 2.5 / 2  # of the eigenvalues, in two dimensions
+DECAY = 1 + 2 * 2.5 / 2  # rate of the eigenvalues in two dimensions
 ASSUMED: dict[str, Any] = dict(kernel=KERNEL, noise_std=NOISE, norm_bound=NORM, delta=DELTA)
 EXACT = {
     "gp_ucb_code": widths.gp_ucb_code,
@@ -60,18 +56,8 @@ SKETCHED = {
 }
 
 
-class Found(NamedTuple):
-    """What the runs of one width say, S of them."""
-
-    stops: np.ndarray  # [P], evaluations after which coverage was checked
-    needed: np.ndarray  # [S,P], the share of the width that covers all arms
-    width: np.ndarray  # [S], the last one
-    regret: np.ndarray  # [S], R_T
-    uniform: float  # the expected R_T of uniform arms
-
-
 def make(name: str, horizon: int) -> GPUCB | BBKB:
-    """The algorithm that a width chooses for."""
+    """The algorithm with this width."""
     lam = NOISE**2
     if name in SKETCHED:
         return BBKB(**ASSUMED, regularization=lam, width=SKETCHED[name], ratio=2.0, capacity=ARMS)
@@ -81,17 +67,18 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
 
 
 def function() -> problems.GaussianArms:
-    """The one function: ten kernel functions, scaled to the norm F."""
+    """The function: ten kernel functions, scaled to the norm F."""
     arms_key, f_key = jax.random.split(jax.random.key(0))
     return problems.rkhs_draw(
         f_key, KERNEL, jax.random.uniform(arms_key, (ARMS, 2)), NOISE, norm=NORM
     )
 
 
-def found(name: str, seeds: int, horizon: int) -> Found:
-    """The runs of one width. Raises ValueError when a capacity was too small."""
+def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[str, Any]]:
+    """The runs of one width, one a seed. Raises ValueError when a capacity was too small."""
+    horizon = options.horizon
     problem, bandit = function(), make(name, horizon)
-    # the last one is T, whatever its last digit
+    # the last one is T
     stops = jnp.asarray([*range(EVERY, horizon, EVERY), horizon], jnp.int32)
 
     def share(state: Any) -> Array:
@@ -107,33 +94,19 @@ def found(name: str, seeds: int, horizon: int) -> Found:
         end, shares = jax.lax.scan(until, start(bandit, problem, key, horizon), stops)
         return shares, end.trace.width[-1], end.trace.regret.sum(), end.stopped
 
-    keys = jax.random.split(jax.random.key(1), seeds)
+    keys = jax.random.split(jax.random.key(1), options.seeds)
     needed, width, regret, stopped = map(np.asarray, jax.jit(jax.vmap(run))(keys))
     if stopped.any():
         raise ValueError(f"{int(stopped.sum())} runs of {name} ended before T = {horizon}.")
     uniform = horizon * float(problem.mean_reward.max() - problem.mean_reward.mean())
-    return Found(np.asarray(stops), needed, width, regret, uniform)
-
-
-def runs(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The runs of one width, one a seed."""
-    start = time.process_time()
-    f = found(name, options.seeds, options.horizon)
-    seconds = time.process_time() - start
-    most, ratio = f.needed.max(1), f.regret / f.uniform
-    print(
-        f"{name:18s} width {f.width.mean():6.3f}, needed {np.median(most):.3f} and at most"
-        f" {most.max():.3f}, covered {(most <= 1).mean():.0%}, R_T / unif {ratio.mean():.3f} +-"
-        f" {ci95(ratio):.3f}, {seconds:.0f} CPU s with compilation",
-        flush=True,
-    )
+    most, ratio = needed.max(1), regret / uniform
     return [
         dict(
-            t=f.stops,
-            needed=np.maximum.accumulate(f.needed[seed]),
+            t=np.asarray(stops),
+            needed=np.maximum.accumulate(needed[seed]),
             most_needed=most[seed],
             covered=float(most[seed] <= 1),
-            last_width=f.width[seed],
+            last_width=width[seed],
             final_regret_ratio=ratio[seed],
         )
         for seed in range(options.seeds)
@@ -141,8 +114,8 @@ def runs(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def draw(folder: Path) -> None:
-    """coverage.png from the tables in the folder: each run's largest share of the width that was
-    needed, and its regret, by width."""
+    """Draws coverage.png from the tables in the folder: the largest share of the width that each
+    run needed, and its regret, by width."""
     _, summary, provenance = tidy.load(folder)
     names = [str(name) for name in summary["algorithm"].unique()][::-1]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.8, 3.4)}):
@@ -171,16 +144,13 @@ def draw(folder: Path) -> None:
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    names = [*EXACT, *SKETCHED]
-    parser.add_argument("--only", nargs="+", choices=names, default=names)
-    parser.add_argument("--seeds", type=cli.count, default=64)
-    parser.add_argument("--horizon", type=cli.count, default=200)
+    cli.add_choices(parser, "--only", [*EXACT, *SKETCHED])
+    cli.add_shared(parser, seeds=64, horizon=200)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     if options.horizon < EVERY:
         raise ValueError(f"horizon must be at least {EVERY}; {options.horizon} was given.")
-    cli.set_up_jax()
-    one = dict(
+    kept = dict(
         horizon=options.horizon,
         arms=ARMS,
         noise_std=NOISE,
@@ -190,24 +160,11 @@ def main() -> None:
         every=EVERY,
         seeds=options.seeds,
     )
-
-    def make() -> list[tidy.Run]:
-        return [
-            run
-            for name in options.only
-            for run in saving.resumed(
-                options.out,
-                one,
-                "exact_posterior" if name in EXACT else "sketched_posterior",
-                name,
-                options.seeds,
-                partial(runs, name, options),
-            )
-        ]
-
-    config = one | dict(widths=options.only)
+    config = kept | dict(widths=options.only)
+    kinds = {True: "exact_posterior", False: "sketched_posterior"}
+    pairs = [(kinds[name in EXACT], name) for name in options.only]
     title = "Confidence widths: coverage and regret"
-    saving.keep(options, "beyond.width_coverage", config, title, make, draw)
+    saving.run(options, "beyond.width_coverage", title, config, runs, draw, pairs=pairs, kept=kept)
 
 
 if __name__ == "__main__":

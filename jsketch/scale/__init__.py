@@ -1,12 +1,13 @@
-"""Arms beyond one device or one memory.
+"""Arms that exceed one device or one memory.
 
 sharded       arms over the devices of a mesh
-distributed   the same over several processes
+distributed   arms over several processes
 streamed      arms in a file that is larger than the memory
 """
 
 from jsketch.scale import distributed
+from jsketch.scale.arm_file import open_arms
 from jsketch.scale.sharded import Sharded, place
-from jsketch.scale.streamed import Streamed, open_arms
+from jsketch.scale.streamed import Streamed
 
 __all__ = ["Sharded", "Streamed", "distributed", "open_arms", "place"]

@@ -1,4 +1,4 @@
-"""BKB and its kin over arms whose rows lie on several devices: the same algorithms, run under
+"""Sketched bandits over arms whose rows are on several devices: the same algorithms, run under
 `jax.shard_map`.
 
     mesh = jax.make_mesh((4,), ("arms",))
@@ -6,10 +6,9 @@
     drive(Sharded(BBKB(kernel), mesh), objective, domain, key, horizon)
 
 A device holds O(A d / devices + M^2) numbers: its rows of the arms, of the history and of the
-posterior, and the whole dictionary and its factors. The sweep of a refresh and the choice of an arm
-work on the rows at hand; the messages between devices (`jsketch.scale.shards`) do not grow with A.
-The picks are those of the arms on one device (up to arms that tie, `jsketch.types`): random numbers
-are drawn by the number of an arm, not by its place.
+posterior, and the whole dictionary and its factors. The messages between the devices do not grow
+with A. The picks are those of one device (up to arms that tie, `jsketch.types`): random numbers
+depend on the number of an arm, not on its device.
 """
 
 from __future__ import annotations
@@ -38,16 +37,15 @@ from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
 AXIS = "arms"
 ALGORITHMS = (BBKB, BKB, FixedBKB, SketchedTS)
-# fields of a state with an entry for each arm; every device holds all others whole
+# fields of a state with an entry for each arm; the other fields are replicated
 PER_ARM = {"pull_counts", "reward_sums", "mean", "variance", "pending", "tried"}
 
 
 def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
-    """Arms [A,d] over the devices of a mesh, as many rows on each: the last arm is repeated where
-    they do not divide A, and never chosen there. No device ever holds all of them.
+    """Arms [A,d] over the devices of a mesh, the same number of rows on each; the last arm is
+    repeated as padding, which is never chosen. No device ever holds all arms.
 
-    Raises ValueError for features that make no arms, for a mesh without that axis and for fewer
-    arms than devices.
+    Raises ValueError for invalid features, a mesh without that axis and fewer arms than devices.
     """
     parts = check_mesh(mesh, axis)
     table = checks.rows_of_arms(features)
@@ -65,37 +63,28 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
 
 
 def rows_on_each(arms: int, devices: int, axis: str = AXIS) -> int:
-    """Rows of a device, the last ones padded. Raises ValueError for fewer arms than devices."""
+    """Rows of a device, padding included. Raises ValueError for fewer arms than devices."""
     if arms < devices:
         raise ValueError(
-            f"there are {arms} arms for {devices} devices along the axis {axis!r}: a device would"
-            " have none. Use fewer devices."
+            f"there are {arms} arms for {devices} devices along the axis {axis!r}: use fewer"
+            " devices."
         )
     return -(-arms // devices)
 
 
 def check_mesh(mesh: Any, axis: str) -> int:
-    """The number of devices along an axis. Raises ValueError for what is no mesh, and for an axis
-    that it does not have."""
+    """The number of devices along an axis. Raises ValueError unless `mesh` is a mesh with it."""
     devices.check_mesh(mesh)
     if axis not in mesh.axis_names:
         raise ValueError(
-            f"the mesh has the axes {', '.join(map(repr, mesh.axis_names))} and none that is called"
-            f" {axis!r}: name it in `axis`."
+            f"the mesh has the axes {', '.join(map(repr, mesh.axis_names))} and no axis {axis!r}."
         )
     return int(mesh.shape[axis])
 
 
-def check_algorithm(bandit: Any) -> None:
-    """Raises ValueError for an algorithm whose arms cannot be spread."""
-    if not isinstance(bandit, ALGORITHMS):
-        names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
-        raise ValueError(f"Sharded takes one of {names}; a {type(bandit).__name__} was given.")
-
-
 @struct.dataclass
 class Sharded:
-    """BBKB, BKB, FixedBKB or SketchedTS over arms that `place` has spread over the same mesh."""
+    """BBKB, BKB, FixedBKB or SketchedTS over arms of `place` on the same mesh."""
 
     bandit: Any
     mesh: Mesh = struct.field(pytree_node=False)
@@ -111,27 +100,27 @@ class Sharded:
         dictionary: Any = None,
         failed: Any = None,
     ) -> Any:
-        """As of the algorithm, pull counts and reward sums [A] for all arms (`history`), on every
-        process the same. Raises ValueError for another algorithm, for arms that are not on this
-        mesh, and for what the algorithm cannot start with."""
+        """As `init` of the algorithm, with pull counts and reward sums [A] of all arms, the same on
+        every process. Raises ValueError for another algorithm, for arms that are not on this mesh,
+        and for arguments that the algorithm does not have."""
         self._check(domain)
-        self._check_start(pull_counts, reward_sums, dictionary, failed)
-        known = sketched.checked_history(
+        self._check_start((pull_counts, reward_sums, dictionary), failed)
+        history = sketched.checked_history(
             self.bandit, domain, key, pull_counts, reward_sums, dictionary
         )
-        known = jax.tree.map(partial(self._spread, domain), known)
+        history = jax.tree.map(partial(self._spread, domain), history)
         whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
         shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
 
-        def body(domain: Arms, key: PRNGKey, known: Any) -> Any:
-            given = {} if known is None else dict(pull_counts=known)
+        def body(domain: Arms, key: PRNGKey, history: Any) -> Any:
+            options = {} if history is None else dict(pull_counts=history)
             if failed is not None:
-                given["failed"] = failed
-            return detach(self.bandit.init(domain, key, **given))
+                options["failed"] = failed
+            return detach(self.bandit.init(domain, key, **options))
 
         start = self._map(body, (self._arms(), P(), self._arms()), self._specs(shape))
-        # a refresh, operation by operation, would compile for long
-        state = (start if known is None else jax.jit(start))(domain, key, known)
+        # operation by operation a refresh would compile for long
+        state = (start if history is None else jax.jit(start))(domain, key, history)
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -148,7 +137,7 @@ class Sharded:
             new, info = self.bandit.tell(attach(state, domain), query, y, key)
             return detach(new), info
 
-        # mistakes are said on the host, where arms and rewards are known
+        # mistakes are raised on the host, where arms and rewards are not traced
         query, y = queries.feedback(state.domain, query, y)
         specs = self._specs(state)
         new, info = self._map(body, (self._arms(), specs, P(), P(), P()), (specs, P()))(
@@ -157,7 +146,7 @@ class Sharded:
         return attach(new, state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
-        """As `FixedBKB.pend`, but that too many pending arms are flagged by `tell` alone."""
+        """As `FixedBKB.pend`, except that only `tell` flags too many pending arms."""
 
         def body(domain: Arms, state: Any, query: Query) -> Any:
             return detach(self.bandit.pend(attach(state, domain), query))
@@ -177,16 +166,12 @@ class Sharded:
         specs = (self._arms(), self._specs(state))
         return self._map(body, specs, P())(state.domain, detach(state))
 
-    def scores(self, state: Any) -> Array:
-        """Upper confidence bounds of all arms, [A], where the algorithm has them."""
-        return self.bandit.scores(state)[: state.domain.count]
-
     def grow(self, state: Any, capacity: int) -> Any:
-        """The same state with room for `capacity` inducing points."""
+        """The same state with the capacity for `capacity` inducing points."""
         return self.bandit.grow(state, capacity)
 
     def _spread(self, domain: Arms, values: Array) -> Array:
-        """Values [A] over the devices as the arms are, zero for what pads them."""
+        """Values [A] over the devices in the layout of the arms, 0 for padding."""
         rows = domain.features.shape[0]
         if is_traced(values):
             return jnp.pad(values, (0, rows - domain.count))
@@ -195,7 +180,7 @@ class Sharded:
         return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
 
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
-        # what one device computes from replicated numbers, all do: jax cannot see it through loops
+        # jax cannot verify through loops that all devices compute the same replicated numbers
         return jax.shard_map(
             body,
             mesh=devices.automatic(self.mesh),
@@ -208,35 +193,37 @@ class Sharded:
         return P(self.axis)
 
     def _specs(self, state: Any) -> Any:
-        """Which fields of a state without its arms lie over the axis."""
+        """Partition specs of a state without its arms."""
 
         def spec(path: tuple[Any, ...], _: Any) -> P:
             return P(self.axis) if getattr(path[-1], "name", None) in PER_ARM else P()
 
         return jax.tree_util.tree_map_with_path(spec, detach(state))
 
-    def _check_start(self, *given: Any) -> None:
-        """Of pull counts, reward sums, dictionary and failed arms."""
-        takes = 4 if isinstance(self.bandit, FixedBKB) else 3
-        takes = 0 if isinstance(self.bandit, SketchedTS) else takes
-        if any(value is not None for value in given[takes:]):
-            what = "failed arms" if takes else "observed evaluations"
-            raise ValueError(f"{type(self.bandit).__name__} cannot start from {what}.")
+    def _check_start(self, evaluations: tuple[Any, ...], failed: Any) -> None:
+        name = type(self.bandit).__name__
+        if isinstance(self.bandit, SketchedTS) and any(e is not None for e in evaluations):
+            raise ValueError(f"{name} cannot start from observed evaluations.")
+        if failed is not None and not isinstance(self.bandit, FixedBKB):
+            raise ValueError(f"{name} cannot start from failed arms.")
 
     def _check(self, domain: Arms) -> None:
         check_mesh(self.mesh, self.axis)
-        check_algorithm(self.bandit)
+        if type(self.bandit) not in ALGORITHMS:
+            names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
+            given = type(self.bandit).__name__
+            raise ValueError(f"Sharded takes one of {names}; a {given} was given.")
         shard = getattr(domain, "shard", None)
         if shard is None or shard.axis != self.axis:
             raise ValueError(
-                "Sharded needs arms over its mesh, place(features, mesh, axis), and these are"
+                "Sharded needs arms over its mesh, place(features, mesh, axis); these are"
                 f" {'on one device' if shard is None else f'along the axis {shard.axis!r}'}."
             )
         if is_traced(domain):
             return
         found = domain.features.sharding
         if found != NamedSharding(devices.automatic(self.mesh), P(self.axis)):
-            raise ValueError(f"the arms lie on another mesh than {self.mesh}: {found}.")
+            raise ValueError(f"the arms are on another mesh than {self.mesh}: {found}.")
         if domain.features.is_fully_addressable:
             some = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)
             sample = Arms(jnp.asarray(np.asarray(domain.features[some])))

@@ -1,6 +1,7 @@
 """EK-UCB, K-UCB, CBKB and CBBKB: dense posteriors, the draws of KORS and the ends of batches, and
-what all bandits with contexts promise."""
+the properties of all bandits with contexts; problems with contexts."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from jsketch import kernels
 from jsketch.bandits import widths
 from jsketch.contrib import CBBKB, EKUCB, KUCB
-from jsketch.contrib.problems import contextual
+from jsketch.contrib.problems import ContextualArms, play
+from jsketch.contrib.problems.contextual import Squares, StepDiagonal
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Sampling
 
@@ -26,7 +28,7 @@ CASES = {
     "cbkb": CBBKB(**COMMON, ratio=1.0, qbar=0.5, max_batch=8, capacity=32),
     "cbbkb": CBBKB(**COMMON, ratio=4.0, qbar=0.5, max_batch=8, capacity=32),
 }
-FEW = ["k_ucb", "ek_ucb", "cbbkb"]  # of each program one
+FEW = ["k_ucb", "ek_ucb", "cbbkb"]  # one for each program
 X = np.random.default_rng(0).uniform(0, 1.5, (STEPS, 2))
 X[20] = X[3]  # a point that is played twice
 REWARDS = np.random.default_rng(1).standard_normal(STEPS)
@@ -103,8 +105,8 @@ def test_ek_ucb_is_the_dense_projection(runs):
         wanted = sketched(dictionary, step)
         np.testing.assert_allclose(mean[step], wanted[0][STEPS:], atol=1e-8)
         np.testing.assert_allclose(variance[step], wanted[1][STEPS:], atol=1e-8 / LAM)
-        known = state.evidence
-        found = known.information[step], known.information_sketched[step]
+        evidence = state.evidence
+        found = evidence.information[step], evidence.information_sketched[step]
         np.testing.assert_allclose(found, information, atol=1e-8)
     assert 3 < len(dictionary) < STEPS - 4
     assert not np.asarray(info.overflow).any()
@@ -130,8 +132,8 @@ def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
 
 @pytest.mark.parametrize("name", ["cbkb", "cbbkb"])
 def test_resampled_posteriors_and_batches_are_dense(runs, name):
-    """All rewards on the dictionary of the last draw, to 1e-8. It is drawn when the variances at
-    the start of the batch say so, and at every reward while it is empty."""
+    """All rewards on the dictionary of the last draw, to 1e-8. It is drawn when variances at the
+    start of the batch add up to more than C, and at every reward while it is empty."""
     bandit, (state, (mean, variance), _) = CASES[name], runs[name]
     index = np.asarray(state.points.sketch.dictionary.index)
     mask = np.asarray(state.points.sketch.dictionary.mask)
@@ -158,18 +160,18 @@ def test_an_empty_dictionary_is_drawn_after_every_reward():
     """C is beyond all sums of variances and few points join, so that the dictionary stays empty for
     some rewards; later batches have max_batch rewards."""
     state, *_ = played(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
-    sizes, begun = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
+    sizes, first = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
     for number, step in enumerate(observed(STEPS)):
         empty = step == 0 or sizes[step - 1] == 0
-        if empty or number + 1 - begun == 8:
-            begun = number + 1
-        assert int(state.points.begun[step]) == begun
+        if empty or number + 1 - first == 8:
+            first = number + 1
+        assert int(state.points.begun[step]) == first
     assert (sizes == 0).sum() > 2 and sizes[-1] > 0
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_failures_change_nothing(runs, name):
-    """Bit for bit; and nothing is asked of what is not known."""
+    """Bit for bit."""
     state, _, info = runs[name]
     for leaf in jax.tree.leaves(state):
         np.testing.assert_array_equal(leaf[4], leaf[3])
@@ -181,15 +183,15 @@ def test_failures_change_nothing(runs, name):
 ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
 TELL = jax.jit(lambda bandit, state, x, y: bandit.tell(state, x, y, KEY))
 SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
-# with room for two rewards, or for two inducing points
+# with capacity for two rewards, or for two inducing points
 SMALL = {name: bandit.replace(max_history=2) for name, bandit in CASES.items()}
 SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)
 
 
 @pytest.mark.parametrize("name", [*FEW, pytest.param("cbkb", marks=pytest.mark.slow)])
-def test_asking(runs, name):
-    """The first action is uniform, later ones are the largest upper bound; no room is said, changes
-    nothing, and growing makes it and changes no bound."""
+def test_choices_and_capacity(runs, name):
+    """The first action is uniform, later ones have the largest upper bound; an overflow is flagged
+    and changes nothing, and growing changes no bound."""
     small = SMALL[name]
     empty = jax.eval_shape(lambda: small.init(2, KEY))
     state, x = small.init(2, KEY), jnp.asarray(NEW)
@@ -201,8 +203,7 @@ def test_asking(runs, name):
         assert not bool(info.overflow) and int(info.observed) == 1
     after, info = TELL(small, state, x[3], jnp.asarray(1.0))
     assert bool(info.overflow) and int(info.observed) == 0
-    for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(state), strict=True):
-        np.testing.assert_array_equal(a, b)
+    chex.assert_trees_all_equal(after, state)
     bounds = SCORES(small, state, x)
     assert int(ASK(small, state, x, KEY)) == int(np.argmax(bounds))
     larger = small.grow(state)
@@ -213,37 +214,18 @@ def test_asking(runs, name):
 
 @pytest.mark.parametrize("name", ["ek_ucb", pytest.param("cbbkb", marks=pytest.mark.slow)])
 def test_seeds_at_once_are_each_alone(name):
-    """Compiled and vmapped over seeds, of one program; contexts and noise are those of the seed
-    whatever the bandit, and regret is against the best action."""
-    actions = jnp.linspace(0, 1, 5)[:, None]
-    problem = contextual.ContextualArms(actions, contextual.Squares())
+    """Compiled and vmapped over seeds in one program; contexts and noise depend on the seed alone,
+    and regret is against the best action."""
+    problem = ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares())
     keys = jax.random.split(KEY, 2)
     bandit = CASES[name].replace(width=widths.Bayesian(1.0))
-    many = contextual.play(problem, bandit, 20, keys)
+    many = play(problem, bandit, 20, keys)
     # the same program, which other seeds must not change
-    alone = contextual.play(problem, bandit, 20, keys[jnp.array([1, 1])])
+    alone = play(problem, bandit, 20, keys[jnp.array([1, 1])])
     np.testing.assert_array_equal(many.action[1], alone.action[0])
     np.testing.assert_allclose(many.reward[1], alone.reward[1], atol=1e-12)
     assert (np.asarray(many.regret) >= 0).all()
     assert np.asarray(many.regret).sum() < np.asarray(many.uniform_regret).sum()
-
-
-def test_mistakes_are_explained():
-    bandit = CASES["ek_ucb"]
-    state = bandit.init(2, KEY)
-    for act, words in (
-        (lambda: bandit.replace(max_history=0).init(2, KEY), "max_history must be an integer"),
-        (lambda: bandit.replace(regularization=0.0).init(2, KEY), "regularization must be"),
-        (lambda: bandit.init(2, KEY, "int32"), "dtype must be a floating dtype"),
-        (lambda: bandit.ask(state, jnp.zeros((3, 1)), KEY), r"a matrix \[A, 2\]"),
-        (lambda: bandit.tell(state, jnp.full(2, jnp.nan), 1.0, KEY), "candidates must be finite"),
-        (lambda: bandit.tell(state, jnp.zeros(2), jnp.zeros(2)), "y must be one real number"),
-        (lambda: bandit.tell(state, jnp.zeros(2), "1"), "y must be one real number"),
-        (lambda: KUCB(**COMMON | dict(kernel=kernels.Gaussian)).init(2, KEY), "must be a kernel"),
-        (lambda: bandit.replace(width=widths.bkb_code).confidence_width(state), "variance_sum"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            act()
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -253,3 +235,20 @@ def test_the_dtype_is_that_of_the_state(name):
     after = jax.eval_shape(lambda s: bandit.tell(s, jnp.asarray(X[0]), np.float64(1), KEY), state)
     for leaf in jax.tree.leaves(after):
         assert not jnp.issubdtype(leaf.dtype, jnp.floating) or leaf.dtype == jnp.float32
+
+
+def test_squares_and_steps():
+    """Cells of the grid, and bands beside the diagonal."""
+    actions = jnp.asarray([[0.05], [0.3], [0.55], [0.8], [1.0]])
+
+    def means(reward, contexts):
+        problem = ContextualArms(actions, reward)
+        return jax.jit(jax.vmap(problem.mean_reward))(jnp.asarray(contexts)).tolist()
+
+    assert means(Squares(), [[0.1], [0.3], [0.6], [1.0]]) == [
+        [0, 0.5, 0, 0, 0],
+        [1, 0, 1, 0, 0],
+        [0, 0.5, 0, 0.5, 0.5],
+        [0, 0, 1, 0, 0],
+    ]
+    assert means(StepDiagonal(), [[0.2], [0.4]]) == [[1, 0.5, 0, 0, 0], [0, 1, 0.5, 0, 0]]

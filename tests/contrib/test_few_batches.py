@@ -9,16 +9,28 @@ import oracles
 from small_problems import KEY
 
 from jsketch import Arms, kernels
-from jsketch.contrib.few_batches.batched_exploration import BatchedExploration, lengths
-from jsketch.contrib.few_batches.random_exploration import RandomExploration
+from jsketch.contrib.few_batches import BatchedExploration, RandomExploration, lengths
 
 LENGTHSCALE, LAM, T, A, NOISE, NORM = 0.4, 0.05, 60, 30, 0.2, 1.5
 X = np.random.default_rng(0).uniform(0, 2, (A, 2))
 GRAM = oracles.gaussian(X, X, LENGTHSCALE)
 F = GRAM[:, 3] * NORM
-BANDIT = BatchedExploration(
-    kernels.Gaussian(LENGTHSCALE), LAM, NOISE, NORM, 0.1, horizon=T, capacity=A
+COMMON = dict(
+    kernel=kernels.Gaussian(LENGTHSCALE), regularization=LAM, noise_std=NOISE, norm_bound=NORM
 )
+BANDIT = BatchedExploration(**COMMON, horizon=T, capacity=A)
+
+
+def after(active, width, counts, sums):
+    """(mean, variance, active arms) after a batch, by dense matrices."""
+    mean, covariance, _ = oracles.exact(GRAM, counts, sums, LAM)
+    variance = np.diag(covariance)
+    half = width * np.sqrt(variance)
+    return mean, variance, active & (mean + half >= (mean - half)[active].max())
+
+
+def width_of(batch):
+    return math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * batch * (batch + 1) / 0.1))
 
 
 def test_lengths():
@@ -31,7 +43,7 @@ def test_lengths():
 
 
 def test_batches_are_those_of_a_dense_replay():
-    """Arms, posterior and the arms left, to 1e-8."""
+    """Picks, posterior and active arms, to 1e-8."""
     random = np.random.default_rng(1)
     state, active = BANDIT.init(Arms(jnp.asarray(X)), KEY), np.ones(A, bool)
     ask, tell = jax.jit(BANDIT.ask), jax.jit(BANDIT.tell)
@@ -51,27 +63,20 @@ def test_batches_are_those_of_a_dense_replay():
             counts[arm] += 1
         y = F[picks] + 0.01 * random.standard_normal(length)
         sums = np.bincount(picks, y, minlength=A)
-        y = np.pad(y, (0, T - length))
-        state, info = tell(state, query, jnp.asarray(y), KEY)
-        mean, covariance, _ = oracles.exact(GRAM, counts, sums, LAM)
+        state, info = tell(state, query, jnp.asarray(np.pad(y, (0, T - length))), KEY)
+        np.testing.assert_allclose(info.width, width_of(i), rtol=1e-12)
+        mean, variance, active = after(active, width_of(i), counts, sums)
         np.testing.assert_allclose(state.posterior.mean, mean, atol=1e-8)
-        np.testing.assert_allclose(state.posterior.variance, np.diag(covariance), atol=1e-8 / LAM)
-        width = math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * i * (i + 1) / 0.1))
-        np.testing.assert_allclose(info.width, width, rtol=1e-12)
-        reach = width * np.sqrt(np.diag(covariance))
-        active = active & (mean + reach >= (mean - reach)[active].max())
+        np.testing.assert_allclose(state.posterior.variance, variance, atol=1e-8 / LAM)
         np.testing.assert_array_equal(state.active, active)
     assert active[3] and not active.all()
 
 
-def test_random_batches_are_uniform_on_what_is_left():
-    """Every arm left is as likely as any other, and no other arm is picked; the posterior is that
-    of the batch alone, by which arms are ruled out, to 1e-8."""
-    bandit = RandomExploration(
-        kernels.Gaussian(LENGTHSCALE), LAM, NOISE, NORM, 0.1, horizon=T, capacity=A
-    )
-    state = bandit.init(Arms(jnp.asarray(X)), KEY)
-    active = np.arange(A) % 3 > 0
+def test_random_batches_are_uniform_on_the_active_arms():
+    """Every active arm is equally likely, and no other arm is picked; the posterior is that of the
+    batch alone, by which arms are ruled out, to 1e-8."""
+    bandit = RandomExploration(**COMMON, horizon=T, capacity=A)
+    state, active = bandit.init(Arms(jnp.asarray(X)), KEY), np.arange(A) % 3 > 0
     state = state.replace(active=jnp.asarray(active), batches=jnp.asarray(2, jnp.int32))
     ask, tell = jax.jit(bandit.ask), jax.jit(bandit.tell)
     found = jax.vmap(ask, (None, 0))(state, jax.random.split(KEY, 200))
@@ -84,13 +89,10 @@ def test_random_batches_are_uniform_on_what_is_left():
     picks = np.asarray(query.index)[np.asarray(query.mask)]
     assert len(picks) == lengths(T)[2]
     y = F[picks]
-    told, info = tell(state, query, jnp.asarray(np.pad(y, (0, T - len(y)))), KEY)
-    counts = np.bincount(picks, minlength=A)
-    mean, covariance, _ = oracles.exact(GRAM, counts, np.bincount(picks, y, minlength=A), LAM)
-    width = math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * 3 * 4 / 0.1))
-    np.testing.assert_allclose(info.width, width, rtol=1e-12)
-    np.testing.assert_allclose(told.posterior.mean, mean, atol=1e-8)
-    reach = width * np.sqrt(np.diag(covariance))
-    left = active & (mean + reach >= (mean - reach)[active].max())
-    np.testing.assert_array_equal(told.active, left)
-    assert int(told.batches) == 3 and left.any() and not left.all()
+    new, info = tell(state, query, jnp.asarray(np.pad(y, (0, T - len(y)))), KEY)
+    np.testing.assert_allclose(info.width, width_of(3), rtol=1e-12)
+    counts, sums = np.bincount(picks, minlength=A), np.bincount(picks, y, minlength=A)
+    mean, _, left = after(active, width_of(3), counts, sums)
+    np.testing.assert_allclose(new.posterior.mean, mean, atol=1e-8)
+    np.testing.assert_array_equal(new.active, left)
+    assert int(new.batches) == 3 and left.any() and not left.all()

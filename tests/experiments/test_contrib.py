@@ -11,7 +11,7 @@ from experiments import claims, redraw
 from experiments.contrib import contextual, drift, few_batches, saving
 from experiments.contrib.claims import PAPER
 from experiments.results import store, tidy
-from jsketch.contrib.problems.contextual import play
+from jsketch.contrib.problems import play
 
 T = np.array([1, 100, 400])
 EXPERIMENTS = {part.folder.split("/")[1]: part for part in PAPER.experiments}
@@ -143,7 +143,7 @@ def test_changing_means(tmp_path):
 @pytest.mark.slow
 def test_runs_in_parts_are_those_of_play():
     problem = contextual.problem_of("squares")
-    bandit = contextual.bandit_of("ek_ucb_2", 0.1, 40, 40, 3.0)
+    bandit = contextual.bandit_of("ek_ucb_2", 40, 40, 3.0)
     keys = jax.random.split(jax.random.key(3), 2)
     found, seconds = contextual.measured(problem, bandit, 40, keys)
     expected = play(problem, bandit, 40, keys)
@@ -157,35 +157,34 @@ def test_runs_in_parts_are_those_of_play():
     np.testing.assert_allclose([run["final_regret"] for run in runs], uniform, rtol=1e-12)
 
 
-def test_what_was_run_before_a_kill_is_kept(tmp_path):
-    """Of each problem and method; and a stream that was stopped is not run again."""
-    asked = []
+def test_finished_runs_are_kept_after_an_interrupt(tmp_path, monkeypatch):
+    """Runs of each problem and method; and a stream that was stopped is not run again."""
+    calls, pairs = [], [(problem, method) for problem in "pq" for method in "ab"]
 
     def make(problem, method):
-        asked.append((problem, method))
-        if len(asked) == 3:
+        calls.append((problem, method))
+        if len(calls) == 3:
             raise KeyboardInterrupt
         return [dict(t=T, regret=T + seed, total=seed) for seed in range(2)]
 
     def runs(config):
-        return saving.of_all(tmp_path, config, ("p", "q"), ("a", "b"), 2, make)
+        return saving.of_all(tmp_path, config, pairs, 2, make)
 
     with pytest.raises(KeyboardInterrupt):
         runs(dict(horizon=400))
     found = runs(dict(horizon=400))
-    assert asked == [("p", "a"), ("p", "b"), ("q", "a"), ("q", "a"), ("q", "b")]
+    assert calls == [("p", "a"), ("p", "b"), ("q", "a"), ("q", "a"), ("q", "b")]
     names = [(run.config["problem"], run.config["algorithm"], run.seed) for run in found]
-    assert names == [(p, m, seed) for p in "pq" for m in "ab" for seed in range(2)]
+    assert names == [(p, m, seed) for p, m in pairs for seed in range(2)]
     assert all(run.arrays["total"] == run.seed for run in found)
     with pytest.raises(ValueError, match="horizon was 400, is now 500"):
         runs(dict(horizon=500))
 
-    tried = []
-    losses = drift.Method(lambda task: tried.append(task), 2)
-    made = partial(drift.made, "jumps", "static", losses, [0, 1, 2])
+    monkeypatch.setattr(drift, "losses", lambda method, task: calls.append(method))
+    made = partial(drift.runs, argparse.Namespace(seeds=2, examples=8))
     for _ in range(2):
-        stopped = saving.resumed(tmp_path, {}, "jumps", "static", 2, made)
-        assert tried == [0, 1] and all("stopped" in run.arrays for run in stopped)
+        stopped = saving.of_all(tmp_path, {}, [("jumps", "static")], 2, made)
+        assert calls[5:] == ["static"] * 2 and all("stopped" in run.arrays for run in stopped)
 
 
 def test_the_last_point_of_a_curve_is_the_horizon():

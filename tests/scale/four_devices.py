@@ -1,5 +1,5 @@
-"""What `test_sharded` asks of a process with four devices, as JSON: devices are counted once, when
-JAX starts."""
+"""The computations of `test_sharded` that need four devices, whose number is fixed when JAX starts.
+The argument is a JSON object of requests; the results are printed as JSON."""
 
 import json
 import re
@@ -24,18 +24,17 @@ from jsketch.scale.shards import Shard
 from jsketch.types import attach, detach
 
 KERNEL = kernels.Gaussian(lengthscale=0.3)
-ROOM = dict(capacity=32)
+CAPACITY = dict(capacity=32)
 BANDITS = {
-    "bbkb": BBKB(KERNEL, max_batch=12, **ROOM),
-    "fixed": FixedBKB(KERNEL, batch=8, repeat=False, **ROOM),
-    "ts": SketchedTS(KERNEL, batch=5, **ROOM),
-    "bkb": BKB(KERNEL, **ROOM),
-    "local": BBKB(KERNEL, rule="global_local", ratio=1.5, max_batch=12, **ROOM),
-    "swept": BBKB(KERNEL, lazy=False, max_batch=12, **ROOM),
+    "bbkb": BBKB(KERNEL, max_batch=12, **CAPACITY),
+    "fixed": FixedBKB(KERNEL, batch=8, repeat=False, **CAPACITY),
+    "ts": SketchedTS(KERNEL, batch=5, **CAPACITY),
+    "bkb": BKB(KERNEL, **CAPACITY),
+    "local": BBKB(KERNEL, rule="global_local", ratio=1.5, max_batch=12, **CAPACITY),
+    "swept": BBKB(KERNEL, lazy=False, max_batch=12, **CAPACITY),
 }
-ARMS, HORIZON = 61, 24  # on 4 devices three rows are no arms
-# what stands before the name of a collective is its result: s32[4,16], or several of them, as the
-# compiler joins messages
+ARMS, HORIZON = 61, 24  # 4 devices have three rows of padding
+# a collective in the text of a program, after its result: s32[4,16], or several
 COLLECTIVE = r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
 
 begin = jax.jit(lambda bandit, problem, key: start(bandit, problem, key, HORIZON))
@@ -49,7 +48,7 @@ def mesh_of(devices, axis="arms"):
 
 
 def problem():
-    """Arms among which some are the same, on different devices and on one; the best is such."""
+    """Arms with duplicates, on the same device and on different ones, of the best arm too."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
@@ -58,8 +57,8 @@ def problem():
 
 
 def picks(name, counts, dictionary="cold"):
-    """The arms of a run on one device without a mesh, and those over meshes; `dictionary` of a warm
-    start: None, "bless" or "leverage", or its arms."""
+    """The arms of a run without a mesh, and of runs over meshes; `dictionary` of a warm start is
+    None, "bless", "leverage" or a list of arms."""
     x, mean = problem()
     plain = finite.finite_arms(x, mean, 0.1)
     bandit, key = BANDITS[name], jax.random.key(1)
@@ -77,7 +76,7 @@ def picks(name, counts, dictionary="cold"):
 
 
 def warm(bandit, domain, mean, key, dictionary):
-    """The state after evaluations of a few arms, on several devices, one of them repeated."""
+    """The state after evaluations of a few arms on several devices, one of them twice."""
     arms = np.array([0, 60, 17, 33, 33, 48])
     counts, sums = history.of_evaluations(domain, arms, mean[arms] + 0.1)
     data = dict(pull_counts=counts, reward_sums=sums)
@@ -90,7 +89,7 @@ def warm(bandit, domain, mean, key, dictionary):
 
 
 def draws(devices):
-    """Whether each device draws its part of what jax.random draws, by key type and dtype."""
+    """Whether each device draws its part of the numbers of jax.random, by key type and dtype."""
     rows, shard = -(-ARMS // devices), Shard("arms", ARMS)
     found = {}
     for impl in ("threefry2x32", "rbg"):
@@ -118,7 +117,7 @@ def messages(program):
 
 
 def bytes_of(found):
-    """What a device receives in these messages."""
+    """Bytes that a device receives in these messages."""
     return sum(
         (int(bits) // 8 if bits else 1) * int(np.prod([int(n) for n in shape.split(",") if n]))
         for result, _ in found
@@ -127,10 +126,10 @@ def bytes_of(found):
 
 
 def one_round(arms, devices):
-    """Bytes on a device and messages of a compiled round of BBKB over so many arms."""
+    """Bytes on a device and messages of a compiled round of BBKB."""
     mesh = mesh_of(devices)
     domain = place(np.random.default_rng(0).uniform(size=(arms, 8)), mesh)
-    bandit = Sharded(BBKB(KERNEL, max_batch=12, **ROOM), mesh)
+    bandit = Sharded(BBKB(KERNEL, max_batch=12, **CAPACITY), mesh)
     key = jax.random.key(0)
 
     def step(bandit, state, key):
@@ -154,7 +153,7 @@ def one_round(arms, devices):
 
 
 def without_ties(count):
-    """Distinct arms, and so many keys."""
+    """A problem with distinct arms, and `count` keys."""
     x = np.random.default_rng(0).uniform(size=(ARMS, 2))
     mean = np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
     return finite.finite_arms(x, mean, 0.1), jax.random.split(jax.random.key(2), count)
@@ -165,7 +164,7 @@ def two_axes(devices):
 
 
 def seeds(count, devices):
-    """The arms of so many runs on one device and on a mesh."""
+    """The arms of `count` runs on one device and on a mesh."""
     plain, keys = without_ties(count)
     bandit = GPUCB(KERNEL, capacity=HORIZON)
     alone = run_seeds(bandit, plain, keys, HORIZON, strategy="vmap")
@@ -178,7 +177,7 @@ def seeds(count, devices):
 
 
 def apart(count, devices):
-    """What devices that share seeds tell each other; and the capacity before and after a run."""
+    """Messages between devices that share seeds; and the capacity before and after a run."""
     plain, keys = without_ties(count)
     bandit, mesh = GPUCB(KERNEL, capacity=8), two_axes(devices)
     filled, _ = over_devices.filled(keys, None, mesh)
@@ -191,7 +190,7 @@ def apart(count, devices):
 
 
 def moved(before, now):
-    """What is said of a file of a run over so many devices, by one over others."""
+    """The error for a checkpoint of a run over another number of devices, or None."""
     x, mean = problem()
     key, bandit = jax.random.key(1), BANDITS["bbkb"]
 
@@ -214,7 +213,7 @@ def moved(before, now):
 
 
 def refused(arms, devices):
-    """What is said of so few arms, or None."""
+    """The error for `arms` arms, or None."""
     try:
         place(np.random.default_rng(0).uniform(size=(arms, 1)), mesh_of(devices))
     except ValueError as error:
@@ -224,15 +223,15 @@ def refused(arms, devices):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    asked = json.loads(sys.argv[1])
-    answer = dict(
-        picks={name: picks(name, counts) for name, counts in asked.get("picks", {}).items()},
-        warm={name: picks(name, *how) for name, how in asked.get("warm", {}).items()},
-        draws={n: draws(n) for n in asked.get("draws", [])},
-        seeds=[seeds(*size) for size in asked.get("seeds", [])],
-        apart=[apart(*size) for size in asked.get("apart", [])],
-        moved=[moved(*counts) for counts in asked.get("moved", [])],
-        too_few=[refused(*size) for size in asked.get("too_few", [])],
-        rounds=[one_round(*size) for size in asked.get("rounds", [])],
+    requests = json.loads(sys.argv[1])
+    results = dict(
+        picks={name: picks(name, counts) for name, counts in requests.get("picks", {}).items()},
+        warm={name: picks(name, *how) for name, how in requests.get("warm", {}).items()},
+        draws={n: draws(n) for n in requests.get("draws", [])},
+        seeds=[seeds(*size) for size in requests.get("seeds", [])],
+        apart=[apart(*size) for size in requests.get("apart", [])],
+        moved=[moved(*counts) for counts in requests.get("moved", [])],
+        too_few=[refused(*size) for size in requests.get("too_few", [])],
+        rounds=[one_round(*size) for size in requests.get("rounds", [])],
     )
-    print(json.dumps(answer))
+    print(json.dumps(results))

@@ -1,5 +1,4 @@
-"""Arms over the devices of a mesh: the picks of one device, in less memory on each, with messages
-that do not grow; and mistakes in plain words."""
+"""Arms over the devices of a mesh: the picks of one device, memory and messages, and refusals."""
 
 import json
 import os
@@ -20,11 +19,11 @@ KERNEL = kernels.Gaussian(lengthscale=0.3)
 KEY = jax.random.key(0)
 
 
-def four_devices(**asked):
-    """The answer of a process that has four devices."""
+def four_devices(**requests):
+    """The results of `four_devices.py` in a process with four devices."""
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
     done = subprocess.run(
-        [sys.executable, "tests/scale/four_devices.py", json.dumps(asked)],
+        [sys.executable, "tests/scale/four_devices.py", json.dumps(requests)],
         cwd=ROOT,
         env=os.environ | dict(XLA_FLAGS=flags, JAX_ENABLE_X64="1", PYTHONPATH=str(ROOT)),
         capture_output=True,
@@ -55,7 +54,7 @@ def small():
 
 
 def test_the_picks_are_those_of_one_device(small):
-    """Also where the devices do not divide the arms, and where arms are the same."""
+    """Also if the devices do not divide the arms, and for duplicate arms."""
     check_picks(small)
 
 
@@ -64,8 +63,8 @@ def test_the_picks_after_a_warm_start_are_those_of_one_device(small):
     assert small["warm"]["bbkb"]["alone"] != small["picks"]["bbkb"]["alone"]
 
 
-def test_a_device_draws_its_part_of_what_one_device_draws(small):
-    """With keys that count, and with others."""
+def test_random_numbers_are_those_of_one_device(small):
+    """With JAX's default keys, and with others."""
     assert len(small["draws"]["4"]) == 4 and all(small["draws"]["4"].values())
 
 
@@ -76,27 +75,15 @@ def test_fewer_arms_than_devices_are_refused(small):
 
 
 def test_a_checkpoint_of_another_mesh_is_refused(small):
-    (said,) = small["moved"]
-    assert "one.run holds another run" in said and "bandit.mesh.arms was 4, is 2" in said
+    (message,) = small["moved"]
+    assert "one.run holds another run" in message and "bandit.mesh.arms was 4, is 2" in message
 
 
 def test_seeds_over_devices_are_those_of_one_device(small):
-    """Five seeds on four devices: none is lost, no copy stays."""
+    """Five seeds on four devices."""
     found = small["seeds"][0]
     assert found["over"] == found["alone"] and len(found["over"]) == 5
     assert found["devices"] == 4
-
-
-def test_seeds_over_what_is_no_mesh_are_refused():
-    problem = problems.finite_arms(np.eye(3), np.arange(3.0), 0.1)
-    keys = jax.random.split(KEY, 2)
-    with pytest.raises(ValueError, match=r"must be a jax\.sharding\.Mesh"):
-        run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices())
-    with pytest.raises(ValueError, match='strategy "threads" has none for it'):
-        run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads")
-    placed = problem.replace(arms=place(np.eye(3), mesh()))
-    with pytest.raises(ValueError, match="these arms are spread over devices already"):
-        run_seeds(Sharded(BBKB(KERNEL), mesh()), placed, keys, 3, mesh=mesh())
 
 
 @pytest.mark.slow
@@ -126,7 +113,7 @@ def test_a_device_holds_its_part_and_messages_do_not_grow_with_the_arms():
 
 
 @pytest.mark.slow
-def test_seeds_on_a_device_wait_for_no_other():
+def test_seeds_on_different_devices_exchange_no_messages():
     found = four_devices(apart=[[5, 4]])["apart"][0]
     assert found["messages"] == [] and found["capacity"] > found["first"]
 
@@ -135,28 +122,43 @@ def mesh(axis="arms"):
     return jax.make_mesh((1,), (axis,), devices=jax.devices()[:1])
 
 
-def test_mistakes_are_said_in_plain_words():
-    x = np.random.default_rng(0).uniform(size=(9, 2))
-    with pytest.raises(ValueError, match="has the axes 'rows' and none that is called 'arms'"):
-        place(x, mesh("rows"))
-    with pytest.raises(ValueError, match=r"must be a jax\.sharding\.Mesh.* a list was given"):
-        place(x, jax.devices())
-    with pytest.raises(ValueError, match="arms must be finite; arm 2"):
-        place(np.where(np.arange(9)[:, None] == 2, np.nan, x), mesh())
-    there = place(x, mesh())
-    with pytest.raises(ValueError, match="wrap it, as in Sharded"):
-        BBKB(KERNEL).init(there, KEY)
-    with pytest.raises(ValueError, match=r"Sharded needs arms over its mesh.* on one device"):
-        Sharded(BBKB(KERNEL), mesh()).init(Arms(x), KEY)
-    with pytest.raises(ValueError, match="along the axis 'rows'"):
-        Sharded(BBKB(KERNEL), mesh()).init(place(x, mesh("rows"), "rows"), KEY)
-    with pytest.raises(ValueError, match=r"one of BBKB.*; a GPUCB was given"):
-        Sharded(GPUCB(KERNEL), mesh()).init(there, KEY)
-    with pytest.raises(ValueError, match="SketchedTS cannot start from observed evaluations"):
-        Sharded(SketchedTS(KERNEL), mesh()).init(there, KEY, pull_counts=np.ones(9))
-    with pytest.raises(ValueError, match="BBKB cannot start from failed arms"):
-        Sharded(BBKB(KERNEL), mesh()).init(there, KEY, failed=[2])
-    with pytest.raises(ValueError, match="one number for each of the 9 arms"):
-        Sharded(BBKB(KERNEL), mesh()).init(there, KEY, pull_counts=np.ones(8), reward_sums=1)
-    with pytest.raises(ValueError, match="none that is called"):
-        Sharded(BBKB(KERNEL), mesh("rows")).init(there, KEY)
+def test_mistakes_are_refused():
+    x, axes = np.random.default_rng(0).uniform(size=(9, 2)), mesh("rows")
+    arms, sharded = place(x, mesh()), Sharded(BBKB(KERNEL), mesh())
+    problem, keys = problems.finite_arms(np.eye(3), np.arange(3.0), 0.1), jax.random.split(KEY, 2)
+    placed = problem.replace(arms=place(np.eye(3), mesh()))
+    invalid = np.where(np.arange(9)[:, None] == 2, np.nan, x)
+    evaluations = dict(pull_counts=np.ones(8), reward_sums=1)
+    for act, message in (
+        (lambda: place(x, axes), "has the axes 'rows' and no axis 'arms'"),
+        (lambda: place(x, jax.devices()), r"must be a jax\.sharding\.Mesh.* a list was given"),
+        (lambda: place(invalid, mesh()), "arms must be finite; arm 2"),
+        (lambda: BBKB(KERNEL).init(arms, KEY), "wrap it, as in Sharded"),
+        (lambda: sharded.init(Arms(x), KEY), r"Sharded needs arms over its mesh.* on one device"),
+        (lambda: sharded.init(place(x, axes, "rows"), KEY), "along the axis 'rows'"),
+        (
+            lambda: Sharded(GPUCB(KERNEL), mesh()).init(arms, KEY),
+            r"one of BBKB.*; a GPUCB was given",
+        ),
+        (
+            lambda: Sharded(SketchedTS(KERNEL), mesh()).init(arms, KEY, pull_counts=np.ones(9)),
+            "SketchedTS cannot start from observed evaluations",
+        ),
+        (lambda: sharded.init(arms, KEY, failed=[2]), "BBKB cannot start from failed arms"),
+        (lambda: sharded.init(arms, KEY, **evaluations), "one number for each of the 9 arms"),
+        (lambda: Sharded(BBKB(KERNEL), axes).init(arms, KEY), "no axis 'arms'"),
+        (
+            lambda: run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices()),
+            r"must be a jax\.sharding\.Mesh",
+        ),
+        (
+            lambda: run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads"),
+            'strategy "threads" has none for it',
+        ),
+        (
+            lambda: run_seeds(sharded, placed, keys, 3, mesh=mesh()),
+            "these arms are spread over devices already",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            act()

@@ -1,6 +1,6 @@
-"""One of several processes of a run over arms, for `test_distributed`: coordinator, number of
-processes, its own number, and as JSON what it does: `devices` of a process, a `checkpoint`, and
-after how many evaluations it is `lost`."""
+"""One of several processes of a run over arms, for `test_distributed`. Arguments: coordinator, the
+number of processes, the number of this process, and options as JSON: `devices` of a process,
+`checkpoint`, and `lost`, the number of evaluations after which it exits."""
 
 import json
 import os
@@ -25,17 +25,17 @@ def arms_and_values():
     return x, np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
 
 
-def runs(bandit, fixed, domain, values, asked):
+def runs(bandit, fixed, domain, values, options):
     """The picks of BBKB, and of FixedBKB after a warm start."""
     key, done = jax.random.key(1), []
 
     def evaluate(arms):
         done.extend(arms)
-        if asked.get("lost") and len(done) > asked["lost"]:
+        if options.get("lost") and len(done) > options["lost"]:
             os._exit(1)
         return values[arms]
 
-    checkpoint = asked.get("checkpoint")
+    checkpoint = options.get("checkpoint")
     first = drive(bandit, evaluate, domain, key, HORIZON, checkpoint=checkpoint)
     if checkpoint:
         return dict(picks=first.arm.tolist(), evaluated=len(done))
@@ -49,16 +49,16 @@ def runs(bandit, fixed, domain, values, asked):
 
 if __name__ == "__main__":
     coordinator, processes, process = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    asked = json.loads(sys.argv[4])
+    options = json.loads(sys.argv[4])
     warnings.simplefilter("ignore")
     x, values = arms_and_values()
     kernel = kernels.Gaussian(0.3)
     bandit = BBKB(kernel, max_batch=8, capacity=ARMS)
     fixed = FixedBKB(kernel, batch=BATCH, capacity=ARMS, repeat=False)
     if processes == 1:
-        print(json.dumps(runs(bandit, fixed, Arms(x), values, asked)))
+        print(json.dumps(runs(bandit, fixed, Arms(x), values, options)))
         sys.exit()
-    devices = processes * asked["devices"]
+    devices = processes * options["devices"]
     distributed.start(coordinator, processes=processes, process=process, devices=devices)
     mesh = jax.make_mesh((devices,), ("arms",))
     rows = distributed.own_rows(ARMS, mesh)
@@ -72,5 +72,5 @@ if __name__ == "__main__":
     domain = distributed.place_own(x[rows], ARMS, mesh)
     over = Sharded(bandit, mesh), Sharded(fixed, mesh)
     if process == 0:
-        asked.pop("lost", None)
-    print(json.dumps(runs(*over, domain, values, asked)))
+        options.pop("lost", None)
+    print(json.dumps(runs(*over, domain, values, options)))

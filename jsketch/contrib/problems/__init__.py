@@ -1,15 +1,17 @@
-"""Problems whose mean changes with the rounds (`drifting`), or with contexts (`contextual`, of
-several clients `clients`), each with a loop of its own."""
+"""Problems whose mean rewards depend on contexts or on the round, and the loop that plays them."""
 
-from jsketch.contrib.problems import clients, contextual, drifting
-from jsketch.contrib.problems.contextual import ContextualArms
+from jsketch.contrib.problems import contextual, drifting
+from jsketch.contrib.problems.contextual import ClientArms, ContextualArms
 from jsketch.contrib.problems.drifting import DriftingArms, drifting_draw
+from jsketch.contrib.problems.play import Played, play
 
 __all__ = [
+    "ClientArms",
     "ContextualArms",
     "DriftingArms",
-    "clients",
+    "Played",
     "contextual",
     "drifting",
     "drifting_draw",
+    "play",
 ]

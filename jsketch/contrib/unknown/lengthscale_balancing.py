@@ -3,59 +3,65 @@ balancing between them.
 
 Ziomek, Adachi, Osborne. Bayesian optimisation with unknown hyperparameters: regret bounds
 logarithmically closer to optimal. NeurIPS 2024 (arXiv 2410.10384), Algorithm 1 (LB-GP-UCB), and
-Algorithm 3 (LNB-GP-UCB) where candidates are pairs (lengthscale, norm bound). Each round
+Algorithm 3 (LNB-GP-UCB) where candidates are pairs (lengthscale, norm bound). With S_g the
+observations of the arms that candidate g chose and n_g = |S_g|, each round
 
-    g_t = argmin_g R_g(n_g + 1)       the active candidate of least suspected regret   (line 3)
-    x_t = argmax_x mu_g + w_g sigma_g its UCB arm, or BBKB's batch                     (line 4)
-    every learner observes y_t                                                         (line 6)
-    out are g of  mean_g + miss_g + sum_{S_g} 2 w sigma / n_g < max_h (mean_h - miss_h)  (line 12)
+    g_t = argmin_g R_g(n_g + 1)       takes the active candidate of least suspected regret (line 3)
+    x_t = argmax_x mu_g + w_g sigma_g takes its UCB arm, or BBKB's batch                   (line 4)
+    updates every learner with y_t                                                         (line 6)
+    rules out g if  mean_g + miss_g + sum_{S_g} 2 w sigma / n_g < max_h (mean_h - miss_h)  (line 12)
 
-The paper's theorem is that of the exact posterior, base=GPUCB. A well-specified candidate is never
-ruled out, whatever the base, with probability 1 - base.delta - delta where the band of its width
-holds at all times: `mixture` for GPUCB, `certified` and `certified_mixture` for the sketches of BKB
-and BBKB (THEORY 6.8; there also what is printed otherwise). The `*_code` widths have no guarantee
-here either. Of BBKB's local rule it asks for `strict=True` and `local_statistic="guaranteed"`:
-otherwise variances may shrink by more than C within a batch, for which the width does not pay.
-`norm_test` beside `certified` costs base.delta once more, as its event is another one; beside
-`certified_mixture` it costs nothing.
+The paper's theorem is for base=GPUCB. A well-specified candidate is never ruled out, for any base,
+with probability 1 - base.delta - delta if its width covers at all times: `mixture` for GPUCB,
+`certified` and `certified_mixture` for BKB and BBKB (THEORY 6.8). `certified` with `norm_test`
+loses base.delta once more. BBKB's local rule needs `strict=True` and
+`local_statistic="guaranteed"`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
-from jsketch.bandits.core import counts
+from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.gp_ucb import GPUCB
 from jsketch.checks import queries
-from jsketch.contrib.unknown import candidates, evidence, regret_balance
+from jsketch.contrib.unknown.norm import log_likelihood_bound, norm_lower_bound
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach
+from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
-# whose k(x,x) is 1 at every lengthscale
-KERNELS = (Gaussian, Matern, RationalQuadratic)
+BASES = (GPUCB, BKB, BBKB)
+KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthscale
 RULES = ("order", "realised", "evidence")
+
+
+def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, inputs: int) -> Array:
+    """N (theta_0 / theta_g)^(d/2), [G]: a function with |f| below one of them at its lengthscale is
+    below the others at shorter ones (Lemma 2.1; proof in THEORY 6.8)."""
+    return jnp.asarray(norm_bound * (lengthscales[0] / lengthscales) ** (inputs / 2))
 
 
 @struct.dataclass
 class BalancingState:
-    """G learners, and what was observed of the arms that each chose."""
+    """G learners, and the observations of the arms that each chose."""
 
     domain: Arms
     learners: Any  # the base's states, [G] each, without their domain
     pulls: Array  # [G], n_g
     reward_sums_chosen: Array  # [G]
-    suspected: Array  # [G], sum of 2 w sigma over them, with the variances that chose them
+    suspected: Array  # [G], sum of 2 w sigma over S_g, with the variances that chose them
     ruled_out: Array  # [G] bool
 
     @property
@@ -67,56 +73,50 @@ class BalancingState:
 @struct.dataclass
 @one_dtype
 class LengthscaleBalancing:
-    """GPUCB, BKB or BBKB over G lengthscales in one program, G times the cost of a `tell` of the
+    """GPUCB, BKB or BBKB over G lengthscales in one program; a `tell` costs G times that of the
     base at the largest dictionary.
 
     `tell` credits a round to the candidate whose arms `ask` would give: rewards of other arms keep
-    the posteriors right, and make the test between candidates wrong.
+    the posteriors right, but make the test between candidates wrong.
     """
 
-    # the numbers of all learners; the lengthscale of its kernel is not used, and its `norm_bound`
-    # is that of the longest one
+    # parameters of all learners; the lengthscale of its kernel is not used, and its `norm_bound`
+    # belongs to the longest lengthscale
     base: Any
-    lengthscales: Any  # [G], the longest first; `candidates.lengthscales` has the paper's
-    # [G]; None: N (theta_0 / theta_g)^(d/2), which holds for all that are shorter than one that
-    # holds (Lemma 2.1)
-    norm_bounds: Any = None
+    lengthscales: Any  # [G], the longest first, the paper's are theta_0 exp(-i/d)
+    norm_bounds: Any = None  # [G]; None takes `scaled_norm_bounds`
     delta: ArrayLike = 0.1  # failure probability of the test, besides the base's
-    # t_0: candidates down to theta_0 / max(t_0, sqrt(t)) take part after t observations, g(t) of
-    # the paper's experiments; None: all from the start
-    growth: ArrayLike | None = None
-    # R_g of line 3: "order", Theorem 2.3 up to a constant; "realised", the sum of 2 w sigma so far.
-    # "evidence" takes the candidate of the largest marginal likelihood, as practitioners do: what
-    # holds still stays, but nothing makes it choose (THEORY 6.8); BKB, BBKB
+    # suspected regret R_g of line 3: "order" is Theorem 2.3 up to a constant, "realised" the sum of
+    # 2 w sigma so far; "evidence" takes the candidate of the largest marginal likelihood, without a
+    # regret bound (THEORY 6.8)
     rule: str = struct.field(pytree_node=False, default="order")
-    # rules out candidates whose norm bound the data contradict, too (THEORY 6.9); BKB, BBKB
+    # also rules out candidates whose norm bound the data contradict (THEORY 6.9)
     norm_test: bool = struct.field(pytree_node=False, default=False)
 
     def init(self, domain: Arms, key: PRNGKey) -> BalancingState:
         """The state before the first round. Raises ValueError on static mistakes."""
-        count = self._check()
+        self._check()
         lengthscales, norm_bounds = self._candidates(checks.arms(domain))
-        candidates.check_rounded(lengthscales, norm_bounds)
+        _check_representable(lengthscales, norm_bounds)
         one = self._at(lengthscales[0], norm_bounds[0]).init(domain, key)
-        dtype = one.domain.features.dtype
-        zeros = jnp.zeros(count, dtype)
+        count = len(lengthscales)
+        zeros = jnp.zeros(count, one.domain.features.dtype)
         if self.rule == "order":
-            regret_balance.log_information_order(self.base.kernel, zeros + 1, zeros + 1, 1)
+            log_information_order(self.base.kernel, zeros + 1, zeros + 1, 1)
         # the prior at the arms does not depend on the lengthscale of these kernels
         learners = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), detach(one)
         )
         return BalancingState(one.domain, learners, zeros, zeros, zeros, jnp.zeros(count, bool))
 
-    def _check(self) -> int:
-        """G. Raises ValueError on static mistakes."""
-        if not isinstance(self.base, GPUCB | BKB | BBKB):
+    def _check(self) -> None:
+        if type(self.base) not in BASES:
             raise ValueError(
                 f"base must be a GPUCB, BKB or BBKB; {type(self.base).__name__} was given."
             )
         if getattr(self.base, "initial", None) is not None:
             raise ValueError(
-                "base has an initial design: no candidate chose it. Leave `initial` out."
+                "base has an initial design, which no candidate chose. Leave `initial` out."
             )
         if not isinstance(self.base.kernel, KERNELS):
             raise ValueError(
@@ -127,12 +127,10 @@ class LengthscaleBalancing:
         checks.truth(norm_test=self.norm_test)
         if isinstance(self.base, GPUCB) and (self.norm_test or self.rule == "evidence"):
             raise ValueError(
-                'norm_test and rule="evidence" read a sketch: take BKB or BBKB as the base.'
+                'norm_test and rule="evidence" need a sketch: take BKB or BBKB as the base.'
             )
         checks.probability(delta=self.delta)
-        if self.growth is not None:
-            checks.at_least_one(growth=self.growth)
-        return candidates.check(self.lengthscales, self.norm_bounds)
+        _check_candidates(self.lengthscales, self.norm_bounds)
 
     def _candidates(self, domain: Arms) -> tuple[Array, Array]:
         """(lengthscales [G], norm bounds [G])."""
@@ -140,98 +138,76 @@ class LengthscaleBalancing:
         lengthscales = jnp.asarray(self.lengthscales, dtype)
         if self.norm_bounds is not None:
             return lengthscales, jnp.asarray(self.norm_bounds, dtype)
-        return lengthscales, candidates.norm_bounds(self.base.norm_bound, lengthscales, inputs)
+        return lengthscales, scaled_norm_bounds(self.base.norm_bound, lengthscales, inputs)
 
     def _at(self, lengthscale: Array, norm_bound: Array) -> Any:
         kernel = self.base.kernel.replace(lengthscale=lengthscale)
         return self.base.replace(kernel=kernel, norm_bound=norm_bound)
 
-    def _of_all(self, state: BalancingState, read: Callable[[Any, Any], Any]) -> Any:
-        """read(learner, its state) of all candidates, in one program."""
+    def _map(self, state: BalancingState, function: Callable[[Any, Any], Any]) -> Any:
+        """function(learner, its state) for all candidates, vmapped."""
 
         def one(lengthscale: Array, norm_bound: Array, learner: Any) -> Any:
-            return read(self._at(lengthscale, norm_bound), attach(learner, state.domain))
+            return function(self._at(lengthscale, norm_bound), attach(learner, state.domain))
 
         return jax.vmap(one)(*self._candidates(state.domain), state.learners)
-
-    def active(self, state: BalancingState) -> Array:
-        """The candidates that take part in the next round, [G] bool."""
-        left = ~state.ruled_out
-        if self.growth is None:
-            return left
-        lengthscales, _ = self._candidates(state.domain)
-        present = left & candidates.introduced(lengthscales, state.pulls.sum(), self.growth)
-        # all that were there may be out by the norm test before the next one comes
-        return jnp.where(present.any(), present, left)
 
     def chosen(self, state: BalancingState) -> Array:
         """The number [] int32 of the candidate that chooses the next round (line 3)."""
         regret = state.suspected
         if self.rule == "evidence":
-            read = evidence.log_evidence
-            regret = -self._of_all(state, lambda learner, own: read(own, learner.regularization))
+            regret = -self._map(
+                state, lambda learner, s: log_likelihood_bound(s, learner.regularization)
+            )
         if self.rule == "order":
             lengthscales, norm_bounds = self._candidates(state.domain)
             n, inputs = state.pulls + 1, state.domain.features.shape[1]
-            order = regret_balance.log_information_order(self.base.kernel, lengthscales, n, inputs)
-            regret = regret_balance.log_regret_order(order, jnp.log(norm_bounds), n)
-        return regret_balance.least(self.active(state), regret)
-
-    def confidence_width(self, state: BalancingState) -> Array:
-        """Of all candidates, [G]."""
-        return self._of_all(state, lambda learner, own: learner.confidence_width(own))
-
-    def scores(self, state: BalancingState) -> Array:
-        """Upper confidence bounds of all arms by all candidates, [G,A]."""
-        return self._of_all(state, lambda learner, own: learner.scores(own))
+            order = log_information_order(self.base.kernel, lengthscales, n, inputs)
+            regret = log_regret_order(order, jnp.log(norm_bounds), n)
+        return argmin_active(~state.ruled_out, regret)
 
     def ask(self, state: BalancingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         chosen = self.chosen(state)
         lengthscales, norm_bounds = self._candidates(state.domain)
-        own = jax.tree.map(lambda leaf: leaf[chosen], state.learners)
+        learner_state = jax.tree.map(lambda leaf: leaf[chosen], state.learners)
         learner = self._at(lengthscales[chosen], norm_bounds[chosen])
-        return learner.ask(attach(own, state.domain), key, limit)
+        return learner.ask(attach(learner_state, state.domain), key, limit)
 
     def tell(
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
-        """Every learner observes the rewards; then the test. Width and size in the info are those
-        of the candidate that chose, flags those of all that are left; where one of them has no room
-        the round is not applied."""
+        """Updates every learner, then runs the test. Width and size in the info belong to the
+        candidate that chose, flags to all that are not ruled out; if one of them overflows, the
+        round is not applied."""
         query, y = queries.feedback(state.domain, query, y)
         chosen, left = self.chosen(state), ~state.ruled_out
 
-        def observe(learner: Any, own: Any) -> Any:
-            new, info = learner.tell(own, query, y, key)
+        def observe(learner: Any, learner_state: Any) -> Any:
+            new, info = learner.tell(learner_state, query, y, key)
             return detach(new), info
 
-        learners, infos = self._of_all(state, observe)
-        own = jax.tree.map(lambda leaf: leaf[chosen], infos)
+        learners, infos = self._map(state, observe)
         info = replace(
-            own,
+            jax.tree.map(lambda leaf: leaf[chosen], infos),
             overflow=(infos.overflow & left).any(),
             nonfinite=(infos.nonfinite & left).any(),
             imprecise=(infos.imprecise & left).any(),
         )
-        credited = self._credited(state, chosen, query, y, own.width)
-        new = replace(credited, learners=learners)
-        new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, own.observed > 0))
-        kept = info.overflow
-        new = jax.tree.map(
-            lambda before, after: jnp.where(kept, before, after), detach(state), detach(new)
-        )
-        return attach(new, state.domain), info
+        new = replace(self._credited(state, chosen, query, y, info.width), learners=learners)
+        new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, info.observed > 0))
+        return sketched.unless(info.overflow, state, new), info
 
     def _credited(
         self, state: BalancingState, chosen: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
-        """The state with the rewards counted for the candidate that chose them."""
+        """The state with the rewards added to the sums of the candidate that chose them."""
         observed = counts.usable(query, y)
-        variance = _variance(state.learners)[chosen][query.index]
-        mine = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == chosen
+        posterior = getattr(state.learners, "posterior", state.learners)
+        variance = posterior.variance[chosen][query.index]
+        is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == chosen
 
-        def added(before: Array, numbers: Array) -> Array:
-            return before + jnp.where(mine, jnp.where(observed, numbers, 0).sum(), 0)
+        def added(before: Array, values: Array) -> Array:
+            return before + jnp.where(is_chosen, jnp.where(observed, values, 0).sum(), 0)
 
         return replace(
             state,
@@ -241,10 +217,10 @@ class LengthscaleBalancing:
         )
 
     def _ruled_out(self, state: BalancingState, observed: Array) -> Array:
-        """Candidates that the round rules out, [G] bool; none where nothing was observed."""
-        base, active = self.base, self.active(state)
-        out = regret_balance.ruled_out(
-            active,
+        """Candidates that the round rules out, [G] bool; none without an observation."""
+        base = self.base
+        out = contradicted(
+            ~state.ruled_out,
             state.pulls,
             state.reward_sums_chosen,
             state.suspected,
@@ -252,23 +228,110 @@ class LengthscaleBalancing:
             self.delta,
         )
         if self.norm_test:
-            least = self._of_all(
+            norm = self._map(
                 state,
-                lambda learner, own: evidence.least_norm(
-                    own, base.regularization, base.noise_std, base.delta
+                lambda learner, s: norm_lower_bound(
+                    s, base.regularization, base.noise_std, base.delta
                 ),
             )
-            contradicted = least > self._candidates(state.domain)[1]
-            out = out | contradicted
-        # with no candidate left there would be none to choose
+            out = out | (norm > self._candidates(state.domain)[1])
+        # one candidate must remain
         return out & observed & (~state.ruled_out & ~out).any()
 
     def grow(self, state: BalancingState, capacity: int) -> BalancingState:
-        """The same state with room for `capacity` inducing points, or distinct arms, of each."""
+        """The same state with the capacity for `capacity` inducing points, or distinct arms, of
+        each learner."""
         grown = jax.vmap(lambda learner: self.base.grow(learner, capacity))(state.learners)
         return replace(state, learners=grown)
 
 
-def _variance(learners: Any) -> Array:
-    """[G,A], leverage units."""
-    return getattr(learners, "posterior", learners).variance
+def log_information_order(kernel: Any, lengthscales: Array, n: Array, inputs: int) -> Array:
+    """log gamma_n of each candidate up to a constant, [G], -inf at n = 1 (Proposition 2.2): gamma_n
+    is theta^-d log(n)^(d+1) for the Gaussian kernel, theta^-d n^(1-p) log(n)^p, p = 2 nu / (2 nu +
+    d), for Matern (as in the proof; the statement prints another power of n). In logarithms,
+    because powers of hundreds of inputs d overflow. Raises ValueError for other kernels."""
+    scale, log = -inputs * jnp.log(lengthscales), jnp.log(n)
+    if isinstance(kernel, Gaussian):
+        return scale + (inputs + 1) * jnp.log(log)
+    if isinstance(kernel, Matern):
+        power = 2 * kernel.nu / (2 * kernel.nu + inputs)
+        return scale + (1 - power) * log + power * jnp.log(log)
+    raise ValueError(
+        'rule="order" needs a Gaussian or Matern kernel;'
+        f' {type(kernel).__name__} was given. Take rule="realised".'
+    )
+
+
+def log_regret_order(log_information: Array, log_norm_bounds: Array, n: Array) -> Array:
+    """log R(n), R(n) = sqrt(n) (B sqrt(gamma_n) + gamma_n), of each candidate, [G] (Theorem
+    2.3)."""
+    norm_term = log_norm_bounds + log_information / 2
+    return jnp.log(n) / 2 + jnp.logaddexp(norm_term, log_information)
+
+
+def argmin_active(active: Array, regret: Array) -> Array:
+    """The number [] int32 of the active candidate [G] bool with the least regret [G], the first of
+    those that tie; an active one even where all regrets are infinite or NaN."""
+    largest = jnp.finfo(regret.dtype).max
+    finite = jnp.clip(jnp.where(jnp.isnan(regret), largest, regret), -largest, largest)
+    return jnp.argmin(jnp.where(active, finite, jnp.inf)).astype(jnp.int32)
+
+
+def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
+    """Bound on the error of the mean of n_g rewards, for all candidates and all times at once with
+    probability 1 - delta, [G]: xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n) (THEORY 6.8)."""
+    logs = jnp.log(n.shape[0] * (math.pi * n) ** 2 / (3 * jnp.asarray(delta, n.dtype)))
+    return jnp.asarray(noise_std * jnp.sqrt(2 * logs / n))
+
+
+def contradicted(
+    active: Array,
+    pulls: Array,
+    reward_sums: Array,
+    suspected: Array,
+    noise_std: ArrayLike,
+    delta: ArrayLike,
+) -> Array:
+    """Candidates whose suspected regret the rewards of the others contradict, [G] bool (line 12,
+    THEORY 6.8); none while an active one has no observation (line 9).
+
+    active [G] bool; pulls, reward_sums and suspected [G] are sums over S_g of 1, y and 2 w sigma.
+    """
+    n = jnp.maximum(pulls, 1)
+    mean, miss = reward_sums / n, deviation(n, noise_std, delta)
+    attained = jnp.max(jnp.where(active, mean - miss, -jnp.inf))
+    attainable = mean + miss + suspected / n
+    complete = (~active | (pulls > 0)).all()
+    return complete & active & (attainable < attained)
+
+
+def _check_candidates(lengthscales: Any, norm_bounds: Any) -> None:
+    """Raises ValueError unless the lengthscales are positive, the longest first, with as many norm
+    bounds."""
+    if is_traced(lengthscales, norm_bounds):
+        return
+    scales = checks.real("lengthscales", lengthscales)
+    bounds = scales if norm_bounds is None else checks.real("norm_bounds", norm_bounds)
+    if scales.ndim != 1 or not len(scales) or bounds.shape != scales.shape:
+        raise ValueError(
+            "lengthscales and norm_bounds must be lists of numbers, one for each candidate; shapes"
+            f" {scales.shape} and {bounds.shape} were given."
+        )
+    checks.all_positive(lengthscales=scales)
+    checks.all_nonnegative(norm_bounds=bounds)
+    if (np.diff(scales) > 0).any():
+        raise ValueError(f"lengthscales must have the longest one first; {lengthscales} was given.")
+
+
+def _check_representable(lengthscales: Array, norm_bounds: Array) -> None:
+    """Raises ValueError for candidates [G] that are not positive and finite in the dtype of the
+    arms."""
+    if is_traced(lengthscales, norm_bounds):
+        return
+    for scale, bound in zip(lengthscales.tolist(), norm_bounds.tolist(), strict=True):
+        if not (0 < scale < math.inf and bound < math.inf):
+            raise ValueError(
+                f"a candidate has lengthscale {scale} and norm bound {bound} in"
+                f" {lengthscales.dtype}: give `norm_bounds`, or closer lengthscales. The default is"
+                " norm_bound (longest / lengthscale)^(d/2) in d features."
+            )

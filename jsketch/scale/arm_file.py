@@ -22,50 +22,60 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class ArmFile:
-    """A candidates in a file, the domain of `Streamed`; made by `open_arms`."""
+    """The domain of `Streamed`, made by `open_arms`."""
 
     path: str
     count: int  # A
     inputs: int  # d
-    stored: str  # the dtype in the file
+    stored: str  # dtype in the file
     offset: int  # bytes before the first number
     chunk: int  # R, arms that are read at a time
 
     @property
     def chunks(self) -> int:
-        """C, how many chunks there are."""
+        """Number of chunks, C."""
         return -(-self.count // self.chunk)
 
     @property
     def dtype(self) -> Any:
-        """The dtype that arms have in JAX."""
+        """Dtype of the arms in JAX."""
         return jax.dtypes.canonicalize_dtype(self.stored)
 
     def read(self, chunk: int) -> np.ndarray:
-        """The rows of a chunk [R, d] as they are stored; the last arm is repeated beyond A.
+        """The rows of a chunk [R, d] in the dtype of the file; the last arm is repeated beyond A.
 
         Raises ValueError for a file that has become shorter, and for a number that is not finite in
         the dtype of JAX.
         """
-        begin = chunk * self.chunk
-        size = min(self.chunk, self.count - begin)
-        at = self.offset + begin * self.inputs * np.dtype(self.stored).itemsize
-        # read and not mapped: mapped pages would count as memory of this process
-        numbers = np.fromfile(self.path, self.stored, size * self.inputs, offset=at)
+        first = chunk * self.chunk
+        size = min(self.chunk, self.count - first)
+        offset = self.offset + first * self.inputs * np.dtype(self.stored).itemsize
+        # a mapped file would count as memory of this process
+        numbers = np.fromfile(self.path, self.stored, size * self.inputs, offset=offset)
         if numbers.size < size * self.inputs:
             raise ValueError(
-                f"{self.path} ends before arm {begin + numbers.size // self.inputs}, and had"
+                f"{self.path} ends before arm {first + numbers.size // self.inputs}, and had"
                 f" {self.count:,} arms when it was opened."
             )
-        rows = _finite(
-            self.path, range(begin, begin + size), numbers.reshape(size, self.inputs), self.dtype
-        )
+        rows = self._finite(range(first, first + size), numbers.reshape(size, self.inputs))
         return np.concatenate([rows, np.repeat(rows[-1:], self.chunk - size, 0)])
 
+    def _finite(self, numbers: Any, rows: np.ndarray) -> np.ndarray:
+        """The rows of arms `numbers`. Raises ValueError unless they are finite in the dtype of
+        JAX."""
+        # infinities are larger, and comparisons with NaN are false
+        finite = np.abs(rows) <= np.finfo(self.dtype).max
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            raise ValueError(
+                f"arms must be finite; arm {numbers[row]}, feature {column} of {self.path} is"
+                f" {rows[row, column]} (in {self.dtype.name}). Remove or impute such values."
+            )
+        return rows
+
     def in_order(self) -> Iterator[tuple[int, Any]]:
-        """(number of a chunk, its rows [R, d] on the device), all of them; a thread reads the next
-        one while the caller works on this one. Raises ValueError as `read`, and where the file is
-        not the one that was opened."""
+        """Yields (number of the chunk, its rows [R, d] on the device) of all chunks; a thread reads
+        the next one meanwhile. Raises ValueError as `read` and `check`."""
         self.check()
 
         def placed(chunk: int) -> Any:
@@ -84,44 +94,28 @@ class ArmFile:
         `read`."""
         self.check()
         table = np.load(self.path, mmap_mode="r")
-        return np.asarray(_finite(self.path, numbers, table[numbers], self.dtype), self.dtype)
+        return np.asarray(self._finite(numbers, table[numbers]), self.dtype)
 
     def check(self) -> None:
-        """Raises ValueError unless the file still holds as many arms, in the dtype in which it was
-        opened. Other numbers in their place are not noticed."""
+        """Raises ValueError unless the file has the shape and dtype with which it was opened. Other
+        numbers of the same shape are not noticed."""
         now = open_arms(self.path, chunk=self.chunk)
         if now != self:
             raise ValueError(
-                f"{self.path} is another file than the one that was opened: it holds"
+                f"{self.path} has changed since it was opened: it holds"
                 f" [{now.count}, {now.inputs}] numbers in {now.stored}, and"
                 f" [{self.count}, {self.inputs}] in {self.stored} are expected."
             )
 
 
-def _finite(path: str, numbers: Any, rows: np.ndarray, dtype: Any) -> np.ndarray:
-    """The rows of arms `numbers`. Raises ValueError for one that is not finite in that dtype."""
-    if np.isfinite(rows).all() and (rows.dtype == dtype or _within(rows, dtype)):
-        return rows
-    finite = np.isfinite(rows) & (np.abs(rows) <= np.finfo(dtype).max)
-    row, column = np.argwhere(~finite)[0]
-    raise ValueError(
-        f"arms must be finite; arm {numbers[row]}, feature {column} of {path} is"
-        f" {rows[row, column]} (in {np.dtype(dtype).name}). Remove or impute such values."
-    )
-
-
-def _within(rows: np.ndarray, dtype: Any) -> bool:
-    return bool(np.abs(rows).max(initial=0) <= np.finfo(dtype).max)
-
-
 def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
     """The arms [A, d] in a .npy file of float32 or float64, as `np.save` and
-    `np.lib.format.open_memmap` write it. Nothing but its header is read.
+    `np.lib.format.open_memmap` write it. Only the header is read.
 
-    chunk  int, arms that are read, and are on the device, at a time; not more than there are
+    chunk  int, arms that are read, and are on the device, at a time
 
-    Raises ValueError for what is no such file, an empty matrix, one of another rank or dtype or in
-    Fortran order, a file that is shorter than its header says, and a chunk below 1.
+    Raises ValueError for another kind of file, an empty matrix, one of another rank or dtype or in
+    Fortran order, a file that is shorter than its header states, and a chunk below 1.
     """
     checks.capacity(chunk=chunk)
     if not isinstance(path, str | os.PathLike):
@@ -133,7 +127,7 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
         table = np.load(name, mmap_mode="r")
     except (ValueError, EOFError, BadZipFile) as error:
         raise ValueError(
-            f"{name} is no .npy file of numbers, or is shorter than its header says: {error}."
+            f"{name} is no .npy file of numbers, or is shorter than its header states: {error}."
         ) from error
     if not isinstance(table, np.memmap) or table.ndim != 2 or 0 in table.shape:
         raise ValueError(
@@ -142,13 +136,12 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
         )
     if table.dtype.name not in DTYPES or not table.dtype.isnative:
         raise ValueError(
-            f"arms in a file are float32 or float64; {name} holds {table.dtype}: write it again,"
-            " a part at a time, with np.lib.format.open_memmap."
+            f"arms in a file are float32 or float64; {name} holds {table.dtype}: write it again."
         )
     if not table.flags.c_contiguous:
         raise ValueError(
-            f"{name} is in Fortran order, so that no arm lies in one place: write it again with"
-            " np.ascontiguousarray, or a part at a time with np.lib.format.open_memmap."
+            f"{name} is in Fortran order: write it again in C order (np.ascontiguousarray), so that"
+            " the features of an arm are next to each other."
         )
     count, inputs = table.shape
     checks.room(0, jnp.float32, arms=count)

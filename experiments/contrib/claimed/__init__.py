@@ -1,1 +1,0 @@
-"""Claims of single experiments beyond the papers, each with what decides it."""

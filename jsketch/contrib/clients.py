@@ -1,0 +1,400 @@
+"""Several clients that play the same function, each on its own candidates, simulated in one
+program.
+
+`SharedEmbedding` exchanges what the clients observe; `IndependentClients` exchanges nothing. A
+bandit for N clients has three methods:
+
+init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
+ask(state, candidates [N,C,d], key) -> [N]  the numbers of the candidates to play
+tell(state, x [N,d], y [N], key) -> (state, Info)   the rewards of the points that were played
+
+Its states have `sent` [], the numbers sent so far in both directions, `sent_as_data` [], the
+numbers that the same exchanges take as points and rewards, and `exchanges` [] int32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.bandits.core import counts, sketched, widths
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.checks import queries
+from jsketch.contrib.contextual import argmax_or_uniform, empty_info
+from jsketch.linalg import cond_per_run, matmul
+from jsketch.posterior import ridge
+from jsketch.precision import in_dtype, one_dtype
+from jsketch.sketch import dictionary as dictionaries
+from jsketch.sketch import nystrom
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+
+def points_of_clients(clients: int, x: Any, axes: int, inputs: int | None = None) -> Array:
+    """The candidates [N,C,d] (3 axes) of N clients, or the points [N,d] (2) that they played.
+    Raises ValueError for an empty or non-finite array, another number of clients or of inputs."""
+    x = checks.real("the points of clients", x)
+    d = (x.shape[-1] if x.ndim else 1) if inputs is None else inputs
+    if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
+        form = f"[{clients}, C, {d}]" if axes == 3 else f"[{clients}, {d}]"
+        raise ValueError(f"the points of {clients} clients have the shape {form}, not {x.shape}.")
+    checks.candidates(x.reshape(-1, d), d)
+    return jnp.asarray(x)
+
+
+def rewards_of_clients(clients: int, y: Any) -> Array:
+    """The rewards [N] of N clients. Raises ValueError unless they are N real numbers."""
+    y = checks.real("the rewards of clients", y)
+    if y.shape != (clients,):
+        raise ValueError(f"{clients} clients have {clients} rewards, not {y.shape}.")
+    return jnp.asarray(y)
+
+
+@struct.dataclass
+class IndependentState:
+    """The states of N independent bandits, stacked. Nothing is ever sent."""
+
+    each: Any
+
+    @property
+    def sent(self) -> Array:
+        return jnp.zeros(())
+
+    @property
+    def sent_as_data(self) -> Array:
+        return jnp.zeros(())
+
+    @property
+    def exchanges(self) -> Array:
+        return jnp.zeros((), jnp.int32)
+
+
+@struct.dataclass
+class IndependentClients:
+    """N clients with one bandit of `contrib.contextual` each, which exchange nothing: the baseline
+    for sharing."""
+
+    bandit: Any  # ContextualUCB
+    clients: int = struct.field(pytree_node=False, default=8)  # N
+
+    def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
+        """The state before the first round. Raises ValueError on static mistakes."""
+        checks.capacity(clients=self.clients)
+        keys = jax.random.split(key, self.clients)
+        each = jax.vmap(lambda key: self.bandit.init(dimension, key, dtype))(keys)
+        return IndependentState(each)
+
+    def ask(self, state: IndependentState, candidates: Array, key: PRNGKey) -> Array:
+        """The numbers [N] int32 of the candidates [N,C,d] to play. Raises ValueError for an empty
+        or non-finite array, another number of clients or of inputs."""
+        x = points_of_clients(self.clients, candidates, 3)
+        keys = jax.random.split(key, self.clients)
+        return jax.vmap(self.bandit.ask)(state.each, x, keys)
+
+    def tell(
+        self, state: IndependentState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[IndependentState, Info]:
+        """Client i observes the reward y[i] of its point x[i], x [N,d] and y [N]. Where one client
+        overflows the round is applied to none. `dictionary_size` and `width` of the info are the
+        largest of all clients. Raises ValueError as `ask`."""
+        x = points_of_clients(self.clients, x, 2)
+        y = rewards_of_clients(self.clients, y)
+        keys = jax.random.split(key, self.clients)
+        each, info = jax.vmap(self.bandit.tell)(state.each, x, y, keys)
+        overflow = info.overflow.any()
+        each = jax.tree.map(partial(jnp.where, overflow), state.each, each)
+        return IndependentState(each), replace(
+            empty_info(info.width.max()),
+            batch_size=jnp.full((), self.clients, jnp.int32),
+            observed=jnp.where(overflow, 0, info.observed.sum()).astype(jnp.int32),
+            dictionary_size=info.dictionary_size.max(),
+            overflow=overflow,
+            nonfinite=info.nonfinite.any(),
+        )
+
+
+@struct.dataclass
+class ClientEvidence:
+    """The evidence for the width of each client from its own observations, all [N]."""
+
+    count: Array  # observations
+    # sum_s log(1 + variance(x_s)), each with the variance of the last exchange before s
+    information: Array
+    information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
+    logdet: Array  # logdet(V_i / lam)
+    residual_sum: Array  # sum_s k(x_s,x_s) - |z_s|^2
+    prior_variance: Array  # the largest k(x,x) of the points played by any client
+
+
+@struct.dataclass
+class EmbeddingState:
+    """The last exchange, and the observations of each client since."""
+
+    sketch: SketchState  # its domain is the history [N H, d], round after round
+    used: Array  # [] int32, slots of the history in use
+    last: Array  # [] int32, slots in use at the last exchange
+    rewards: Array  # [N B], since the last exchange, NaN in free slots
+    precision: Array  # [N, M, M], of u as in THEORY 9.3
+    moment: Array  # [N, M]
+    variance_sum: Array  # [N], of the variances since the last exchange
+    evidence: ClientEvidence
+    sent: Array  # []
+    sent_as_data: Array  # []
+    exchanges: Array  # [] int32
+
+
+@struct.dataclass
+@one_dtype
+class SharedEmbedding(widths.Optimistic):
+    """N clients on a common Nystrom embedding, which they renew in exchanges.
+
+    Follows ApproxDisKernelUCB of C. Li, H. Wang, M. Wang, H. Wang, Communication efficient
+    distributed learning for kernelized contextual bandits, NeurIPS 2022 (THEORY 6.10). The
+    posterior of client i is BKB's, on the embedding of the last exchange, from the rewards of all
+    clients until then and its own rewards since. All clients exchange as soon as the variances of
+    the last exchange at the points that one client has played since add up to more than `threshold`
+    (D; the paper's analysis takes D = 1/N), and after every round while the dictionary is empty:
+
+    1. every point of the history joins the dictionary of m points with probability min(1, qbar
+       variance(x)), drawn by the client that played it, which sends its d numbers;
+    2. every client receives the dictionary, d m numbers, and sends the sums of z z^T and y z over
+       all its points, m (m + 1) numbers;
+    3. every client receives their totals, m (m + 1) numbers.
+
+    An exchange takes d m + N (d m + 2 m (m + 1)) numbers (`sent`). Sending the n new points with
+    their rewards to all takes N (d + 1) n (`sent_as_data`). The authors' published scripts count
+    only the numbers that clients send, and exchange first after ten rounds. The width may be
+    `certified_mixture`, `certified`, `bbkb_code`, `Bayesian`, or a `Formula` of the fields of
+    `ClientEvidence`. O(N C M^2) a round, and O(H m^2 + m^3) an exchange.
+    """
+
+    qbar: ArrayLike = 2.0  # oversampling
+    threshold: ArrayLike = 0.1  # D >= 0; 0 exchanges in every round
+    width: widths.Width = widths.bbkb_code
+    clients: int = struct.field(pytree_node=False, default=8)  # N
+    max_wait: int = struct.field(pytree_node=False, default=64)  # B rounds between exchanges
+    max_history: int = struct.field(pytree_node=False, default=256)  # H rounds
+    capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
+    # keep the `capacity` likeliest points of a larger draw instead of `info.overflow`
+    scale_to_capacity: bool = struct.field(pytree_node=False, default=False)
+
+    def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
+        """The state before the first round, for points with `dimension` inputs. Raises ValueError
+        on static mistakes."""
+        checks.confidence(self)
+        checks.positive(qbar=self.qbar)
+        checks.nonnegative(threshold=self.threshold)
+        checks.capacity(
+            dimension=dimension,
+            clients=self.clients,
+            max_wait=self.max_wait,
+            max_history=self.max_history,
+        )
+        checks.truth(scale_to_capacity=self.scale_to_capacity)
+        sketched.check_bandit(self)
+        capacity, slots = self.capacity, self.clients * self.max_history
+        dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
+        floats = slots * (dimension + 5) + (self.clients + 3) * capacity**2
+        checks.room(floats, dtype, max_history=self.max_history, capacity=capacity)
+        checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
+        kernel, regularization = in_dtype((self.kernel, self.regularization), dtype)
+        history = Arms(jnp.zeros((slots, dimension), dtype))
+        sketch = sketched.start(history, kernel, regularization, capacity, key, None)
+        zero, zeros = jnp.zeros((), jnp.int32), jnp.zeros(self.clients, history.features.dtype)
+        state = EmbeddingState(
+            sketch=sketch,
+            used=zero,
+            last=zero,
+            rewards=jnp.full(self.clients * self.max_wait, jnp.nan, zeros.dtype),
+            precision=jnp.zeros((self.clients, capacity, capacity), zeros.dtype),
+            moment=jnp.zeros((self.clients, capacity), zeros.dtype),
+            variance_sum=zeros,
+            evidence=ClientEvidence(*[zeros] * 6),
+            sent=zeros[0],
+            sent_as_data=zeros[0],
+            exchanges=zero,
+        )
+        return self._after_exchange(state, sketch)
+
+    def _after_exchange(self, state: EmbeddingState, sketch: SketchState) -> EmbeddingState:
+        """Every client has the posterior of the exchange, and no observations of its own."""
+        n, eye = self.clients, jnp.eye(sketch.capacity, dtype=state.variance_sum.dtype)
+        evidence = {
+            f.name: jnp.broadcast_to(getattr(sketch.evidence, f.name), (n,))
+            for f in fields(ClientEvidence)
+        }
+        return replace(
+            state,
+            sketch=sketch,
+            last=state.used,
+            rewards=jnp.full_like(state.rewards, jnp.nan),
+            precision=jnp.broadcast_to(eye, (n, *eye.shape)),
+            moment=jnp.broadcast_to(sketch.weights, (n, *sketch.weights.shape)),
+            variance_sum=jnp.zeros_like(state.variance_sum),
+            evidence=ClientEvidence(**evidence),
+        )
+
+    def confidence_width(self, state: EmbeddingState) -> Array:
+        """Widths of the clients, [N]."""
+        return jax.vmap(lambda evidence: widths.confidence_width(self, evidence))(state.evidence)
+
+    def _checked(self, state: EmbeddingState, x: Any, axes: int) -> Array:
+        features = state.sketch.domain.features
+        x = points_of_clients(self.clients, x, axes, features.shape[1])
+        x = jnp.asarray(x, features.dtype)
+        checks.kernel_on(self.kernel, x.reshape(-1, x.shape[-1]))
+        return x
+
+    def _features(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:
+        """(residual [...], u [...,M]) at points x [...,d], on the embedding of the last
+        exchange."""
+        flat = x.reshape(-1, x.shape[-1])
+        z, u = sketched.embed(state.sketch, self.kernel, flat)
+        residual = nystrom.residual(self.kernel.diag(flat), z)
+        return residual.reshape(x.shape[:-1]), u.reshape(*x.shape[:-1], -1)
+
+    def posterior(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:
+        """(mean [N,n], variance [N,n] in leverage units) of each client at its points x [N,n,d]."""
+        residual, u = self._features(state, x)
+        weights = matmul(state.precision, state.moment[..., None])
+        explained = jnp.maximum((matmul(u, state.precision) * u).sum(-1), 0)
+        return matmul(u, weights)[..., 0], residual / self.regularization + explained
+
+    def scores(self, state: EmbeddingState, x: Array) -> Array:
+        """Upper confidence bounds [N,n] of each client at its points x [N,n,d]."""
+        mean, variance = self.posterior(state, x)
+        return widths.ucb(mean, variance, self.confidence_width(state)[:, None])
+
+    def ask(self, state: EmbeddingState, candidates: Array, key: PRNGKey) -> Array:
+        """The numbers [N] int32 of the candidates [N,C,d] to play; uniform ones while the
+        dictionary is empty. Raises ValueError for an empty or non-finite array, another number of
+        clients or of inputs."""
+        x = self._checked(state, candidates, 3)
+        started = state.sketch.dictionary.size > 0
+        keys = jax.random.split(key, self.clients)
+        return jax.vmap(argmax_or_uniform, (0, None, 0))(self.scores(state, x), started, keys)
+
+    def tell(
+        self, state: EmbeddingState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[EmbeddingState, Info]:
+        """Client i observes the reward y[i] of its point x[i], x [N,d] and y [N]; then all exchange
+        if one of them has reached the threshold. A reward that is not finite changes no posterior.
+        Where the history or the dictionary overflows nothing is applied. Raises ValueError as
+        `ask`."""
+        n = self.clients
+        x = self._checked(state, x, 2)
+        y = jnp.asarray(rewards_of_clients(n, y), x.dtype)
+        width = self.confidence_width(state).max()
+        finite, no_slot = jnp.isfinite(y), state.used + n > state.sketch.domain.count
+        played = self._observed(state, x, y)
+        waited = played.used - played.last >= n * self.max_wait
+        enough = (played.variance_sum > self.threshold).any()
+        empty = (state.sketch.dictionary.size == 0) & finite.any()
+        due = (waited | enough | empty) & ~no_slot
+        carry = (played, empty_info(width))
+        new, info = cond_per_run(due, _exchange, carry, (self, key))
+        dropped = no_slot | info.overflow
+        # a sum is finite only if all its terms are
+        sums = jnp.append(played.moment.sum(1) + played.variance_sum, width)
+        new = jax.tree.map(partial(jnp.where, dropped), state, new)
+        return new, replace(
+            info,
+            batch_size=jnp.full((), n, jnp.int32),
+            observed=jnp.where(dropped, 0, finite.sum()).astype(jnp.int32),
+            dictionary_size=new.sketch.dictionary.size,
+            overflow=info.overflow | no_slot,
+            nonfinite=info.nonfinite | jnp.isinf(y).any() | ~jnp.isfinite(sums).all(),
+        )
+
+    def _observed(self, state: EmbeddingState, x: Array, y: Array) -> EmbeddingState:
+        """The state in which each client has observed its reward, before any exchange."""
+        slot = jnp.minimum(state.used, state.sketch.domain.count - self.clients)
+        since = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
+        residual, u = self._features(state, x)
+        # exactly 0: a width multiplies the root of its rounding error by the norm
+        residual = jnp.where(self._in_dictionary(state, x), 0, residual)
+        variance = residual / self.regularization + jnp.square(u).sum(-1)
+        finite = jnp.isfinite(y)
+        weight = finite.astype(y.dtype)
+        direction, e = jax.vmap(ridge.whitened_gain)(state.precision, u)
+        precision = jax.vmap(ridge.hallucinate)(state.precision, direction, e)
+        evidence, old = state.evidence, state.sketch
+        prior = jnp.maximum(
+            old.evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
+        )
+        write = jax.lax.dynamic_update_slice
+        zero = jnp.zeros((), slot.dtype)
+        return replace(
+            state,
+            sketch=replace(
+                old,
+                domain=Arms(write(old.domain.features, x, (slot, zero))),
+                variance=write(old.variance, variance, (slot,)),
+                evidence=replace(old.evidence, prior_variance=prior),
+            ),
+            used=state.used + self.clients,
+            rewards=write(state.rewards, y, (since,)),
+            precision=jnp.where(finite[:, None, None], precision, state.precision),
+            moment=state.moment + jnp.where(finite, y, 0)[:, None] * u,
+            variance_sum=state.variance_sum + weight * variance,
+            evidence=ClientEvidence(
+                count=evidence.count + weight,
+                information=evidence.information + weight * jnp.log1p(variance),
+                information_sketched=evidence.information_sketched
+                + weight * jnp.log1p(widths.ALPHA * variance),
+                logdet=evidence.logdet + weight * jnp.log1p(e),
+                residual_sum=evidence.residual_sum + weight * residual,
+                prior_variance=jnp.full_like(evidence.prior_variance, prior),
+            ),
+        )
+
+    def _in_dictionary(self, state: EmbeddingState, x: Array) -> Array:
+        """[N] bool, whether points x [N,d] are inducing points."""
+        same = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
+        return (same & state.sketch.dictionary.mask[None]).any(1)
+
+
+def _exchange(
+    played: tuple[EmbeddingState, Info], given: tuple[SharedEmbedding, PRNGKey]
+) -> tuple[EmbeddingState, Info]:
+    """Draws the dictionary, projects all observations on it, and counts the numbers sent."""
+    (state, before), (bandit, key) = played, given
+    old, slots = state.sketch, jnp.arange(state.rewards.shape[0], dtype=jnp.int32)
+    index = jnp.minimum(state.last + slots, old.domain.count - 1)
+    query = Query(index=index, mask=slots < state.used - state.last)
+    y = queries.rewards(query, state.rewards, state.moment.dtype)
+    feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
+    uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
+    sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit, uniform)
+    m = sketch.dictionary.size.astype(state.sent.dtype)
+    inputs, observed = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
+    points, sums = inputs * m, m * (m + 1)
+    after = replace(
+        bandit._after_exchange(state, sketch),
+        sent=state.sent + points + bandit.clients * (points + 2 * sums),
+        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * observed,
+        exchanges=state.exchanges + 1,
+    )
+    return after, info
+
+
+def _scaled_draw(
+    bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
+) -> Array:
+    """The uniform numbers of a draw, with 1 in place of those beyond the capacity.
+
+    The points that stay are those of the largest oversampling, at most qbar, at which the draw
+    fits. Points that tie for the last place are left out.
+    """
+    pulls, variance = feedback.pull_counts, sketch.variance
+    uniform = jax.random.uniform(key, variance.shape, variance.dtype)
+    drawn = uniform < dictionaries.inclusion_probability(pulls, variance, bandit.qbar)
+    ratio = jnp.where(drawn, uniform / (bandit.qbar * pulls * variance), jnp.inf)
+    first_left_out = jnp.sort(ratio).at[sketch.capacity].get(mode="fill", fill_value=jnp.inf)
+    return jnp.where(ratio < first_left_out, uniform, 1)

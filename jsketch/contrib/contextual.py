@@ -1,0 +1,437 @@
+"""Bandits with contexts: every round has its own candidates, points (context, action).
+
+`KUCB` is kernel UCB with the exact posterior, `EKUCB` has a dictionary that only grows, and `CBBKB`
+resamples its dictionary as BKB and BBKB do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.bandits.core import widths
+from jsketch.bandits.core.widths import Evidence
+from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
+from jsketch.linalg import cond_per_run, matmul, put, put_if
+from jsketch.online.nystrom_awv import NystromAWV, NystromState
+from jsketch.precision import in_dtype, one_dtype
+from jsketch.sketch import kors, nystrom
+from jsketch.sketch.kors import Kors, Sampling
+from jsketch.types import ForecastInfo, Info, PRNGKey
+
+
+@struct.dataclass
+@one_dtype
+class ContextualUCB(widths.Optimistic):
+    """Plays the candidate with the largest upper confidence bound.
+
+    A bandit with contexts has four methods:
+
+    init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
+    ask(state, candidates [C,d], key) -> []     the number of the candidate to play
+    tell(state, x [d], y [], key) -> (state, Info)   the reward y of a point x, which need not be
+        the candidate of `ask`. A reward that is not finite changes nothing; neither does one beyond
+        the capacity (`info.overflow`).
+    grow(state) -> state                        twice the capacity that is exhausted
+
+    A subclass implements all but `ask`, and `posterior` and `confidence_width`; its states have
+    `inputs`, the number d of inputs, and `started` [] bool, whether a reward was observed.
+    """
+
+    width: widths.Width = widths.bbkb_code
+    max_history: int = struct.field(pytree_node=False, default=1024)  # H rewards
+
+    def posterior(self, state: Any, x: Array) -> tuple[Array, Array]:
+        """(mean [n], variance [n] in leverage units) at points x [n,d], after all rewards."""
+        raise NotImplementedError
+
+    def confidence_width(self, state: Any) -> Array:
+        """Width of the upper confidence bounds, []."""
+        return widths.confidence_width(self, state.evidence)
+
+    def scores(self, state: Any, x: Array) -> Array:
+        """Upper confidence bounds at points x [n,d], [n]."""
+        mean, variance = self.posterior(state, x)
+        return widths.ucb(mean, variance, self.confidence_width(state))
+
+    def ask(self, state: Any, candidates: Array, key: PRNGKey) -> Array:
+        """The number [] int32 of the best candidate [C,d]; a uniform one before the first reward.
+        Raises ValueError for an empty or non-finite matrix, or another number of inputs."""
+        check_points(self.kernel, candidates, state.inputs)
+        return argmax_or_uniform(self.scores(state, jnp.asarray(candidates)), state.started, key)
+
+    def _zero_point(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
+        """A point [dimension] in the dtype of the state. Raises ValueError on static mistakes."""
+        checks.confidence(self)
+        checks.capacity(dimension=dimension, max_history=self.max_history)
+        checks.one_key(key=key)
+        return jnp.zeros(dimension, checks.floating(dtype=dtype or jnp.zeros(()).dtype))
+
+    def _checked(self, state: Any, x: Any, y: Any) -> tuple[Array, Array]:
+        """The point x [d] that was played and its reward y [], in its dtype. Raises ValueError for
+        a point that is not finite or has another number of inputs, and unless y is one real
+        number."""
+        x = checks.example(x)
+        check_points(self.kernel, x[None], state.inputs)
+        checks.one_number(y=y)
+        return x, jnp.asarray(y, x.dtype)
+
+
+def check_points(kernel: Any, x: Any, inputs: int) -> None:
+    """Raises ValueError for an empty or non-finite matrix of points, or one with another number of
+    inputs."""
+    checks.candidates(x, inputs)
+    checks.kernel_on(kernel, x)
+
+
+def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
+    """The number [] int32 of the largest of the scores [C]; a uniform one unless `started` []."""
+    uniform = jax.random.randint(key, (), 0, scores.shape[0], jnp.int32)
+    return jnp.where(started, jnp.argmax(scores).astype(jnp.int32), uniform)
+
+
+def info_of_reward(
+    y: Array, observed: Array, size: Array, width: Array, overflow: Array, bad: Array
+) -> Info:
+    """The info of a reward y []; `bad` [] flags a posterior that is not finite."""
+    return replace(
+        empty_info(width),
+        batch_size=jnp.ones((), jnp.int32),
+        observed=observed.astype(jnp.int32),
+        dictionary_size=size,
+        overflow=overflow,
+        nonfinite=bad | jnp.isinf(y) | ~jnp.isfinite(width),
+    )
+
+
+def empty_info(width: Array) -> Info:
+    """The info of a round that observes nothing."""
+    count, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return Info(count, count, count, width, no, no, no, no)
+
+
+@struct.dataclass
+class KUCBState:
+    """The exact posterior of t points, t <= H."""
+
+    history: Kors  # of all points, at mu = lam
+    innovations: Array  # [H], L^-1 Y, zero beyond t
+    evidence: Evidence
+
+    @property
+    def inputs(self) -> int:
+        return self.history.points.shape[1]
+
+    @property
+    def started(self) -> Array:
+        return self.evidence.count > 0
+
+
+@struct.dataclass
+@one_dtype
+class KUCB(ContextualUCB):
+    """Kernel UCB with the exact posterior, which is EK-UCB if every point joins. O(C H^2) a choice,
+    O(H^2) a reward.
+
+    Valko, Korda, Munos, Flaounas, Cristianini. Finite-time analysis of kernelised contextual
+    bandits. UAI 2013. With K + lam I = L L^T over the points played, l = L^-1 k(x) and v = L^-1 Y,
+
+        mean(x) = l^T v,   variance(x) = (k(x,x) - |l|^2) / lam     (THEORY 2.1),
+
+    and the point's own row of L is (l^T, sqrt(k(x,x) - |l|^2 + lam)). These are the residual and
+    the row of a KORS dictionary at mu = lam that every point joins with probability one
+    (`sketch.kors`), which stores them.
+    """
+
+    width: widths.Width = widths.gp_ucb_code
+
+    def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> KUCBState:
+        """The state before the first round. Raises ValueError on static mistakes."""
+        x = self._zero_point(dimension, key, dtype)
+        floats = self.max_history * (self.max_history + dimension)
+        checks.room(floats, x.dtype, max_history=self.max_history)
+        checks.kernel_on(self.kernel, x[None])
+        zero = jnp.zeros((), x.dtype)
+        return KUCBState(
+            history=kors.empty(x, self.max_history),
+            innovations=jnp.zeros(self.max_history, x.dtype),
+            evidence=widths.of_exact(zero, zero, zero),
+        )
+
+    def _rows(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
+        """(rows L^-1 k(x) [n,H], lam times the variance [n]) at points x [n,d]."""
+        k = kors.cross(state.history, self.kernel, x)
+        sampling = Sampling(mu=self.regularization)
+        _, row, rest = kors.scores(state.history, self.kernel, sampling, x, k)
+        return row, rest
+
+    def posterior(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
+        row, rest = self._rows(state, x)
+        return matmul(row, state.innovations), rest / self.regularization
+
+    def tell(
+        self, state: KUCBState, x: Array, y: ArrayLike, key: PRNGKey | None = None
+    ) -> tuple[KUCBState, Info]:
+        x, y = self._checked(state, x, y)
+        history, before = state.history, state.evidence
+        row, rest = (rows[0] for rows in self._rows(state, x[None]))
+        finite = jnp.isfinite(y)
+        full = finite & (history.used >= history.points.shape[0])
+        observed = finite & ~full
+        sampling = Sampling(mu=self.regularization)
+        surprise = jnp.where(observed, y, 0) - matmul(row, state.innovations)
+        innovation = surprise / jnp.sqrt(rest + self.regularization)
+        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
+        evidence = widths.of_exact(
+            before.count + observed.astype(x.dtype),
+            before.logdet + jnp.where(observed, jnp.log1p(rest / self.regularization), 0),
+            jnp.where(observed, prior, before.prior_variance),
+        )
+        one = jnp.ones((), x.dtype)
+        after = KUCBState(
+            history=kors.join(history, sampling, x, one, row, rest, observed),
+            innovations=put_if(observed, state.innovations, history.used, innovation),
+            evidence=evidence,
+        )
+        width, bad = self.confidence_width(state), ~jnp.isfinite(innovation)
+        return after, info_of_reward(y, observed, after.history.used, width, full, bad)
+
+    def grow(self, state: KUCBState) -> KUCBState:
+        """The same state for twice as many rewards."""
+        size = state.innovations.shape[0]
+        return replace(
+            state,
+            history=kors.grow(state.history, 2 * size),
+            innovations=jnp.pad(state.innovations, (0, size)),
+        )
+
+
+@struct.dataclass
+class GrowingEvidence:
+    """Scalars [] that widths read, summed round by round with the variance of each round."""
+
+    count: Array  # t, rewards observed
+    information: Array  # sum_s log(1 + sigma~_s^2(x_s))
+    information_sketched: Array  # sum_s log(1 + 3 sigma~_s^2(x_s))
+    prior_variance: Array  # kappa^2, the largest k(x,x) of the points played
+
+
+@struct.dataclass
+class EKState:
+    """The forecaster's dictionary and posterior, and the evidence for widths."""
+
+    stream: NystromState
+    evidence: GrowingEvidence
+
+    @property
+    def inputs(self) -> int:
+        return self.stream.inputs.shape[1]
+
+    @property
+    def started(self) -> Array:
+        return self.evidence.count > 0
+
+
+@struct.dataclass
+@one_dtype
+class EKUCB(ContextualUCB):
+    """Kernel UCB on a dictionary that only grows. O(C M^2) a round for C candidates, and O(t M)
+    where a point joins.
+
+    Zenati, Bietti, Diemert, Mairal, Martin, Gaillard. Efficient kernelized UCB for contextual
+    bandits. AISTATS 2022. With Z the dictionary and S the points played so far with rewards Y,
+
+        mean(x)     = k_Z(x)^T (K_ZS K_SZ + lam K_ZZ)^-1 K_ZS Y,
+        variance(x) = (k(x,x) - k_Z(x)^T K_ZZ^-1 k_Z(x)) / lam
+                      + k_Z(x)^T (K_ZS K_SZ + lam K_ZZ)^-1 k_Z(x).
+
+    After its reward the point may join Z by KORS, an online draw by its ridge leverage score at mu
+    (`sketch.kors`, THEORY 7.5); all earlier points are then projected on the larger span. This is
+    `online.NystromAWV` without the penalty of the current example (THEORY 6.6). The authors'
+    published scripts use the explained part of k(x,x) in the draw in place of the residual.
+
+    The width may be `bbkb_code`, `bbkb_paper` (C = 1), `Bayesian`, or a `Formula` of the fields of
+    `GrowingEvidence`. The authors' experiments take width = 0.1, mu = lam, eps = 1/2 and beta = lam
+    / 1000 to lam / 10.
+    """
+
+    sampling: Sampling = struct.field(default_factory=Sampling)  # mu, beta, eps of KORS
+    capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
+
+    def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EKState:
+        """The state before the first round; `key` is used for all draws of KORS. Raises ValueError
+        on static mistakes."""
+        x = self._zero_point(dimension, key, dtype)
+        stream = in_dtype(self._forecaster(), x.dtype).init(x, key)
+        zero = jnp.zeros((), x.dtype)
+        return EKState(stream, GrowingEvidence(zero, zero, zero, zero))
+
+    def _forecaster(self) -> NystromAWV:
+        return NystromAWV(
+            self.kernel,
+            self.regularization,
+            self.sampling,
+            penalize_current=False,
+            capacity=self.capacity,
+            memory=self.max_history,
+        )
+
+    def posterior(self, state: EKState, x: Array) -> tuple[Array, Array]:
+        stream = state.stream
+        z = matmul(kors.cross(stream.dictionary, self.kernel, x), stream.basis.T)
+        explained = jnp.maximum((matmul(z, stream.inverse) * z).sum(1), 0)
+        residual = nystrom.residual(self.kernel.diag(x), z)
+        return matmul(z, stream.weights), residual / self.regularization + explained
+
+    def tell(
+        self, state: EKState, x: Array, y: ArrayLike, key: PRNGKey | None = None
+    ) -> tuple[EKState, Info]:
+        x, y = self._checked(state, x, y)
+        variance = self.posterior(state, x[None])[1][0]
+        # a limit of zero examples changes nothing
+        limit = jnp.isfinite(y).astype(jnp.int32)
+        stream, done, info = _advance(self._forecaster(), state.stream, x, y, limit)
+        observed, before = done > 0, state.evidence
+        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
+        evidence = GrowingEvidence(
+            count=before.count + observed.astype(x.dtype),
+            information=before.information + jnp.where(observed, jnp.log1p(variance), 0),
+            information_sketched=before.information_sketched
+            + jnp.where(observed, jnp.log1p(widths.ALPHA * variance), 0),
+            prior_variance=jnp.where(observed, prior, before.prior_variance),
+        )
+        width, size = self.confidence_width(state), info.dictionary_size
+        flags = info.overflow, info.nonfinite
+        return EKState(stream, evidence), info_of_reward(y, observed, size, width, *flags)
+
+    def grow(self, state: EKState) -> EKState:
+        """The same state with more capacity where it is exhausted: of the dictionary or of the
+        history."""
+        return replace(state, stream=self._forecaster().grow(state.stream))
+
+
+# compiled as one program: operation by operation it would compile for seconds
+@jax.jit
+def _advance(
+    forecaster: NystromAWV, stream: NystromState, x: Array, y: Array, limit: Array
+) -> tuple[NystromState, Array, ForecastInfo]:
+    """(state, examples observed [] int32, info) after one example."""
+    stream, _, done, info = forecaster.advance(stream, x[None], y[None], limit)
+    return stream, done, info
+
+
+@struct.dataclass
+class CBBKBState:
+    """PointBBKB's state, and the rewards of its unfinished batch."""
+
+    points: PointState
+    rewards: Array  # [B], NaN beyond the batch
+    moment: Array  # [M], the whitened sum of y z over all rewards
+
+    @property
+    def inputs(self) -> int:
+        return self.points.sketch.domain.features.shape[1]
+
+    @property
+    def started(self) -> Array:
+        return self.points.used > 0
+
+
+@struct.dataclass
+@one_dtype
+class CBBKB(ContextualUCB):
+    """BBKB for contexts; CBKB with `ratio` 1. O(C M^2) a round, and O(H m^2 + m^3) where a batch
+    ends.
+
+    Zenati et al. (AISTATS 2022) compare EK-UCB with them. The dictionary is drawn from all points
+    played, with BKB's probabilities, when 1 + the sum of the variances of the points played since
+    the last draw exceeds C (Calandriello et al., ICML 2020, Lemma 1), or after every reward while
+    it is empty. Each reward is observed at once, and only the dictionary waits: with P the
+    precision of the points played since the last draw and b the whitened moments,
+
+        mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3,
+
+    which is the posterior of all rewards on the dictionary of the last draw (THEORY 6.6). The width
+    is that of the start of the batch; no theorem covers it for C > 1. The variances in the sum are
+    those of the start of the batch, too; in the authors' published scripts they shrink within it.
+    """
+
+    # the fields are those of PointBBKB
+    qbar: ArrayLike = 2.0  # oversampling
+    ratio: ArrayLike = 2.0  # C >= 1; 1 is CBKB
+    max_batch: int = struct.field(pytree_node=False, default=64)  # B
+    capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
+
+    def _over_points(self) -> PointBBKB:
+        return PointBBKB(**vars(self))
+
+    def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> CBBKBState:
+        """The state before the first round. Raises ValueError on static mistakes."""
+        points = self._over_points().init(dimension, key, dtype)
+        weights = points.sketch.weights
+        return CBBKBState(points, jnp.full(self.max_batch, jnp.nan, weights.dtype), weights)
+
+    def confidence_width(self, state: CBBKBState) -> Array:
+        return self._over_points().confidence_width(state.points)
+
+    def posterior(self, state: CBBKBState, x: Array) -> tuple[Array, Array]:
+        _, residual, u = self._over_points().read(state.points, x)
+        mean = matmul(u, matmul(state.points.precision, state.moment))
+        explained = jnp.maximum((matmul(u, state.points.precision) * u).sum(1), 0)
+        return mean, residual / self.regularization + explained
+
+    def tell(
+        self, state: CBBKBState, x: Array, y: ArrayLike, key: PRNGKey
+    ) -> tuple[CBBKBState, Info]:
+        x, y = self._checked(state, x, y)
+        bandit, points = self._over_points(), state.points
+        no_slot = bandit.full(points)
+        u = bandit.read(points, x[None])[2][0]
+        played = CBBKBState(
+            points=bandit.pulled(points, x),
+            rewards=put(state.rewards, jnp.minimum(points.batch_size, self.max_batch - 1), y),
+            moment=state.moment + jnp.where(jnp.isfinite(y), y, 0) * u,
+        )
+        width = self.confidence_width(state)
+        usable = jnp.isfinite(y) & ~no_slot
+        empty = points.sketch.dictionary.size == 0
+        ends = usable & (bandit.ends(played.points) | empty)
+        carry = (played, empty_info(width))
+        new, info = cond_per_run(ends, _end_batch, carry, (bandit, key))
+        observed = usable & ~info.overflow
+        new = jax.tree.map(partial(jnp.where, observed), new, state)
+        return new, replace(
+            info,
+            batch_size=jnp.ones((), jnp.int32),
+            observed=observed.astype(jnp.int32),
+            dictionary_size=new.points.sketch.dictionary.size,
+            overflow=info.overflow | (jnp.isfinite(y) & no_slot),
+            nonfinite=info.nonfinite | jnp.isinf(y) | ~jnp.isfinite(width),
+        )
+
+    def grow(self, state: CBBKBState) -> CBBKBState:
+        """The same state with twice the capacity where it is exhausted: of the history, or else of
+        the dictionary."""
+        bandit, points = self._over_points(), state.points
+        history = points.sketch.domain.count
+        if int(points.used) >= history:
+            return replace(state, points=bandit.extend(points, 2 * history))
+        points = bandit.grow(points, 2 * points.capacity)
+        extra = points.capacity - state.moment.shape[0]
+        return replace(state, points=points, moment=jnp.pad(state.moment, (0, extra)))
+
+
+def _end_batch(
+    played: tuple[CBBKBState, Info], given: tuple[PointBBKB, PRNGKey]
+) -> tuple[CBBKBState, Info]:
+    """PointBBKB observes the batch; its posterior is then that of all rewards."""
+    (state, _), (bandit, key) = played, given
+    points, info = bandit.tell(state.points, state.rewards, key)
+    return CBBKBState(points, jnp.full_like(state.rewards, jnp.nan), points.sketch.weights), info

@@ -1,0 +1,146 @@
+"""Exploration in O(log log T) batches: arms are ruled out between batches, never within one.
+
+The posterior is exact, of the last batch alone. Lengths of batches and elimination follow Li and
+Scarlett (Gaussian process bandit optimization with few batches, AISTATS 2022, BPE); the width and
+its proof are our own (THEORY 6.7).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.bandits.core import exact_state, widths
+from jsketch.bandits.core.exact_state import ExactState
+from jsketch.bandits.core.sketched import unless
+from jsketch.checks import queries
+from jsketch.posterior import exact
+from jsketch.posterior.exact import Exact
+from jsketch.precision import one_dtype
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+
+def lengths(horizon: int) -> list[int]:
+    """N_i = ceil(sqrt(T N_{i-1})), N_0 = 1, cut so that they add up to T: at most ceil(log2 log2 T)
+    + 1 batches for T >= 3."""
+    found: list[int] = []
+    previous = 1
+    while sum(found) < horizon:
+        previous = math.isqrt(horizon * previous - 1) + 1
+        found.append(min(previous, horizon - sum(found)))
+    return found
+
+
+@struct.dataclass
+class ExplorationState(ExactState):
+    """The posterior of the last batch, and the arms that are not ruled out."""
+
+    active: Array  # [A] bool, arms that may be the best
+    batches: Array  # [] int32, batches observed so far
+
+
+@struct.dataclass
+@one_dtype
+class BatchedExploration(widths.Optimistic):
+    """Pure exploration (BPE): every pick has the largest posterior variance among the active arms.
+    O(A u) a pick, for u <= A distinct arms of the longest batch."""
+
+    # T evaluations, which determine the lengths of all batches
+    horizon: int = struct.field(pytree_node=False, default=1_000)
+    # N distinct arms of a batch; `run` grows it
+    capacity: int = struct.field(pytree_node=False, default=128)
+
+    def init(self, domain: Arms, key: PRNGKey) -> ExplorationState:
+        """The state before the first batch: all arms are active. Raises ValueError on static
+        mistakes."""
+        checks.positive(regularization=self.regularization)
+        checks.nonnegative(noise_std=self.noise_std, norm_bound=self.norm_bound)
+        checks.probability(delta=self.delta)
+        checks.capacity(horizon=self.horizon)
+        start = exact_state.start(self, domain, key)
+        dtype, arms = start.count.dtype, start.domain.count
+        checks.room(4 * self.horizon, dtype, horizon=self.horizon)
+        slots = self._longest_batch(start.domain)
+        checks.room(slots * (arms + 2 * slots), dtype, arms=arms, horizon=self.horizon)
+        zero = jnp.zeros((), jnp.int32)
+        return ExplorationState(**vars(start), active=jnp.ones(arms, bool), batches=zero)
+
+    def _longest_batch(self, domain: Arms) -> int:
+        """Distinct arms of the longest batch, at most."""
+        return min(max(lengths(self.horizon)), domain.count)
+
+    def _prior(self, state: ExplorationState, capacity: int) -> Exact:
+        return exact.prior(self.kernel, state.domain.features, self.regularization, capacity)
+
+    def confidence_width(self, state: ExplorationState) -> Array:
+        """Width of the next batch i: sqrt(lam F^2 + 2 xi^2 log(2 A i (i+1) / delta)), [] (THEORY
+        6.7)."""
+        i = (state.batches + 1).astype(state.count.dtype)
+        log = jnp.log(2 * state.domain.count * i * (i + 1) / self.delta)
+        bias = jnp.sqrt(self.regularization) * self.norm_bound
+        return jnp.hypot(bias, self.noise_std * jnp.sqrt(2 * log))
+
+    def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
+        planned = jnp.asarray(lengths(self.horizon), jnp.int32)
+        length = planned[jnp.minimum(state.batches, planned.shape[0] - 1)]
+        return jnp.minimum(length, jnp.maximum(queries.limited(limit), 1))
+
+    def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        length, arms = self._batch_length(state, limit), state.domain.features
+
+        def pick(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
+            posterior, index = carry
+            scores = jnp.where(state.active, posterior.variance, -jnp.inf)
+            arm = jnp.argmax(scores).astype(jnp.int32)
+            posterior, _ = exact.hallucinate(posterior, self.kernel, arms, arm, self.regularization)
+            return posterior, index.at[i].set(arm)
+
+        index = jnp.zeros(self.horizon, jnp.int32)
+        # a fixed number of rows: picks must not depend on the capacity of the state
+        prior = self._prior(state, self._longest_batch(state.domain))
+        _, index = lax.fori_loop(0, length, pick, (prior, index))
+        return Query(index=index, mask=jnp.arange(self.horizon, dtype=jnp.int32) < length)
+
+    def tell(
+        self, state: ExplorationState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[ExplorationState, Info]:
+        """Computes the posterior of this batch, and rules out every arm whose upper bound is below
+        the largest lower bound."""
+        width = self.confidence_width(state)
+        new, info = exact_state.observe(
+            self, replace(state, posterior=self._prior(state, state.capacity)), query, y, width, key
+        )
+        mean = new.posterior.mean
+        half_width = width * jnp.sqrt(new.posterior.variance)
+        best = jnp.max(jnp.where(state.active, mean - half_width, -jnp.inf))
+        active = state.active & ~(mean + half_width < best)
+        new = replace(new, active=active, batches=state.batches + 1)
+        return unless(info.overflow | (info.observed == 0), state, new), info
+
+    def grow(self, state: ExplorationState, capacity: int) -> ExplorationState:
+        """The same state with the capacity for `capacity` distinct arms of a batch."""
+        return replace(state, posterior=exact.grow(state.posterior, capacity))
+
+
+@struct.dataclass
+@one_dtype
+class RandomExploration(BatchedExploration):
+    """`BatchedExploration` whose picks are uniform among the active arms; O(A + T) a batch.
+
+    Follows Salgia, Vakili, Zhao, Random exploration in Bayesian optimization: order-optimal regret
+    and computational efficiency, ICML 2024 (REDS). The paper chooses the length of the first batch;
+    here it is ceil(sqrt(T)). Its posterior is on a uniform subset, here it is exact.
+    """
+
+    def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        length = self._batch_length(state, limit)
+        cumulative = jnp.cumsum(state.active, dtype=jnp.int32)
+        rank = jax.random.randint(key, (self.horizon,), 0, cumulative[-1], jnp.int32)
+        index = jnp.searchsorted(cumulative, rank, side="right").astype(jnp.int32)
+        return Query(index=index, mask=jnp.arange(self.horizon, dtype=jnp.int32) < length)

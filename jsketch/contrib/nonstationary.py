@@ -1,0 +1,169 @@
+"""BKB for mean rewards that change: old observations are discounted, or dropped.
+
+Both rules are defined for exact Gaussian processes elsewhere. Here BKB's sketch takes the place of
+the exact posterior, and its dictionary and width are kept: no theorem covers them for a mean that
+changes (THEORY 6.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.bandits.bkb import BKB
+from jsketch.bandits.core import counts, sketched
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.checks import queries
+from jsketch.types import Arms, Info, PRNGKey, Query
+
+
+@struct.dataclass
+class DiscountedBKB(BKB):
+    """BKB in which an observation that is s rounds old has the weight discount^s.
+
+    The mean minimises sum_s discount^(t-s) (y_s - f(x_s))^2 + lam |f|^2 over the rounds s with an
+    observation, which t counts. It is BKB's at discounted pull counts and reward sums, so that no
+    state grows with the rounds; about 1 / (1 - discount) observations matter. Widths read the
+    discounted counts, except `bbkb_*`, whose information is that of all rounds.
+
+    The weighted mean is that of WGP-UCB (Deng, Zhou, Kim, Tewari, Gupta, Shroff, AISTATS 2022),
+    which shrinks the variance further by squared weights. The variance here is that of the weighted
+    posterior and never smaller (THEORY 6.5).
+    """
+
+    # in (0, 1]: each `tell` with an observation multiplies all earlier ones by it; 1 is BKB
+    discount: ArrayLike = 0.99
+
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        pull_counts: Any = None,
+        reward_sums: Any = None,
+        dictionary: Any = None,
+    ) -> SketchState:
+        """As `BKB.init`. Pull counts may be sums of weights, such as discount^age, with rewards
+        weighted in the same way; dictionary="bless" requires whole counts."""
+        checks.positive(discount=self.discount)
+        checks.fraction(discount=self.discount)
+        if pull_counts is not None:
+            domain = checks.arms(domain)
+            pull_counts = sketched.checked_history(
+                self, domain, key, pull_counts, reward_sums, dictionary, whole=False
+            )
+            reward_sums = dictionary = None
+        return super().init(
+            domain, key, pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary
+        )
+
+    def tell(
+        self, state: SketchState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[SketchState, Info]:
+        """BKB's update after discounting. A round without an observation discounts nothing. A
+        traced discount outside (0, 1] counts as 1 and sets `info.nonfinite`."""
+        query, y = queries.feedback(state.domain, query, y)
+        observed = counts.usable(query, y).any()
+        discount = jnp.asarray(self.discount, y.dtype)
+        valid = (discount > 0) & (discount <= 1)
+        factor = jnp.where(observed & valid, discount, 1)
+        discounted = replace(
+            state, pull_counts=factor * state.pull_counts, reward_sums=factor * state.reward_sums
+        )
+        new, info = super().tell(discounted, query, y, key)
+        # on overflow `super().tell` returns the discounted state
+        new = sketched.unless(info.overflow, state, new)
+        return new, replace(info, nonfinite=info.nonfinite | ~valid)
+
+
+@struct.dataclass
+class Window:
+    """Ring buffer of the last W observations."""
+
+    arms: Array  # [W] int32, A in free slots
+    rewards: Array  # [W]
+    slot: Array  # [] int32, of the oldest observation
+
+
+@struct.dataclass
+class WindowState(SketchState):
+    """BKB's state at the pull counts and reward sums of a window."""
+
+    window: Window
+
+
+@struct.dataclass
+class WindowBKB(BKB):
+    """BKB on the last `window` observations: SW-GP-UCB (Zhou, Shroff, No-regret algorithms for
+    time-varying Bayesian optimization, 2021) on BKB's sketch.
+
+    Widths read the window, except `bbkb_*`, whose information is that of all rounds. The paper's
+    R-GP-UCB, which starts again every W rounds, is `restart=W` of `contrib.problems.play`.
+    """
+
+    window: int = struct.field(pytree_node=False, default=100)  # W observations
+
+    def init(self, domain: Arms, key: PRNGKey) -> WindowState:  # type: ignore[override]
+        """The state before the first round. Raises ValueError on static mistakes."""
+        checks.capacity(window=self.window)
+        start = super().init(domain, key)
+        dtype = start.mean.dtype
+        checks.room(2 * self.window, dtype, window=self.window)
+        window = Window(
+            arms=jnp.full(self.window, start.domain.count, jnp.int32),
+            rewards=jnp.zeros(self.window, dtype),
+            slot=jnp.zeros((), jnp.int32),
+        )
+        return WindowState(**vars(start), window=window)
+
+    def tell(  # type: ignore[override]
+        self, state: WindowState, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[WindowState, Info]:
+        """BKB's update at the counts of the window. Raises ValueError for a state of another
+        window length."""
+        length = state.window.arms.shape[0]
+        if length != self.window:
+            raise ValueError(
+                f"the state holds the last {length} observations, and window is {self.window}:"
+                " it is chosen at `init`."
+            )
+        query, y = queries.feedback(state.domain, query, y)
+        pulls, sums = state.pull_counts, state.reward_sums
+        feedback = counts.absorb(pulls, sums, state.variance, query, y)
+        window, pulls, sums = slide(state.window, pulls, sums, query, y)
+        feedback = feedback._replace(pull_counts=pulls, reward_sums=sums)
+        width = self.confidence_width(state)
+        new, info = sketched.apply_feedback(state, feedback, query, width, key, self)
+        window = jax.tree.map(partial(jnp.where, info.overflow), state.window, window)
+        return replace(new, window=window), info
+
+
+def slide(
+    window: Window, pull_counts: Array, reward_sums: Array, query: Query, y: Array
+) -> tuple[Window, Array, Array]:
+    """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query; slots without
+    an observation replace nothing. O(W) an observation."""
+    observed = counts.usable(query, y)
+
+    def one(i: Array, carry: tuple[Window, Array, Array]) -> tuple[Window, Array, Array]:
+        window, pulls, sums = carry
+        slot, leaving = window.slot, window.arms[window.slot]
+        arms = window.arms.at[slot].set(jnp.where(observed[i], query.index[i], leaving))
+        reward = jnp.where(observed[i], y[i], window.rewards[slot])
+        rewards = window.rewards.at[slot].set(reward)
+        # both sums are recomputed: subtracting a reward would leave its rounding behind
+        for arm in (leaving, query.index[i]):
+            same = arms == arm
+            pulls = pulls.at[arm].set(same.sum(dtype=pulls.dtype), mode="drop")
+            sums = sums.at[arm].set(jnp.where(same, rewards, 0).sum(), mode="drop")
+        slot = (slot + observed[i].astype(jnp.int32)) % arms.shape[0]
+        return Window(arms, rewards, slot), pulls, sums
+
+    return counts.over_slots(one, (window, pull_counts, reward_sums), query)

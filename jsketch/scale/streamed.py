@@ -1,0 +1,619 @@
+"""FixedBKB over candidates that exceed the memory: the arms are read in chunks from a file.
+
+    domain = open_arms("candidates.npy")                  # [A, d], float32 or float64
+    bandit = Streamed(FixedBKB(kernel, batch=96))
+    state = bandit.init(domain, key, arms=done, rewards=y)
+    query = bandit.ask(state, key)                        # reads all chunks once, or more
+    state, info = bandit.tell(state, query, rewards, key)
+
+A state holds only the tracked arms: those that were pulled, are pending or failed. Resampling,
+moments and factors need no others. An `ask` sweeps the file, keeps the arms with the largest scores
+in a candidate buffer, and a bound of the other scores of each chunk. Within a batch scores only
+fall, so that picks from the buffer are those of all arms while the best is not below the largest
+bound; then that chunk is read again, with its scores after the picks (THEORY 5.9). The picks are
+those of the arms in memory, up to arms that tie (`jsketch.types`).
+
+The methods run on the host and compile their parts; they cannot be traced, so that `run` and
+`drive` do not take a `Streamed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.bandits.batches import adaptive_batch, fixed_set
+from jsketch.bandits.core import counts, sketched, widths
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.bandits.fixed_bkb import FixedBKB, with_pending
+from jsketch.checks import queries
+from jsketch.precision import in_dtype
+from jsketch.scale import shards, sweep
+from jsketch.scale.arm_file import ArmFile
+from jsketch.sketch.dictionary import Dictionary
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.warn import warn
+
+SLOTS = 256  # initial number of slots H for tracked arms; it doubles
+FREE = np.iinfo(np.int32).max  # the number in a slot without an arm
+SAFETY = 8.0
+# the number of times that all chunks may be read again without a pick
+REREADS = 3
+# one program: operation by operation it would compile for seconds
+_start = jax.jit(sketched.start, static_argnums=3)
+
+
+@struct.dataclass
+class StreamedState:
+    """BKB's state over H slots for the tracked arms, in the order of their numbers; free slots are
+    the last. It does not grow with A."""
+
+    domain: Any = struct.field(pytree_node=False)  # ArmFile
+    # [] int32, uniform; pulled before the first reward, and replaced after a failure
+    first_arm: Array
+    sketch: SketchState  # its domain is the tracked arms [H, d]
+    number: Array  # [H] int32, FREE in free slots
+    pending: Array  # [H], pending evaluations of each
+    tried: Array  # [H] bool, arms that were evaluated, failed evaluations included
+
+    @property
+    def capacity(self) -> int:
+        return self.sketch.capacity
+
+
+class Buffer(NamedTuple):
+    """Candidates of a batch, in the order of their numbers."""
+
+    number: np.ndarray  # [n] int32
+    points: np.ndarray  # [n, d]
+    mean: np.ndarray  # [n]
+    variance: np.ndarray  # [n], at the start of the batch
+    score: np.ndarray  # [n], upper bounds of the current upper confidence bounds
+    tracked: np.ndarray  # [n] bool, tracked arms always stay
+
+
+class Chosen(NamedTuple):
+    """A batch, and the work that it took."""
+
+    query: Query  # in the numbers of the file
+    chunks: int  # chunks read, those of the sweep included
+    # whether a kept arm has a score above the bound by which float32 ranked it: the sweep may have
+    # left out arms of the batch
+    missed: bool
+
+
+@struct.dataclass
+class Streamed:
+    """FixedBKB over the arms of a file."""
+
+    bandit: Any  # FixedBKB
+    keep: int = struct.field(pytree_node=False, default=4096)  # K arms that a sweep keeps
+    offer: int = struct.field(pytree_node=False, default=64)  # k <= K arms kept of a chunk
+    # sweep a float32 file in float32 and compute everything else in float64: arms are ranked by
+    # upper bounds of their scores, and the kept ones are scored again (THEORY 9.7)
+    screen: bool = struct.field(pytree_node=False, default=False)
+    # factor on the estimated rounding errors in the bounds of `screen`
+    safety: float = struct.field(pytree_node=False, default=SAFETY)
+
+    def init(
+        self,
+        domain: ArmFile,
+        key: PRNGKey,
+        *,
+        arms: Any = None,
+        rewards: Any = None,
+        dictionary: Any = None,
+        failed: Any = None,
+    ) -> StreamedState:
+        """The state before the first batch, or after evaluations of `arms` [n] with `rewards` [n],
+        NaN for a failure; `dictionary` as in `BKB.init`, `failed` as in `FixedBKB.init`. Reads the
+        whole file once.
+
+        Raises ValueError on static mistakes, for arms that are not finite, and for a key from which
+        random numbers cannot be drawn arm by arm.
+        """
+        self._check(domain)
+        checks.one_key(key=key)
+        shards.check_counting(key, domain.count)
+        dtype = jnp.dtype(jnp.float64) if self.screen else domain.dtype
+        bandit = in_dtype(self.bandit, dtype)
+        some = np.unique(np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int64))
+        sample = Arms(jnp.asarray(domain.rows(some), dtype))
+        checks.model(sample, bandit.kernel, bandit.regularization)
+        checks.spread(sample, bandit.kernel, bandit.capacity)
+        sketched.check_bandit(bandit)
+        named = [a for a in (arms, failed, dictionary) if a is not None and not isinstance(a, str)]
+        every: Any = domain
+        for numbers in named:
+            checks.arm_numbers(every, arms=numbers)
+        first = jax.random.randint(key, (), 0, domain.count, jnp.int32)
+        numbers = np.unique(np.concatenate([np.asarray(a, np.int32) for a in (*named, [])]))
+        # free slots repeat the features of an arm
+        points = domain.rows(numbers if numbers.size else np.asarray(first)[None]).astype(dtype)
+        slots = _slots_for(len(numbers))
+        history = _history(bandit, points, numbers, key, arms, rewards, dictionary, slots)
+        tracked = Arms(jnp.asarray(_padded(points, slots)))
+        kernel, regularization = bandit.kernel, bandit.regularization
+        sketch = _start(tracked, kernel, regularization, bandit.capacity, key, history)
+        prior = jnp.asarray(_prior_variance(domain, kernel, dtype), dtype)
+        sketch = replace(sketch, evidence=replace(sketch.evidence, prior_variance=prior))
+        tried = np.asarray(sketch.pull_counts) > 0
+        if failed is not None:
+            tried[np.searchsorted(numbers, np.asarray(failed, np.int32))] = True
+        return StreamedState(
+            domain=domain,
+            first_arm=first,
+            sketch=sketch,
+            number=jnp.asarray(np.pad(numbers, (0, slots - len(numbers)), constant_values=FREE)),
+            pending=jnp.zeros(slots, dtype),
+            tried=jnp.asarray(tried),
+        )
+
+    def ask(self, state: StreamedState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        """The next batch, in the numbers of the file. Warns if the sweep in float32 may have left
+        out arms of it; raises as `choose`."""
+        chosen = self.choose(state, limit)
+        if chosen.missed:
+            warn(
+                "rounding was larger than estimated: the sweep in float32 may have missed arms of"
+                f" this batch. Raise safety (it is {self.safety:g}), or sweep in float64"
+                " (screen=False and a file of float64)."
+            )
+        return chosen.query
+
+    def choose(self, state: StreamedState, limit: ArrayLike | None = None) -> Chosen:
+        """The next batch, and the work that it took. Raises ValueError as `ArmFile.read`, and
+        FloatingPointError where the posterior is not finite."""
+        _check_not_traced(state, limit)
+        bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
+        file, dtype = state.domain, state.sketch.mean.dtype
+        most = min(int(queries.limited(limit)), bandit.batch)
+        if not bandit.repeat:
+            taken = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
+            most = min(most, file.count - int((taken | (np.asarray(state.pending) > 0)).sum()))
+        if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
+            state = _track(state, bandit, [int(state.first_arm)])
+        width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
+        kept, bounds, missed = self._sweep(bandit, state, width)
+        slots = state.number.shape[0] + self.keep
+        buffer = _filled(_joined(_tracked(state), kept), slots)
+        sketch = _posterior_at(state, buffer)
+        batch, begin = _start_batch(bandit, state, sketch, buffer)
+        kernel, regularization = bandit.kernel, bandit.regularization
+        factors = sweep.factors(state.sketch, kernel, regularization, file.chunk, dtype)
+        chosen: list[int] = []
+        read, unchanged = file.chunks, 0
+        while len(chosen) < most:
+            beyond = bounds.max()
+            limits = jnp.asarray(most, jnp.int32), jnp.asarray(beyond, dtype)
+            batch = _extend_batch(bandit, sketch, batch, begin, *limits)
+            new = np.asarray(batch.arms)[len(chosen) : int(batch.size)]
+            chosen += buffer.number[new].tolist()
+            if len(chosen) >= most or np.isneginf(beyond):
+                break
+            unchanged = 0 if new.size else unchanged + 1
+            if unchanged > REREADS * file.chunks:
+                raise RuntimeError(
+                    f"chunks were read {unchanged} times without a pick: raise keep, which is"
+                    f" {self.keep}."
+                )
+            # the chunk with the largest bound, with its scores after the picks
+            chunk, gone = int(np.argmax(bounds)), np.full(len(batch.arms), FREE, np.int32)
+            if not bandit.repeat:
+                gone[: len(chosen)] = chosen
+            excluded, left = _excluded(np.concatenate([buffer.number, gone]), file, chunk)
+            x, pulls = jnp.asarray(file.read(chunk)), batch.pulls
+            top = sweep.top_after_picks(
+                bandit, sketch, factors, pulls, width, x, excluded, left, self.offer
+            )
+            used = buffer.number != FREE
+            buffer = buffer._replace(score=np.asarray(batch.scores))
+            buffer = Buffer(*(column[used] for column in buffer))
+            found = _candidates(top, chunk * file.chunk)
+            buffer, rest = _split(_joined(buffer, found), self.keep)
+            bounds[chunk] = top.outside
+            bounds = _raised(bounds, rest, file.chunk)
+            buffer = _filled(buffer, slots)
+            sketch = _posterior_at(state, buffer)
+            batch = batch._replace(scores=jnp.asarray(buffer.score))
+            read += 1
+        index = np.zeros(bandit.batch, np.int32)
+        index[: len(chosen)] = chosen
+        mask = np.arange(bandit.batch) < len(chosen)
+        return Chosen(Query(jnp.asarray(index), jnp.asarray(mask)), read, missed)
+
+    def _sweep(
+        self, bandit: FixedBKB, state: StreamedState, width: Array
+    ) -> tuple[Buffer, np.ndarray, bool]:
+        """(kept arms, bounds [C] of the scores of the other arms of each chunk, `Chosen.missed`)
+        after one pass over the file."""
+        file, sketch = state.domain, state.sketch
+        kernel, regularization = bandit.kernel, bandit.regularization
+        factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
+        numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
+        bounds, offered = np.full(file.chunks, -np.inf), []
+        tops: list[tuple[int, sweep.Top]] = []
+
+        def collect() -> None:
+            chunk, top = tops.pop(0)
+            offered.append(_candidates(top, chunk * file.chunk))
+            bounds[chunk] = top.outside
+
+        for chunk, x in file.in_order():
+            excluded, left = _excluded(numbers, file, chunk)
+            top = sweep.top(
+                factors, kernel, regularization, width, x, excluded, left, self.offer, safety
+            )
+            tops.append((chunk, top))
+            # a chunk is computed while the one before is collected and the next one is read
+            if len(tops) > 1:
+                collect()
+        collect()
+        kept, rest = _split(_joined(*offered), self.keep)
+        bounds = _raised(bounds, rest, file.chunk)
+        if file.dtype == sketch.mean.dtype:
+            return kept, bounds, False
+        # score the kept arms in the dtype of the posterior
+        points = kept.points.astype(sketch.mean.dtype)
+        kept = kept._replace(points=points)
+        if not len(points):
+            return kept, bounds, False
+        mean, variance = _posterior(state, bandit, points)
+        score = mean + float(width) * np.sqrt(variance)
+        missed = bool((score > kept.score).any())
+        return kept._replace(mean=mean, variance=variance, score=score), bounds, missed
+
+    def pend(self, state: StreamedState, query: Query) -> StreamedState:
+        """As `FixedBKB.pend`."""
+        query = queries.on_arms(state.domain, query)
+        numbers = np.asarray(query.index)[np.asarray(query.mask)]
+        state = _track(state, in_dtype(self.bandit, state.sketch.mean.dtype), numbers)
+        pending = np.array(state.pending)
+        np.add.at(pending, _slots_of(state, numbers), 1)
+        if (pending > 0).sum() > self.bandit.max_pending:
+            raise ValueError(
+                f"{int((pending > 0).sum())} distinct arms would be pending, max_pending is"
+                f" {self.bandit.max_pending}: raise it."
+            )
+        return replace(state, pending=jnp.asarray(pending))
+
+    def tell(
+        self, state: StreamedState, query: Query, y: Any, key: PRNGKey
+    ) -> tuple[StreamedState, Info]:
+        """As `FixedBKB.tell`; the capacity grows where it is exceeded, and no chunk is read. Flags
+        of the posterior are about the tracked arms."""
+        _check_not_traced(state, query, y, key)
+        dtype, count = state.sketch.mean.dtype, state.domain.count
+        bandit = in_dtype(self.bandit, dtype)
+        query = queries.on_arms(state.domain, query)
+        y = queries.rewards(query, y, dtype)
+        mask = np.asarray(query.mask)
+        numbers = np.asarray(query.index)[mask]
+        state = _track(state, bandit, numbers)
+        slots = np.zeros(mask.shape, np.int32)
+        slots[mask] = _slots_of(state, numbers)
+        tracked_query, sketch = Query(jnp.asarray(slots), query.mask, None), state.sketch
+        while True:
+            new, info = _update(bandit, sketch, state.number, count, tracked_query, y, key)
+            if not bool(info.overflow):
+                break
+            sketch = sketched.grow(sketch, 2 * sketch.capacity)
+        pending, tried = np.array(state.pending), np.array(state.tried)
+        many = (pending > 0).sum() > bandit.max_pending
+        np.subtract.at(pending, slots[mask], 1)
+        tried[slots[mask]] = True
+        first = state.first_arm
+        if mask.any() and not np.asarray(new.pull_counts).any():
+            first = counts.resample_initial_arm(first, jnp.ones((), bool), count, key)
+        after = replace(
+            state,
+            first_arm=first,
+            sketch=new,
+            pending=jnp.asarray(np.maximum(pending, 0)),
+            tried=jnp.asarray(tried),
+        )
+        return after, replace(info, truncated=jnp.asarray(many))
+
+    def confidence_width(self, state: StreamedState) -> Array:
+        """The width of a batch, []."""
+        return widths.confidence_width(self.bandit, state.sketch.evidence, self.bandit.ratio)
+
+    def _check(self, domain: Any) -> None:
+        if type(self.bandit) is not FixedBKB:
+            raise ValueError(
+                f"Streamed takes a FixedBKB; a {type(self.bandit).__name__} was given."
+            )
+        if not isinstance(domain, ArmFile):
+            raise ValueError(
+                f"Streamed takes a file, open_arms(path); {type(domain).__name__} was given. Arms"
+                " in memory need no Streamed."
+            )
+        checks.capacity(keep=self.keep, offer=self.offer)
+        checks.truth(screen=self.screen)
+        checks.nonnegative(safety=self.safety)
+        if self.offer > self.keep:
+            raise ValueError(f"keep is {self.keep}, less than offer = {self.offer}: raise keep.")
+        if self.screen and domain.stored != "float32":
+            raise ValueError(
+                f"screen needs a file of float32; this one holds {domain.stored}. Leave screen out."
+            )
+        if self.screen and jax.dtypes.canonicalize_dtype(float) != np.float64:
+            raise ValueError(
+                "screen computes picks in float64: set jax.config.update('jax_enable_x64', True)."
+            )
+        dtype = jnp.float64 if self.screen else domain.dtype
+        shape: Any = jax.ShapeDtypeStruct((2, domain.inputs), dtype)
+        jax.eval_shape(self.bandit.init, Arms(shape), jax.random.key(0))
+
+
+def _check_not_traced(*given: Any) -> None:
+    if is_traced(given):
+        raise ValueError(
+            "Streamed reads its file while it chooses, so that its methods cannot be compiled: call"
+            " ask and tell in a loop of your own, not under jit, and not by run or drive."
+        )
+
+
+# tracked arms
+
+
+def _history(
+    bandit: FixedBKB,
+    points: np.ndarray,
+    numbers: np.ndarray,
+    key: PRNGKey,
+    arms: Any,
+    rewards: Any,
+    dictionary: Any,
+    slots: int,
+) -> Any:
+    """The earlier evaluations over the slots, as `sketched.start` takes them."""
+    if arms is None:
+        if rewards is not None or dictionary is not None:
+            raise ValueError(
+                "rewards and dictionary describe observed evaluations: give arms with them."
+            )
+        return None
+    if rewards is None:
+        raise ValueError("rewards [n] of the evaluated arms are needed.")
+    domain = Arms(jnp.asarray(points))
+    index = np.searchsorted(numbers, np.asarray(arms, np.int32))
+    pulls, sums = counts.of_evaluations(domain, index, rewards)
+    if dictionary is not None and not isinstance(dictionary, str):
+        dictionary = np.searchsorted(numbers, np.asarray(dictionary, np.int32))
+    history = sketched.checked_history(bandit, domain, key, pulls, sums, dictionary)
+    return jax.tree.map(lambda a: jnp.pad(a, (0, slots - len(points))), history)
+
+
+def _prior_variance(file: ArmFile, kernel: Any, dtype: Any) -> float:
+    """max_x k(x,x); reads the file once, which finds numbers that are not finite."""
+    largest = jax.jit(lambda kernel, x: kernel.diag(x).max())
+    return max(float(largest(kernel, x.astype(dtype))) for _, x in file.in_order())
+
+
+def _slots_for(count: int) -> int:
+    """H for `count` tracked arms."""
+    slots = SLOTS
+    while slots < count:
+        slots *= 2
+    return slots
+
+
+def _padded(rows: np.ndarray, slots: int) -> np.ndarray:
+    """The rows [n, d] padded to [slots, d] with copies of the first."""
+    return np.concatenate([rows, np.repeat(rows[:1], slots - len(rows), 0)])
+
+
+def _slots_of(state: StreamedState, numbers: Any) -> np.ndarray:
+    """The slots of tracked arms of these numbers."""
+    return np.searchsorted(np.asarray(state.number), np.asarray(numbers)).astype(np.int32)
+
+
+@jax.jit
+def _means_and_variances(sketch: SketchState, bandit: Any, x: Array) -> tuple[Array, Array]:
+    rows, dtype = x.shape[0], sketch.mean.dtype
+    factors = sweep.factors(sketch, bandit.kernel, bandit.regularization, rows, dtype)
+    return sweep.posterior(factors, bandit.kernel, bandit.regularization, x)[:2]
+
+
+def _posterior(
+    state: StreamedState, bandit: Any, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(mean [n], variance [n]) of arms [n, d] outside the dictionary."""
+    x = _padded(rows, _slots_for(len(rows))).astype(state.sketch.mean.dtype)
+    mean, variance = _means_and_variances(state.sketch, bandit, jnp.asarray(x))
+    return np.asarray(mean)[: len(rows)], np.asarray(variance)[: len(rows)]
+
+
+def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
+    """The state with these arms tracked; new ones are read from the file."""
+    number = np.asarray(state.number)
+    used = int((number != FREE).sum())
+    new = np.setdiff1d(np.asarray(numbers, np.int32), number[:used])
+    if new.size == 0:
+        return state
+    rows = state.domain.rows(new).astype(state.sketch.mean.dtype)
+    mean, variance = _posterior(state, bandit, rows)
+    order = np.argsort(np.concatenate([number[:used], new]))
+    free = max(_slots_for(len(order)), len(number)) - len(order)
+
+    def merged(before: Array, added: Any, fill: Any = 0) -> Array:
+        old = np.asarray(before)
+        added = np.broadcast_to(np.asarray(added, old.dtype), new.shape)
+        whole = np.concatenate([old[:used], added])[order]
+        return jnp.asarray(np.pad(whole, (0, free), constant_values=fill))
+
+    old, place = state.sketch, np.argsort(order)
+    points = np.concatenate([np.asarray(old.domain.features)[:used], rows])[order]
+    dictionary, mask = old.dictionary, np.asarray(old.dictionary.mask)
+    index = np.where(mask, place[np.where(mask, dictionary.index, 0)], 0).astype(np.int32)
+    sketch = replace(
+        old,
+        domain=Arms(jnp.asarray(_padded(points, len(points) + free))),
+        pull_counts=merged(old.pull_counts, 0),
+        reward_sums=merged(old.reward_sums, 0),
+        dictionary=Dictionary(jnp.asarray(index), dictionary.mask),
+        mean=merged(old.mean, mean),
+        variance=merged(old.variance, variance),
+    )
+    return replace(
+        state,
+        sketch=sketch,
+        number=merged(state.number, new, FREE),
+        pending=merged(state.pending, 0),
+        tried=merged(state.tried, False),
+    )
+
+
+@partial(jax.jit, static_argnums=3)
+def _update(
+    bandit: Any, sketch: SketchState, number: Array, arms: int, query: Query, y: Array, key: PRNGKey
+) -> tuple[SketchState, Info]:
+    """The posterior of the tracked arms after rewards y [B] of a query in their slots. Random
+    numbers depend on the number of an arm among all A, as in memory."""
+    feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
+    uniform = shards.uniform_at(key, number, arms, y.dtype)
+    width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
+    return sketched.apply_feedback(sketch, feedback, query, width, key, bandit, uniform)
+
+
+# candidate buffer
+
+
+def _tracked(state: StreamedState) -> Buffer:
+    """The tracked arms, with scores to be computed."""
+    used = int((np.asarray(state.number) != FREE).sum())
+    sketch = state.sketch
+    number, points, mean, variance = (
+        np.array(column)[:used]
+        for column in (state.number, sketch.domain.features, sketch.mean, sketch.variance)
+    )
+    return Buffer(number, points, mean, variance, mean, np.ones(used, bool))
+
+
+def _candidates(top: sweep.Top, first: int) -> Buffer:
+    """The largest scores of a chunk whose first arm has this number. Raises FloatingPointError
+    where the posterior is not finite."""
+    if not bool(top.finite):
+        raise FloatingPointError(
+            "the posterior is not finite: try float64, smaller rewards or a larger regularization."
+        )
+    row, at = np.unique(np.asarray(top.row), return_index=True)
+    points, mean, variance, score = (
+        np.asarray(column)[at] for column in (top.points, top.mean, top.variance, top.score)
+    )
+    number = (first + row).astype(np.int32)
+    found = Buffer(number, points, mean, variance, score, np.zeros(len(row), bool))
+    return Buffer(*(column[score > -np.inf] for column in found))
+
+
+def _joined(*buffers: Buffer) -> Buffer:
+    """The arms of several buffers, which have no number in common."""
+    columns = Buffer(*(np.concatenate(column) for column in zip(*buffers, strict=True)))
+    order = np.argsort(columns.number, kind="stable")
+    return Buffer(*(column[order] for column in columns))
+
+
+def _split(buffer: Buffer, most: int) -> tuple[Buffer, Buffer]:
+    """(the tracked arms and the `most` largest scores of the others, the rest); the lowest numbers
+    come first among equal scores."""
+    order = np.lexsort((buffer.number, -buffer.score, ~buffer.tracked))
+    stay = np.zeros(len(order), bool)
+    stay[order[: most + int(buffer.tracked.sum())]] = True
+    kept, rest = (Buffer(*(column[part] for column in buffer)) for part in (stay, ~stay))
+    return kept, rest
+
+
+def _raised(bounds: np.ndarray, rest: Buffer, chunk: int) -> np.ndarray:
+    """The bounds of the chunks [C], of `chunk` arms each, after arms have left the buffer."""
+    bounds = bounds.copy()
+    np.maximum.at(bounds, rest.number // chunk, rest.score)
+    return bounds
+
+
+def _filled(buffer: Buffer, slots: int) -> Buffer:
+    """The buffer with that many rows: free ones repeat its first arm and are never chosen."""
+    free = slots - len(buffer.number)
+    return Buffer(
+        number=np.pad(buffer.number, (0, free), constant_values=FREE),
+        points=_padded(buffer.points, slots),
+        mean=np.pad(buffer.mean, (0, free)),
+        variance=np.pad(buffer.variance, (0, free)),
+        score=np.pad(buffer.score, (0, free), constant_values=-np.inf),
+        tracked=np.pad(buffer.tracked, (0, free)),
+    )
+
+
+def _excluded(numbers: np.ndarray, file: ArmFile, chunk: int) -> tuple[Array, Array]:
+    """(rows of arms in a chunk, R for those elsewhere; arms of the chunk and later ones, [])."""
+    first = chunk * file.chunk
+    row = numbers.astype(np.int64) - first
+    row = np.where((row >= 0) & (row < file.chunk), row, file.chunk).astype(np.int32)
+    return jnp.asarray(row), jnp.asarray(file.count - first, jnp.int32)
+
+
+# picks from the buffer
+
+
+def _posterior_at(state: StreamedState, buffer: Buffer) -> SketchState:
+    """The posterior over the arms of a buffer. Its dictionary keeps the slots of the tracked arms:
+    no batch reads it."""
+    slots, tracked = _slots_of(state, buffer.number), buffer.tracked & (buffer.number != FREE)
+    pulls = np.where(tracked, np.asarray(state.sketch.pull_counts)[np.where(tracked, slots, 0)], 0)
+    first = np.searchsorted(buffer.number, int(state.first_arm)).astype(np.int32)
+    return replace(
+        state.sketch,
+        domain=Arms(jnp.asarray(buffer.points)),
+        first_arm=jnp.asarray(first),
+        mean=jnp.asarray(buffer.mean),
+        variance=jnp.asarray(buffer.variance),
+        pull_counts=jnp.asarray(pulls.astype(buffer.mean.dtype)),
+    )
+
+
+def _start_batch(
+    bandit: FixedBKB, state: StreamedState, sketch: SketchState, buffer: Buffer
+) -> tuple[fixed_set.Batch, Array]:
+    """(a batch without picks, distinct pending arms [])."""
+    slots = np.where(buffer.tracked, _slots_of(state, buffer.number), 0)
+    pending = np.where(buffer.tracked, np.asarray(state.pending)[slots], 0)
+    tried = buffer.tracked & np.asarray(state.tried)[slots]
+    free = buffer.number == FREE
+    return _started(bandit, sketch, *map(jnp.asarray, (pending, tried, free)))
+
+
+@jax.jit
+def _started(
+    bandit: FixedBKB, sketch: SketchState, pending: Array, tried: Array, free: Array
+) -> tuple[fixed_set.Batch, Array]:
+    batch, begin = bandit.start_batch(with_pending(sketch, pending, tried))
+    return batch._replace(scores=jnp.where(free, -jnp.inf, batch.scores)), begin
+
+
+@jax.jit
+def _extend_batch(
+    bandit: FixedBKB,
+    sketch: SketchState,
+    batch: fixed_set.Batch,
+    begin: Array,
+    limit: Array,
+    beyond: Array,
+) -> fixed_set.Batch:
+    """The batch with picks of the buffer until it has `limit` of them, or a score `beyond` [] the
+    buffer may be larger."""
+    # a smaller difference may be rounding between two programs
+    slack = adaptive_batch.SLACK * jnp.finfo(batch.scores.dtype).eps
+    least = jnp.where(jnp.isneginf(beyond), beyond, beyond - slack * jnp.abs(beyond))
+    return lax.while_loop(
+        lambda batch: (batch.size < limit) & ~(jnp.max(batch.scores) < least),
+        lambda batch: bandit.extend_batch(sketch, batch, begin, limit, least),
+        batch,
+    )

@@ -1,0 +1,175 @@
+"""The scores of a chunk of arms: the largest ones, and a bound of the others.
+
+In float64 the scores are those of `FixedBKB`. A sweep in float32 ranks arms by an upper bound of
+their score in float64 instead (THEORY 9.7), with an estimate of the rounding error of k(x,x) -
+|k_S(x) G|^2; the caller checks the bound on the arms whose score in float64 it computes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch import checks, devices, linalg
+from jsketch.bandits.batches import fixed_set
+from jsketch.bandits.core import sketched
+from jsketch.bandits.core.sketched import SketchState
+from jsketch.linalg import chunked, matmul, matmul_upper, squares_upper
+from jsketch.posterior import ridge
+from jsketch.precision import in_dtype
+from jsketch.sketch import nystrom as nystroms
+from jsketch.types import Kernel
+
+
+class Factors(NamedTuple):
+    """A posterior in the form that a sweep evaluates: mean and lam sigma^2 = k(x,x) - |k_S(x)
+    G|^2."""
+
+    points: Array  # [M, d]
+    explained: Array  # G [M, M], upper triangular
+    columns: Array  # [M, 1 + PROBES]: weights of the mean, and G G^T times normals
+    # [], rounding errors of a mean and of lam sigma^2 for any arm, in eps
+    mean_error: Array
+    variance_error: Array
+    slope_error: Array  # [], error of lam sigma^2 per unit of |G G^T k_S(x)|, in eps
+
+
+class Top(NamedTuple):
+    """The k arms of a chunk with the largest scores; -inf for excluded arms."""
+
+    row: Array  # [k] int32, in the chunk
+    points: Array  # [k, d]
+    mean: Array  # [k]
+    variance: Array  # [k]
+    score: Array  # [k]
+    outside: Array  # [], the largest score of the others
+    finite: Array  # [] bool, whether all means and variances of the chunk are
+
+
+@partial(jax.jit, static_argnums=(3, 4))
+def factors(
+    sketch: SketchState, kernel: Kernel, regularization: ArrayLike, rows: int, dtype: Any
+) -> Factors:
+    """The factors of a posterior, computed in its dtype and rounded to `dtype`, for sweeps of
+    `rows` arms."""
+    nystrom = sketch.nystrom
+    posterior = ridge.Ridge(sketch.whiten, sketch.weights, sketch.evidence.logdet)
+    size, exact = nystrom.root.shape[0], nystrom.root.dtype
+    explained = matmul_upper(nystrom.root, ridge.explained_root(posterior, regularization))
+    dual = matmul(nystrom.root, matmul(sketch.whiten, sketch.weights))
+    normals = jax.random.normal(jax.random.key(0), (size, nystroms.PROBES), exact)
+    slopes = matmul(explained, matmul(explained.T, normals))
+    # rounding error of a value of the kernel, in eps k(x,x)
+    kernel_error = jnp.asarray(checks.roundings(kernel, nystrom.points, rows), exact)
+    prior = sketch.evidence.prior_variance
+    largest = jnp.sqrt(jnp.square(explained).sum(0).max())
+    found = Factors(
+        points=nystrom.points,
+        explained=explained,
+        columns=jnp.concatenate([dual[:, None], slopes], axis=1),
+        mean_error=(kernel_error + 1) * prior * jnp.sqrt(jnp.square(dual).sum()),
+        variance_error=2 * prior * (1 + jnp.sqrt(prior) * largest),
+        slope_error=2 * kernel_error * prior,
+    )
+    return in_dtype(found, dtype)
+
+
+def _in_blocks(function: Any, x: Array, size: int) -> Any:
+    """function(x [n, d]) with arrays [n], in blocks that fit a cache."""
+    entries = (
+        sketched.SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else sketched.SWEEP_ENTRIES
+    )
+    count, rows = chunked(x.shape[0], max(entries // size, 1))
+    padded = jnp.pad(x, ((0, count * rows - x.shape[0]), (0, 0)), mode="edge")
+    found = lax.map(function, padded.reshape(count, rows, -1))
+    return jax.tree.map(lambda a: a.reshape(-1)[: x.shape[0]], found)
+
+
+def posterior(
+    factors: Factors, kernel: Kernel, regularization: ArrayLike, x: Array
+) -> tuple[Array, Array, Array, Array]:
+    """(mean, variance, upper bounds of the rounding errors of mean and variance) of arms x [n, d],
+    [n] each, in the dtype of the factors."""
+    eps = jnp.finfo(factors.explained.dtype).eps
+
+    def block(x: Array) -> tuple[Array, Array, Array, Array]:
+        k = kernel.gram(x, factors.points)
+        product = matmul(k, factors.columns)
+        mean, slope = product[:, 0], jnp.sqrt(jnp.square(product[:, 1:]).mean(1))
+        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factors.explained), 0)
+        return (
+            mean,
+            variance / regularization,
+            eps * (factors.mean_error + jnp.abs(mean)),
+            eps * (factors.variance_error + factors.slope_error * slope) / regularization,
+        )
+
+    return _in_blocks(block, x, factors.explained.shape[0])
+
+
+def _top(
+    x: Array, mean: Array, variance: Array, score: Array, excluded: Array, arms: Array, count: int
+) -> Top:
+    """The `count` largest scores [R] of a chunk, without the rows `excluded` [E] (R for no row) and
+    the padding, rows from `arms` [] on."""
+    rows = x.shape[0]
+    finite = jnp.isfinite(mean).all() & jnp.isfinite(variance).all() & jnp.isfinite(score).all()
+    score = jnp.where(jnp.arange(rows, dtype=jnp.int32) < arms, score, -jnp.inf)
+    score = score.at[excluded].set(-jnp.inf, mode="drop")
+    row, outside = linalg.largest(score, min(count, rows))
+    return Top(row, x[row], mean[row], variance[row], score[row], outside, finite)
+
+
+@partial(jax.jit, static_argnums=7)
+def top(
+    factors: Factors,
+    kernel: Kernel,
+    regularization: ArrayLike,
+    width: Array,
+    x: Array,
+    excluded: Array,
+    arms: Array,
+    count: int,
+    safety: ArrayLike,
+) -> Top:
+    """The largest upper confidence bounds of a chunk x [R, d], plus `safety` times the bounds of
+    their rounding errors; 0 gives the scores themselves."""
+    kernel, regularization, width, safety = in_dtype(
+        (kernel, regularization, width, safety), x.dtype
+    )
+    mean, variance, mean_error, variance_error = posterior(factors, kernel, regularization, x)
+    score = mean + safety * mean_error + width * jnp.sqrt(variance + safety * variance_error)
+    return _top(x, mean, variance, score, excluded, arms, count)
+
+
+@partial(jax.jit, static_argnums=8)
+def top_after_picks(
+    bandit: Any,
+    sketch: SketchState,
+    factors: Factors,
+    pulls: fixed_set.Pulls,
+    width: Array,
+    x: Array,
+    excluded: Array,
+    arms: Array,
+    count: int,
+) -> Top:
+    """The largest scores of a chunk after the picks of the batch."""
+    kernel, regularization = bandit.kernel, bandit.regularization
+    x = x.astype(factors.explained.dtype)
+
+    def block(x: Array) -> Array:
+        k = kernel.gram(x, factors.points)
+        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factors.explained), 0)
+        before = variance / regularization
+        return fixed_set.variances(sketch, kernel, regularization, pulls, x, before)
+
+    mean, variance, _, _ = posterior(factors, kernel, regularization, x)
+    left = _in_blocks(block, x, factors.explained.shape[0])
+    score = mean + width * jnp.sqrt(left)
+    return _top(x, mean, variance, score, excluded, arms, count)

@@ -1,0 +1,153 @@
+"""Static mistakes in contrib are refused, with a message that names them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_problems import KEY
+
+from jsketch import Arms, kernels
+from jsketch.bandits import BBKB, BKB, GPUCB, Uniform, widths
+from jsketch.contrib import (
+    CBBKB,
+    EKUCB,
+    KUCB,
+    DiscountedBKB,
+    IndependentClients,
+    LengthscaleBalancing,
+    NormDoubling,
+    SharedEmbedding,
+    WindowBKB,
+)
+from jsketch.contrib.problems import ClientArms, ContextualArms, DriftingArms, drifting_draw, play
+from jsketch.contrib.problems.contextual import Squares
+
+KERNEL, SCALES = kernels.Gaussian(0.5), (1.0, 0.5)
+DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(9, 2))))
+KEYS = jax.random.split(KEY, 2)
+EXACT, SKETCH = GPUCB(KERNEL, capacity=9), BKB(KERNEL, capacity=9)
+WINDOW, EK = WindowBKB(KERNEL, window=3), EKUCB(KERNEL)
+SHARED = SharedEmbedding(KERNEL, clients=3, max_wait=3, max_history=16, capacity=24)
+ALONE = IndependentClients(KUCB(KERNEL, max_history=4), 3)
+ARMS = DriftingArms(DOMAIN, jnp.ones((2, 9)), 4, 0.0)
+ACTIONS = jnp.linspace(0, 1, 5)[:, None]
+CONTEXTS = ContextualArms(ACTIONS, Squares())
+SHORT = KUCB(KERNEL, max_history=4)
+X = jnp.ones((3, 2))
+
+
+def begin(bandit):
+    return bandit.init(DOMAIN if hasattr(bandit, "base") or isinstance(bandit, BKB) else 2, KEY)
+
+
+def ask(bandit, x):
+    return bandit.ask(bandit.init(2, KEY), x, KEY)
+
+
+def tell(bandit, x, y):
+    return bandit.tell(bandit.init(2, KEY), x, y, KEY)
+
+
+def tell_other_window():
+    state = WINDOW.init(DOMAIN, KEY)
+    query = WINDOW.ask(state, KEY)
+    WINDOW.replace(window=9).tell(state, query, jnp.zeros(query.index.shape), KEY)
+
+
+def balancing(base=SKETCH, scales=SCALES, *bounds, **options):
+    return begin(LengthscaleBalancing(base, scales, *bounds, **options))
+
+
+def drift(**options):
+    drifting_draw(KEY, KERNEL, X, **dict(noise_std=0.1, period=10) | options)
+
+
+@pytest.mark.parametrize(
+    "act, words",
+    [
+        (lambda: begin(DiscountedBKB(KERNEL, discount=1.1)), "discount must lie between 0 and 1"),
+        (lambda: begin(DiscountedBKB(KERNEL, discount=0.0)), "discount must be a finite number"),
+        (lambda: begin(WindowBKB(KERNEL, window=0)), "window must be an integer of at least 1"),
+        (tell_other_window, "holds the last 3 observations, and window is 9"),
+        (lambda: balancing(scales=(0.5, 1.0)), "the longest one first"),
+        (lambda: balancing(scales=()), "must be lists of numbers"),
+        (lambda: balancing(scales="abc"), "lengthscales"),
+        (lambda: balancing(scales=1.0), "must be lists of numbers"),
+        (lambda: balancing(SKETCH, SCALES, 1.0), "must be lists of numbers"),
+        (lambda: balancing(SKETCH, SCALES, np.ones((2, 2))), r"\(2,\) and \(2, 2\)"),
+        (lambda: balancing(SKETCH, SCALES, (1.0,)), "one for each candidate"),
+        (lambda: balancing(scales=(1e200, 1e-200)), "a candidate has .* norm bound inf"),
+        (lambda: balancing(scales=(1.0, 0.0)), "lengthscales must be a finite number above 0"),
+        (lambda: balancing(delta=1.5), "delta is a probability"),
+        (lambda: balancing(rule="least"), "rule must be one of"),
+        (lambda: balancing(EXACT, norm_test=True), "take BKB or BBKB"),
+        (lambda: balancing(EXACT, rule="evidence"), "take BKB or BBKB"),
+        (lambda: balancing(KERNEL), "a GPUCB, BKB or BBKB; Gaussian"),
+        (lambda: balancing(WINDOW), "a GPUCB, BKB or BBKB; WindowBKB"),
+        (lambda: balancing(BBKB(KERNEL, initial=np.arange(3))), "base has an initial design"),
+        (lambda: balancing(EXACT.replace(kernel=kernels.Linear())), "kernel; Linear was"),
+        (
+            lambda: balancing(EXACT.replace(kernel=kernels.RationalQuadratic())),
+            'Take rule="realised"',
+        ),
+        (lambda: begin(NormDoubling(EXACT)), "a BKB or a BBKB; GPUCB"),
+        (
+            lambda: begin(NormDoubling(SKETCH.replace(norm_bound=0.0))),
+            "norm_bound must be a finite",
+        ),
+        (lambda: begin(EK.replace(max_history=0)), "max_history must be an integer"),
+        (lambda: begin(CBBKB(KERNEL, ratio=0.5)), "ratio must be at least 1"),
+        (lambda: begin(EK.replace(regularization=0.0)), "regularization must be"),
+        (lambda: EK.init(2, KEY, "int32"), "dtype must be a floating dtype"),
+        (lambda: ask(EK, jnp.zeros((3, 1))), r"a matrix \[A, 2\]"),
+        (lambda: tell(EK, jnp.full(2, jnp.nan), 1.0), "candidates must be finite"),
+        (lambda: tell(EK, jnp.zeros(2), jnp.zeros(2)), "y must be one real number"),
+        (lambda: tell(EK, jnp.zeros(2), "1"), "y must be one real number"),
+        (lambda: begin(KUCB(kernels.Gaussian)), "must be a kernel"),
+        (
+            lambda: EK.replace(width=widths.bkb_code).confidence_width(EK.init(2, KEY)),
+            "variance_sum",
+        ),
+        (lambda: begin(SHARED.replace(clients=0)), "clients must be an integer"),
+        (lambda: begin(SHARED.replace(threshold=-1.0)), "threshold must be"),
+        (lambda: begin(SHARED.replace(max_wait=0)), "max_wait must be an integer"),
+        (lambda: ask(SHARED, jnp.zeros((2, 4, 2))), "points of 3 clients"),
+        (lambda: ask(SHARED, jnp.zeros((3, 4, 1))), r"the shape \[3, C, 2\]"),
+        (lambda: tell(SHARED, X * jnp.nan, jnp.ones(3)), "finite"),
+        (lambda: tell(SHARED, X, jnp.ones(2)), "3 rewards"),
+        (lambda: tell(SHARED, 1.0, jnp.ones(3)), r"the shape \[3, 2\]"),
+        (lambda: tell(SHARED, X, 1j * np.ones(3)), "real numbers"),
+        (
+            lambda: SHARED.replace(width=widths.bkb_code).confidence_width(SHARED.init(2, KEY)),
+            "variance_sum",
+        ),
+        (lambda: ask(ALONE, jnp.zeros((2, 4, 2))), r"the shape \[3, C, 2\]"),
+        (lambda: tell(ALONE, X * jnp.nan, jnp.ones(3)), "finite"),
+        (lambda: tell(ALONE, X, jnp.ones(2)), "3 rewards"),
+        (lambda: begin(ALONE.replace(clients=0)), "clients must be an integer"),
+        (lambda: drift(period=0), "period must be"),
+        (lambda: drift(anchors=0), "anchors must be"),
+        (lambda: drift(abrupt="yes"), "abrupt"),
+        (lambda: drift(noise_std=-1.0), "noise_std must be"),
+        (lambda: play(ARMS, Uniform(), 12, KEYS, restart=0), "restart must be"),
+        (lambda: play(ARMS, Uniform(), 2, KEYS[None]), r"keys must be keys \[S\], one a run"),
+        (lambda: play(ARMS, Uniform(), 2, [1, 2]), r"keys must be keys \[S\], one a run"),
+        (lambda: play(CONTEXTS, SHORT, 0, KEYS), "horizon must be an integer"),
+        (lambda: play(CONTEXTS, SHORT, 8, KEYS), "max_history of at least 8"),
+        (lambda: play(CONTEXTS, EKUCB(None), 8, KEYS), "must be a kernel"),
+        (
+            lambda: play(CONTEXTS.replace(actions=ACTIONS[:, 0]), SHORT, 4, KEYS),
+            "A single feature is a column",
+        ),
+        (lambda: play(CONTEXTS.replace(noise_std=-1.0), SHORT, 4, KEYS), "noise_std must"),
+        (lambda: play(CONTEXTS.replace(inputs=0), SHORT, 4, KEYS), "inputs must be an"),
+        (
+            lambda: play(CONTEXTS.replace(reward=lambda c, a: a), SHORT, 4, KEYS),
+            "reward must be a callable pytree",
+        ),
+        (lambda: play(ClientArms(CONTEXTS), SHORT, 3, KEYS), "a bandit of one client"),
+    ],
+)
+def test_mistakes_are_refused(act, words):
+    with pytest.raises(ValueError, match=words):
+        act()
