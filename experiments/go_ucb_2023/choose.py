@@ -19,7 +19,7 @@ import numpy as np
 from experiments import cli
 from experiments.results import environment, outputs
 from jsketch.box import GOUCB
-from jsketch.box.go_ucb.radius import OFUL
+from jsketch.box.go_ucb.ball import OFUL
 from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import Box

@@ -24,7 +24,7 @@ from experiments.figures import plots
 from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
-from jsketch.box.go_ucb.radius import Theory
+from jsketch.box.go_ucb.ball import Theory
 from jsketch.loops import run_box
 from jsketch.problems import boxes
 

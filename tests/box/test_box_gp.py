@@ -12,7 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
 from jsketch import kernels
-from jsketch.box import fit, gp
+from jsketch.box import fit
+from jsketch.box import regression as gp
 from jsketch.box.gp.regression import Hyperparameters
 
 KERNELS = {"matern": (kernels.Matern(), SklearnMatern), "gaussian": (kernels.Gaussian(), RBF)}

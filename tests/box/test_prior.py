@@ -10,12 +10,13 @@ from scipy.stats import lognorm
 
 from experiments.runs.tail import regrets
 from jsketch import Box, kernels
-from jsketch.box import GPBandit, fit, gp, prior
-from jsketch.box.gp.prior import LogNormal, Prior
+from jsketch.box import GPBandit, fit
+from jsketch.box import regression as gp
+from jsketch.box.gp.fit import LogNormal, Prior
 from jsketch.box.gp.regression import Hyperparameters
 
 NUMBERS = Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0.02))
-ALL = Prior(outputscale=LogNormal(0.5, 0.8), noise=prior.NOISE)
+ALL = Prior(outputscale=LogNormal(0.5, 0.8), noise=fit.NOISE)
 fitted = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
 
 

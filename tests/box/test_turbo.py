@@ -9,10 +9,11 @@ from scipy.stats import qmc
 
 from experiments.bench.boxes import NOISELESS
 from jsketch import Box, loops
-from jsketch.box import Turbo, fit, gp, history
+from jsketch.box import Turbo, fit, history
+from jsketch.box import regression as gp
 from jsketch.box.gp.regression import Hyperparameters
 from jsketch.box.turbo import local_gp, trust_regions
-from jsketch.box.turbo.sobol import sobol
+from jsketch.box.turbo.trust_regions import sobol
 from jsketch.factor import cholesky_inverse
 from jsketch.problems import boxes
 from jsketch.types import BoxQuery

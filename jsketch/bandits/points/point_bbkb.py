@@ -25,7 +25,7 @@ from jsketch.checks import queries
 from jsketch.linalg import matmul, put
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype
-from jsketch.search.over_box import maximise_over_box
+from jsketch.search import maximise_over_box
 from jsketch.sketch import nystrom
 from jsketch.types import Arms, Box, Info, Kernel, PRNGKey, Query, is_traced
 

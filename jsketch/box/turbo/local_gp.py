@@ -1,34 +1,35 @@
-"""TuRBO's GP: a constant mean, hyperparameters after a few steps of Adam from one start, and joint
-draws of noisy values.
+"""The GP of TuRBO: a constant mean, hyperparameters after a few steps of Adam from one start, and
+joint draws of noisy values.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
-optimization. NeurIPS 2019; the numbers are those of their code. The fitted mean is no detail: once
-a region has climbed it is some three standard deviations below the median (Ackley's function, 60 to
-150 points), so that unobserved points score low and draws stay near good ones.
+optimization. NeurIPS 2019; the constants are those of the authors' code. The fitted mean matters:
+after some rounds it lies about three standard deviations below the median (Ackley's function, 60 to
+150 points), so that draws are low away from the good points.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
-from jax.typing import ArrayLike, DTypeLike
+from jax.typing import DTypeLike
 
 from jsketch import struct
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds
+from jsketch.box.gp.fit import Bounds, Limits, hyperparameters_of, limits_of
 from jsketch.box.gp.regression import Data, Hyperparameters
 from jsketch.factor import BLOCK, cholesky_inverse
 from jsketch.linalg import matmul
 from jsketch.types import PRNGKey
 
-LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # where every fit starts, with mean 0
+LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, with mean 0
 RATE = 0.1  # of Adam
-EDGE = 0.01  # of a range: a start on the bound itself would have no slope
-# points whose joint covariance is factored; draws at more of them are made of Fourier features
+# Starts lie inside the bounds by this share of the range, because the derivative vanishes at them.
+EDGE = 0.01
+# most points whose joint covariance is factorized; draws at more use Fourier features
 MOST_JOINT = 2000
 
 
@@ -41,8 +42,8 @@ class Model:
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """As `regression.standardized`, but y less its median: a few bad values do not move the
-    centre."""
+    """As `regression.standardized`, with the median in place of the mean, which a few bad values
+    would move."""
     data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
     ordered = jnp.sort(jnp.where(mask, y, jnp.inf))
@@ -53,120 +54,67 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
     return data._replace(y=jnp.where(mask, (y - median) / data.spread, 0), centre=median)
 
 
-class _Free(NamedTuple):
-    """What Adam moves: the mean as it is, positive numbers as low + (high - low) sigmoid(free)."""
-
-    mean: Array
-    lengthscale: Array
-    outputscale: Array
-    noise: Array
-
-
-Interval = tuple[Array, Array]
-
-
-class _Limits(NamedTuple):
-    """(low, high) of each number."""
-
-    lengthscale: Interval
-    outputscale: Interval
-    noise: Interval
-
-
-def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
-    """(low, high) of each number. `points` is how large a covariance must stay positive definite in
-    this precision: that binds the noise in float32 only."""
-    floor = 10 * points * jnp.finfo(dtype).eps
-
-    def ends(
-        interval: tuple[ArrayLike, ArrayLike], floors: tuple[Any, Any] = (0.0, 0.0)
-    ) -> Interval:
-        low, high = (
-            jnp.maximum(jnp.asarray(end, dtype), f) for end, f in zip(interval, floors, strict=True)
-        )
-        return low, high
-
-    return _Limits(
-        ends(bounds.lengthscale), ends(bounds.outputscale), ends(bounds.noise, (floor, 2 * floor))
-    )
-
-
-def _to_free(value: float, interval: Interval) -> Array:
-    low, high = interval
+def _start(limits: Limits) -> Array:
+    """The free parameters [d+3] with which every fit starts: the mean, then the logits of the
+    positions of lengthscales, outputscale and noise in their ranges."""
+    low, high = limits
+    ends = jnp.asarray([OUTPUTSCALE, NOISE], low.dtype)
+    value = jnp.concatenate([jnp.full(low.shape[0] - 2, LENGTHSCALE, low.dtype), ends])
     share = jnp.clip((value - low) / (high - low), EDGE, 1 - EDGE)
-    return jnp.log(share) - jnp.log1p(-share)
+    return jnp.concatenate([jnp.zeros(1, low.dtype), jnp.log(share) - jnp.log1p(-share)])
 
 
-def _from_free(free: Array, interval: Interval) -> Array:
-    low, high = interval
-    return low + (high - low) * jax.nn.sigmoid(free)
-
-
-def _model(free: _Free, limits: _Limits) -> Model:
-    numbers = Hyperparameters(
-        _from_free(free.lengthscale, limits.lengthscale),
-        _from_free(free.outputscale, limits.outputscale),
-        _from_free(free.noise, limits.noise),
-    )
-    return Model(free.mean, numbers)
-
-
-def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
-    return _Free(
-        jnp.zeros((), dtype),
-        jnp.full(d, _to_free(LENGTHSCALE, limits.lengthscale)),
-        _to_free(OUTPUTSCALE, limits.outputscale),
-        _to_free(NOISE, limits.noise),
-    )
+def _model(free: Array, limits: Limits) -> Model:
+    low, high = limits
+    return Model(free[0], hyperparameters_of(low + (high - low) * jax.nn.sigmoid(free[1:])))
 
 
 def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
-    """Where every fit starts."""
-    limits = _limits(bounds, 1, dtype)
-    return _model(_start(limits, d, dtype), limits)
+    """The start of every fit."""
+    limits = limits_of(bounds, d, 1, dtype)
+    return _model(_start(limits), limits)
 
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
-    """`steps` of Adam on the mean negative log marginal likelihood, from the same start at every
-    fit. `points` is the most whose covariance will be factored. Where a step goes wrong, the start
-    is the answer."""
-    d, dtype = data.u.shape[1], data.u.dtype
-    limits = _limits(bounds, points, dtype)
-    start = _start(limits, d, dtype)
-    count = jnp.maximum(data.mask.sum(dtype=dtype), 1)
+    """The model after `steps` of Adam on the mean negative log marginal likelihood, always from the
+    same start; the start, where a step is not finite. `points` is the largest number of points of
+    which a covariance will be factorized."""
+    limits = limits_of(bounds, data.u.shape[1], points, data.u.dtype)
+    start = _start(limits)
+    count = jnp.maximum(data.mask.sum(dtype=data.u.dtype), 1)
     solver = optax.adam(RATE)
 
-    def step(_: Array, both: Any) -> Any:
-        free, state = both
-        slope = jax.tree.map(lambda leaf: -leaf / count, _slope(kernel, free, limits, data))
+    def step(_: Array, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
+        free, state = carry
+        slope = -_slope(kernel, free, limits, data) / count
         # optax mixes integer types
         with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(slope, state)
-        return optax.apply_updates(free, updates), state
+        return jnp.asarray(optax.apply_updates(free, updates)), state
 
     end, _ = lax.fori_loop(0, steps, step, (start, solver.init(start)))
-    finite = jnp.isfinite(jnp.concatenate([jnp.atleast_1d(leaf) for leaf in end])).all()
-    return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
+    return _model(jnp.where(jnp.isfinite(end).all(), end, start), limits)
 
 
-def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
-    """The derivative of the log marginal likelihood, R&W eq. 5.9; its value is never needed."""
+def _slope(kernel: Any, free: Array, limits: Limits, data: Data) -> Array:
+    """The derivative of the log marginal likelihood, R&W eq. 5.9, without its value."""
     model = _model(free, limits)
     inverse = gram_of_lower(
         cholesky_inverse(regression.covariance_of_values(kernel, model.numbers, data)).inverse
     )
-    weights = matmul(inverse, _less_mean(model, data).y)
+    weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
-    def linear(free: _Free) -> Array:
-        covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
-        return jnp.sum(by_covariance * covariance) + weights.sum() * free.mean
+    def linear(free: Array) -> Array:
+        model = _model(free, limits)
+        covariance = regression.covariance_of_values(kernel, model.numbers, data)
+        return jnp.sum(by_covariance * covariance) + weights.sum() * model.mean
 
     return jax.grad(linear)(free)
 
 
 def gram_of_lower(lower: Array) -> Array:
-    """L^T L of a lower triangular matrix [n,n], by halves that skip the zeros."""
+    """L^T L of a lower triangular matrix [n,n], by halves, without products with the zeros."""
     half = len(lower) // 2
     if half < BLOCK:
         return matmul(lower.T, lower)
@@ -177,8 +125,8 @@ def gram_of_lower(lower: Array) -> Array:
     )
 
 
-def _less_mean(model: Model, data: Data) -> Data:
-    """The data of f alone."""
+def _subtract_mean(model: Model, data: Data) -> Data:
+    """The data without the mean: values of f and noise."""
     return data._replace(
         y=jnp.where(data.mask, data.y - model.mean, 0),
         centre=data.centre + data.spread * model.mean,
@@ -188,12 +136,9 @@ def _less_mean(model: Model, data: Data) -> Data:
 def draw(
     kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, draws: int, frequencies: int
 ) -> Array:
-    """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y.
-
-    Exact up to MOST_JOINT points; of more of them the prior's part comes from random Fourier
-    features (`regression.draw`).
-    """
-    data, noise = _less_mean(model, data), model.numbers.noise
+    """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y; exact
+    up to MOST_JOINT points, from random Fourier features for more (`regression.draw`)."""
+    data, noise = _subtract_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
     if len(u) > MOST_JOINT:
 
@@ -218,8 +163,8 @@ def draw(
 
 
 def root_times(matrix: Array, z: Array) -> Array:
-    """L z, for a positive definite matrix [q,q] = L L^T and z [q,k], by halves: as in
-    `cholesky_inverse`, products only."""
+    """L z, for a positive definite matrix [q,q] = L L^T and z [q,k], by halves: matrix products
+    only, as in `cholesky_inverse`."""
     half = len(matrix) // 2
     if half < BLOCK:
         # L = matrix L^-T

@@ -19,7 +19,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.problems.draws import rkhs_draw
+from jsketch.problems import rkhs_draw
 from jsketch.types import Arms, Bandit, PRNGKey, attach, detach
 
 
