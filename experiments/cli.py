@@ -1,6 +1,8 @@
-"""What all command lines share: their options, how jax is set up, and how they end.
+"""What all command lines share: the parser of their options, the setup of jax, progress bars, and
+errors without a traceback.
 
-They end with 0, or 1 and a sentence, or 130 after Ctrl-C; without a traceback.
+A script makes its parser with `parser`, and adds the options that several scripts have with
+`add_shared`, `add_choices`, `add_out_folder` or `add_out_file`.
 """
 
 from __future__ import annotations
@@ -8,25 +10,15 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-import multiprocessing
 import os
-import signal
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.results import files
-
-# seconds that compiled code and threads, which no exception reaches, have to end after Ctrl-C
-GRACE = 3.0
-INTERRUPTED = 128 + signal.SIGINT  # what a shell expects
+INTERRUPTED = 130  # the exit status that shells report after Ctrl-C
 TRACEBACK = "JSKETCH_TRACEBACK"
 LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
-_said = threading.Event()
 
 
 def parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
@@ -36,8 +28,7 @@ def parser(description: str | None, prog: str | None = None) -> argparse.Argumen
 
 
 def count(text: str) -> int:
-    """A whole number of at least 1, as the `type` of an option; argparse says which option it was
-    that is not."""
+    """An integer of at least 1, as the `type` of an option."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1; {number} was given")
@@ -52,8 +43,36 @@ def positive(text: str) -> float:
     return number
 
 
+_SHARED: dict[str, dict[str, Any]] = {
+    "seeds": dict(type=count, help="number of seeds (default %(default)s)"),
+    "horizon": dict(type=count, help="evaluations of a run (default %(default)s)"),
+    "repeats": dict(type=count, help="timed runs, after one that compiles (default %(default)s)"),
+    "data_dir": dict(type=Path, help="folder of the data sets"),
+}
+
+
+def add_shared(parser: argparse.ArgumentParser, **defaults: Any) -> None:
+    """Adds options that several scripts share, each with its default:
+    add_shared(parser, seeds=10, data_dir=None) adds --seeds and --data-dir. The options are seeds,
+    horizon, repeats and data_dir."""
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **_SHARED[name])
+
+
+def add_choices(
+    parser: argparse.ArgumentParser,
+    option: str,
+    choices: Sequence[str],
+    default: Sequence[str] | None = None,
+    help: str | None = None,
+) -> None:
+    """Adds an option that takes one or more of the choices; the default is all of them."""
+    chosen = list(choices if default is None else default)
+    parser.add_argument(option, nargs="+", choices=list(choices), default=chosen, help=help)
+
+
 def add_out_folder(parser: argparse.ArgumentParser) -> None:
-    """--out, --overwrite and --keep of an experiment (`results.outputs`)."""
+    """Adds --out, --overwrite and --keep of an experiment (`results.outputs`)."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     finished = parser.add_mutually_exclusive_group()
     finished.add_argument(
@@ -62,43 +81,42 @@ def add_out_folder(parser: argparse.ArgumentParser) -> None:
     finished.add_argument(
         "--keep",
         action="store_true",
-        help="resume with runs of another commit, where nothing else differs",
+        help="resume with runs of another commit, if nothing else differs",
     )
 
 
 def add_out_file(parser: argparse.ArgumentParser) -> None:
-    """--out and --overwrite of a benchmark (`results.files.check_new`)."""
+    """Adds --out and --overwrite of a benchmark (`results.files.check_new`)."""
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     parser.add_argument("--overwrite", action="store_true", help="replace that file")
 
 
 def progress(total: int, done: int = 0, unit: str = "run", name: str | None = None) -> Any:
-    """A progress bar (tqdm) on the standard error; into a file or a pipe, where every update would
-    be kept as text, it writes a line in LOG_INTERVAL seconds.
+    """A progress bar (tqdm) on the standard error. When that is not a terminal, a line is written
+    every LOG_INTERVAL seconds, because a file keeps every update.
 
-    total: units of the whole work; done: those of an earlier session.
+    total: number of units of work; done: number of units that an earlier session finished.
     """
     from tqdm import tqdm
 
-    watched = sys.stderr.isatty()
+    terminal = sys.stderr.isatty()
     return tqdm(
         total=total,
         initial=done,
         unit=unit,
-        # large numbers are read easier as 12k; 3 of 5 runs stay as they are
-        unit_scale=total >= 1_000,
+        unit_scale=total >= 1_000,  # 12k for large numbers
         desc=name,
-        mininterval=0.1 if watched else LOG_INTERVAL,
-        # a thread of its own asks for a line that often
-        maxinterval=10.0 if watched else 2 * LOG_INTERVAL,
+        mininterval=0.1 if terminal else LOG_INTERVAL,
+        # tqdm's monitor thread refreshes the bar at this interval
+        maxinterval=10.0 if terminal else 2 * LOG_INTERVAL,
     )
 
 
 def set_up_jax(cached: bool = True) -> None:
-    """Float64 for all experiments, and compiled programs that are kept on disk between processes,
-    in a per-user folder: a second run compiles nothing. cached: False where compilation is timed.
+    """Enables float64, and a persistent cache of compiled programs in a folder of the user, so that
+    a second run compiles nothing. cached: False where compilation is timed.
     """
-    # command lines that compute nothing start without it
+    # scripts that compute nothing start faster without jax
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -111,94 +129,35 @@ def set_up_jax(cached: bool = True) -> None:
 
 
 def line(main: Callable[[], None]) -> Callable[[], None]:
-    """Decorates the `main` of a command line.
+    """Decorates the `main` of a script.
 
-    What users can mend (ValueError, OSError, FloatingPointError of a run that diverges,
-    MemoryError) becomes SystemExit("error: ..."), status 1; Ctrl-C becomes SystemExit(130).
-    JSKETCH_TRACEBACK=1 in the environment shows where an error came from. Any other exception is a
-    fault of the program and keeps its traceback.
+    Errors that users can correct (ValueError, OSError, FloatingPointError of a run that diverges,
+    MemoryError) become SystemExit("error: ..."), which is exit status 1; Ctrl-C becomes exit status
+    130. With JSKETCH_TRACEBACK=1 in the environment errors keep their traceback. Any other
+    exception is a fault of the program and keeps its traceback too.
     """
 
     @functools.wraps(main)
-    def ended() -> None:
-        if main.__module__ == "__main__":
-            _watch_for_interrupts()
+    def wrapper() -> None:
         try:
             main()
-            # a full disk under a redirected output shows here
-            sys.stdout.flush()
         except KeyboardInterrupt:
-            _say_interrupted()
+            print("\ninterrupted", file=sys.stderr)
             raise SystemExit(INTERRUPTED) from None
         except (ValueError, OSError, FloatingPointError, MemoryError) as error:
             if os.environ.get(TRACEBACK):
                 raise
-            if main.__module__ == "__main__":
-                _drop_unwritten_output()
             raise SystemExit(f"error: {sentence(error)}") from error
 
-    return ended
+    return wrapper
 
 
 def sentence(error: BaseException) -> str:
-    """What an exception says, on one line; of the system's errors the words and the file."""
+    """The message of an exception on one line; for errors of the system, its text and the file."""
     if isinstance(error, OSError) and error.strerror:
-        words = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
+        text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     elif isinstance(error, MemoryError):
-        words = f"there is not enough memory. {error}"
+        text = f"there is not enough memory. {error}"
     else:
-        words = str(error) or type(error).__name__
-    return " ".join(words.split())
-
-
-@contextmanager
-def interrupts_ignored() -> Iterator[None]:
-    """Processes that are started within ignore Ctrl-C, which a terminal sends to all of them."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _watch_for_interrupts() -> None:
-    """Ctrl-C raises KeyboardInterrupt in the main thread, and ends the process after GRACE seconds
-    if that does not: a compiled program, or a pool that waits for its threads, would run on for
-    minutes."""
-    # while packages were loaded
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    # the number of each signal, at once
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    threading.Thread(target=_end_after_interrupt, args=(reader,), daemon=True).start()
-
-
-def _end_after_interrupt(reader: int) -> None:
-    while os.read(reader, 1)[0] != signal.SIGINT:
-        pass
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return
-    time.sleep(GRACE)
-    for child in multiprocessing.active_children():
-        child.kill()
-    files.remove_parts()
-    _say_interrupted()
-    os._exit(INTERRUPTED)
-
-
-def _say_interrupted() -> None:
-    """Once, whichever thread comes first."""
-    if not _said.is_set():
-        _said.set()
-        print("\ninterrupted", file=sys.stderr, flush=True)
-
-
-def _drop_unwritten_output() -> None:
-    """Whatever cannot be written to the standard output would be tried again, and reported, while
-    Python ends."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        text = str(error) or type(error).__name__
+    return " ".join(text.split())

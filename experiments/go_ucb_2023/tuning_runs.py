@@ -114,9 +114,7 @@ def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None,
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=cli.set_up_jax) as pool:
             try:
-                # by the processes: this one ends them
-                with cli.interrupts_ignored():
-                    futures = [pool.submit(one, task) for task in missing]
+                futures = [pool.submit(one, task) for task in missing]
                 for future in as_completed(futures):
                     yield future.result()
             except BrokenProcessPool as error:

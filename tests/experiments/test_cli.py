@@ -1,11 +1,8 @@
-"""How command lines end: a sentence and a status, whatever happens, and nothing half-written after
-Ctrl-C."""
+"""Command lines: how they end, which options they share, and how they write files."""
 
 import ast
 import errno
 import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,90 +13,11 @@ from experiments import cli
 from experiments.results import files
 from experiments.suggest import main as suggest
 
-ROOT = Path(__file__).parents[2]
-LEFT = ()
-# in the background of a shell a process ignores Ctrl-C
-HEEDS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-BEGIN = f"""{HEEDS}
-import os, sys, threading, time
-from pathlib import Path
-from experiments import cli
-from experiments.results import files
-from experiments.suggest import main as suggest
-
-cli.GRACE = 0.2
-folder = Path(sys.argv[1])
-
-@cli.line
-def main():
-"""
-# what no exception reaches: a thread in the middle of a file, and a pool that waits for it
-WRITES = """
-    from concurrent.futures import ThreadPoolExecutor
-
-    os.fsync = lambda file: (print("begun", flush=True), time.sleep(60))
-    with ThreadPoolExecutor() as pool:
-        pool.submit(files.write, folder / "a.json", b"x" * 9).result()
-"""
-SLEEPS = """
-    print("begun", flush=True)
-    time.sleep(60)
-"""
-
-
-def started(body, folder):
-    return subprocess.Popen(
-        [sys.executable, "-c", BEGIN + body + "\nmain()", str(folder)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-@pytest.mark.parametrize("body", [SLEEPS, WRITES], ids=["sleeps", "writes"])
-def test_ctrl_c_ends_everything_with_a_word(tmp_path, body):
-    files.write(tmp_path / "a.json", b"old")
-    process = started(body, tmp_path)
-    assert process.stdout.readline() == "begun\n"
-    process.send_signal(signal.SIGINT)
-    output, error = process.communicate(timeout=20)
-    assert process.returncode == 130 and error == "\ninterrupted\n" and output == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-    assert (tmp_path / "a.json").read_bytes() == b"old"
-
-
-def test_ctrl_c_while_packages_are_loaded_is_silent():
-    """`python -m` imports `experiments` first; then come seconds of other packages."""
-    code = (
-        f"{HEEDS}\nimport sys; sys.argv = ['-m']\nimport experiments, time\nprint('begun', flush=1)"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"{code}\ntime.sleep(60)"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout.readline() == b"begun\n"
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=20) == (b"", b"")
-    assert process.returncode == -signal.SIGINT  # 130 in a shell
-
-
-def test_a_full_disk_under_the_output_is_one_sentence(tmp_path):
-    with Path("/dev/full").open("w") as output:
-        process = subprocess.run(
-            [sys.executable, "-c", BEGIN + "    print('x')\nmain()", str(tmp_path)],
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    assert process.returncode == 1 and process.stderr == "error: No space left on device\n"
+SOURCES = list((Path(__file__).parents[2] / "experiments").rglob("*.py"))
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "code"),
     [
         (ValueError("--seeds must be\n  at least 1"), "error: --seeds must be at least 1"),
         (OSError(errno.ENOSPC, "No space left on device"), "error: No space left on device"),
@@ -114,14 +32,14 @@ def test_a_full_disk_under_the_output_is_one_sentence(tmp_path):
         (KeyboardInterrupt(), 130),
     ],
 )
-def test_what_users_can_mend_gets_a_sentence(error, said, monkeypatch, capsys):
+def test_errors_of_the_user_end_with_one_line(error, code, monkeypatch):
     @cli.line
     def main():
         raise error
 
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == said
+    assert ended.value.code == code
     monkeypatch.setenv(cli.TRACEBACK, "1")
     if isinstance(error, Exception):
         with pytest.raises(type(error)):
@@ -137,10 +55,25 @@ def test_faults_of_the_program_keep_their_traceback():
         main()
 
 
-def test_every_command_line_ends_this_way():
-    for file in (ROOT / "experiments").rglob("*.py"):
+def test_shared_options():
+    parser = cli.parser("A script.")
+    cli.add_shared(parser, seeds=10, data_dir=None)
+    cli.add_choices(parser, "--only", ("a", "b"))
+    cli.add_choices(parser, "--methods", ("c", "d"), default=["d"])
+    options = parser.parse_args([])
+    assert vars(options) == dict(seeds=10, data_dir=None, only=["a", "b"], methods=["d"])
+    given = ["--seeds", "3", "--data-dir", "x", "--only", "b", "--methods", "c", "d"]
+    options = parser.parse_args(given)
+    assert vars(options) == dict(seeds=3, data_dir=Path("x"), only=["b"], methods=["c", "d"])
+    for refused in (["--seeds", "0"], ["--only", "c"], ["--only"]):
+        with pytest.raises(SystemExit):
+            parser.parse_args(refused)
+
+
+def test_every_script_ends_this_way():
+    for file in SOURCES:
         tree = ast.parse(file.read_text())
-        if file.name not in LEFT and any(
+        if any(
             isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body
         ):
             (main,) = (
@@ -152,9 +85,9 @@ def test_every_command_line_ends_this_way():
 
 
 def test_results_are_written_in_one_way_only():
-    """No second idea of how a file replaces another one; tables only in folders that are held."""
-    for file in (ROOT / "experiments").rglob("*.py"):
-        if file.name == "files.py" or file.name in LEFT:
+    """Files are replaced by `files.write`, and tables are written to folders that are locked."""
+    for file in SOURCES:
+        if file.name == "files.py":
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "tidy.write":
@@ -167,7 +100,7 @@ def test_results_are_written_in_one_way_only():
                 assert ast.unparse(node.args[0]) == "buffer", f"{file}:{node.lineno}"
 
 
-def test_suggest_on_a_full_disk_says_so_before_it_computes(tmp_path, monkeypatch):
+def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
     monkeypatch.setattr(suggest, "fit", pytest.fail)
     monkeypatch.setattr(
         files,
@@ -182,13 +115,13 @@ def test_suggest_on_a_full_disk_says_so_before_it_computes(tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("watched", "at_most"), [(True, 1_000), (False, 3)])
-def test_progress_fills_no_log(watched, at_most, monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: watched, raising=False)
+@pytest.mark.parametrize(("terminal", "at_most"), [(True, 1_000), (False, 3)])
+def test_progress_fills_no_log(terminal, at_most, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     with cli.progress(40, done=10, unit="seed", name="bkb") as bar:
         for _ in range(30):
             time.sleep(0.02)
             bar.update()
     lines = [text for text in capsys.readouterr().err.split("\r") if text.strip()]
     assert lines[0].startswith("bkb:  25%") and "40/40" in lines[-1] and "seed" in lines[-1]
-    assert len(lines) <= at_most and (len(lines) > 3) == watched
+    assert len(lines) <= at_most and (len(lines) > 3) == terminal
