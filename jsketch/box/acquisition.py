@@ -53,11 +53,6 @@ def log_expected_improvement(mean: Array, variance: Array, threshold: ArrayLike)
     return jnp.log(deviation) + _log_expected_excess((mean - threshold) / deviation)
 
 
-def expected_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-    """E max(f - threshold, 0); zero, with its gradient, where it underflows."""
-    return jnp.exp(log_expected_improvement(mean, variance, threshold))
-
-
 def log_probability_of_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:
     """log P(f > threshold)."""
     return log_normal_cdf((mean - threshold) / jnp.sqrt(variance))

@@ -143,7 +143,7 @@ class Integer:
         _check_order(self.name, self.low, self.high)
         if self._count > MOST_INTEGERS:
             raise ValueError(
-                f"{self.name}: a float tells at most 2^50 integers apart; low = {self.low}, high ="
+                f"{self.name}: floats distinguish at most 2^50 integers; low = {self.low}, high ="
                 f" {self.high} was given: take a Real, and round it."
             )
 

@@ -27,7 +27,7 @@ from jsketch.precision import one_dtype
 from jsketch.search import Score, maximise_over_cube
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
-ACQUISITIONS = ("log_ei", "ei", "pi", "ucb")
+ACQUISITIONS = ("log_ei", "pi", "ucb")
 
 
 @struct.dataclass
@@ -63,7 +63,7 @@ class GPBandit:
                  standard deviations of y. With 0, PI is greedy; with 0.01, the default of
                  scikit-optimize, EI ends 100 times as far below the maximum of Branin's function
     width        UCB is mean + width * standard deviation (the default is scikit-optimize's)
-    acquisition  "log_ei", "ei", "pi" or "ucb"
+    acquisition  "log_ei" (the logarithm of EI), "pi" or "ucb"
     restarts     fits from other starts than the last fit
     fit_steps    L-BFGS steps from each start
     candidates   random points from which the ascent starts are chosen
@@ -179,11 +179,8 @@ class GPBandit:
             mean, variance = regression.predict(posterior, u)
             if self.acquisition == "ucb":
                 return acquisitions.upper_confidence_bound(mean, variance, self.width)
-            improvement = {
-                "log_ei": acquisitions.log_expected_improvement,
-                "ei": acquisitions.expected_improvement,
-                "pi": acquisitions.log_probability_of_improvement,
-            }
-            return improvement[self.acquisition](mean, variance, threshold)
+            if self.acquisition == "pi":
+                return acquisitions.log_probability_of_improvement(mean, variance, threshold)
+            return acquisitions.log_expected_improvement(mean, variance, threshold)
 
         return score
