@@ -88,7 +88,7 @@ def test_a_run(name):
 @pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1", "go_ucb_eq5"])
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
 def test_values_whose_squares_overflow(name, unit):
-    """Values near 1e200 and 1e-200 have the same picks, bit for bit, since a power of two changes no
+    """Values near 1e200 and 1e-200 have the same picks, bit for bit, as a power of two changes no
     digit."""
     run = loops.run_box(CASES_AND_GO_UCB[name], FAILING, BOX, KEY, HORIZON)
     other = loops.run_box(CASES_AND_GO_UCB[name], Failing(unit=unit), BOX, KEY, HORIZON)

@@ -241,9 +241,9 @@ class GOUCB:
         numbers = jnp.append(distance, state.scaling.rewards(acquisition))
         # the first candidate after the best observed point is a uniform one
         x = state.scaling.points(jnp.where(fallback, candidates[1], z))
-        return jnp.clip(x, state.box.lower, state.box.upper), Proposal(
-            ball.beta, *jnp.where(fallback, jnp.nan, numbers), fallback
-        )
+        distance, value, at_starts = jnp.where(fallback, jnp.nan, numbers)
+        proposal = Proposal(ball.beta, distance, value, at_starts, fallback)
+        return jnp.clip(x, state.box.lower, state.box.upper), proposal
 
     def _region(self, state: GOState) -> tuple[Array, Array]:
         """(lower [d], upper [d]) of the points within reach, in the model's units."""
