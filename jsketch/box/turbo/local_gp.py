@@ -9,17 +9,17 @@ after some rounds it lies about three standard deviations below the median (Ackl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
-from jax.typing import DTypeLike
+from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import struct
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds, Limits, hyperparameters_of, limits_of
+from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.regression import Data, Hyperparameters
 from jsketch.factor import BLOCK, cholesky_inverse
 from jsketch.linalg import matmul
@@ -54,49 +54,103 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
     return data._replace(y=jnp.where(mask, (y - median) / data.spread, 0), centre=median)
 
 
-def _start(limits: Limits) -> Array:
-    """The free parameters [d+3] with which every fit starts: the mean, then the logits of the
-    positions of lengthscales, outputscale and noise in their ranges."""
-    low, high = limits
-    ends = jnp.asarray([OUTPUTSCALE, NOISE], low.dtype)
-    value = jnp.concatenate([jnp.full(low.shape[0] - 2, LENGTHSCALE, low.dtype), ends])
+class _Free(NamedTuple):
+    """The parameters of Adam: the mean, and numbers low + (high - low) sigmoid(free)."""
+
+    mean: Array
+    lengthscale: Array
+    outputscale: Array
+    noise: Array
+
+
+Interval = tuple[Array, Array]
+
+
+class _Limits(NamedTuple):
+    """(low, high) of each number."""
+
+    lengthscale: Interval
+    outputscale: Interval
+    noise: Interval
+
+
+def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
+    """(low, high) of each number. The lower bound of the noise, active in float32 only, keeps a
+    covariance of `points` points positive definite."""
+    floor = 10 * points * jnp.finfo(dtype).eps
+
+    def ends(
+        interval: tuple[ArrayLike, ArrayLike], floors: tuple[Any, Any] = (0.0, 0.0)
+    ) -> Interval:
+        low, high = (
+            jnp.maximum(jnp.asarray(end, dtype), f) for end, f in zip(interval, floors, strict=True)
+        )
+        return low, high
+
+    return _Limits(
+        ends(bounds.lengthscale), ends(bounds.outputscale), ends(bounds.noise, (floor, 2 * floor))
+    )
+
+
+def _to_free(value: float, interval: Interval) -> Array:
+    low, high = interval
     share = jnp.clip((value - low) / (high - low), EDGE, 1 - EDGE)
-    return jnp.concatenate([jnp.zeros(1, low.dtype), jnp.log(share) - jnp.log1p(-share)])
+    return jnp.log(share) - jnp.log1p(-share)
 
 
-def _model(free: Array, limits: Limits) -> Model:
-    low, high = limits
-    return Model(free[0], hyperparameters_of(low + (high - low) * jax.nn.sigmoid(free[1:])))
+def _from_free(free: Array, interval: Interval) -> Array:
+    low, high = interval
+    return low + (high - low) * jax.nn.sigmoid(free)
+
+
+def _model(free: _Free, limits: _Limits) -> Model:
+    numbers = Hyperparameters(
+        _from_free(free.lengthscale, limits.lengthscale),
+        _from_free(free.outputscale, limits.outputscale),
+        _from_free(free.noise, limits.noise),
+    )
+    return Model(free.mean, numbers)
+
+
+def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
+    return _Free(
+        jnp.zeros((), dtype),
+        jnp.full(d, _to_free(LENGTHSCALE, limits.lengthscale)),
+        _to_free(OUTPUTSCALE, limits.outputscale),
+        _to_free(NOISE, limits.noise),
+    )
 
 
 def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
     """The start of every fit."""
-    limits = limits_of(bounds, d, 1, dtype)
-    return _model(_start(limits), limits)
+    limits = _limits(bounds, 1, dtype)
+    return _model(_start(limits, d, dtype), limits)
 
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
     """The model after `steps` of Adam on the mean negative log marginal likelihood, always from the
     same start; the start, where a step is not finite. `points` is the largest number of points of
     which a covariance will be factorized."""
-    limits = limits_of(bounds, data.u.shape[1], points, data.u.dtype)
-    start = _start(limits)
-    count = jnp.maximum(data.mask.sum(dtype=data.u.dtype), 1)
+    d, dtype = data.u.shape[1], data.u.dtype
+    limits = _limits(bounds, points, dtype)
+    start = _start(limits, d, dtype)
+    count = jnp.maximum(data.mask.sum(dtype=dtype), 1)
     solver = optax.adam(RATE)
 
-    def step(_: Array, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
+    def step(_: Array, carry: Any) -> Any:
         free, state = carry
-        slope = -_slope(kernel, free, limits, data) / count
+        slope = jax.tree.map(lambda leaf: -leaf / count, _slope(kernel, free, limits, data))
         # optax mixes integer types
         with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(slope, state)
-        return jnp.asarray(optax.apply_updates(free, updates)), state
+        return optax.apply_updates(free, updates), state
 
     end, _ = lax.fori_loop(0, steps, step, (start, solver.init(start)))
-    return _model(jnp.where(jnp.isfinite(end).all(), end, start), limits)
+    finite = jnp.isfinite(jnp.concatenate([jnp.atleast_1d(leaf) for leaf in end])).all()
+    return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
 
 
-def _slope(kernel: Any, free: Array, limits: Limits, data: Data) -> Array:
+def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
     """The derivative of the log marginal likelihood, R&W eq. 5.9, without its value."""
     model = _model(free, limits)
     inverse = gram_of_lower(
@@ -105,10 +159,9 @@ def _slope(kernel: Any, free: Array, limits: Limits, data: Data) -> Array:
     weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
-    def linear(free: Array) -> Array:
-        model = _model(free, limits)
-        covariance = regression.covariance_of_values(kernel, model.numbers, data)
-        return jnp.sum(by_covariance * covariance) + weights.sum() * model.mean
+    def linear(free: _Free) -> Array:
+        covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
+        return jnp.sum(by_covariance * covariance) + weights.sum() * free.mean
 
     return jax.grad(linear)(free)
 
