@@ -10,7 +10,6 @@ from flax import serialization
 
 from jsketch import Box, kernels, loops, struct
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, history
-from jsketch.box.go_ucb.model import LevenbergMarquardt, Network
 from jsketch.problems import boxes
 
 HORIZON = 11
@@ -24,21 +23,12 @@ CASES = {
     "turbo_1": TURBO,
     "turbo_2": TURBO.replace(regions=2, batch=3),
 }
-# outside CASES, of which tests/record.py keeps recordings
-GO_UCB = GOUCB(
-    model=Network(hidden=4),
-    initial=INITIAL,
-    candidates=20,
-    starts=4,
-    steps=10,
-    oracle=LevenbergMarquardt(steps=5, restarts=2),
-)
-CASES_AND_GO_UCB = CASES | {"go_ucb": GO_UCB, "go_ucb_eq5": GO_UCB.replace(refit=False)}
+GO_UCB = GOUCB(initial=INITIAL)
 # a leaf of each kind
-NUMBERS = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length", "go_ucb": "reach"}
+NUMBERS = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length"}
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 KEY = jax.random.key(0)
-each = pytest.mark.parametrize("name", CASES_AND_GO_UCB)
+each = pytest.mark.parametrize("name", CASES)
 
 
 @struct.dataclass
@@ -65,7 +55,7 @@ def on_host(x):
 @each
 def test_a_run(name):
     """Shapes, the box, values, best so far, failures, the number of evaluations."""
-    run = loops.run_box(CASES_AND_GO_UCB[name], FAILING, BOX, KEY, HORIZON)
+    run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
     points = np.asarray(run.x)
     assert (points >= np.asarray(BOX.lower)).all() and (points <= np.asarray(BOX.upper)).all()
@@ -85,18 +75,18 @@ def test_a_run(name):
     assert np.isnan(run.value).all()  # a plain function has no noiseless value
 
 
-@pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1", "go_ucb_eq5"])
+@pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
 def test_values_whose_squares_overflow(name, unit):
     """Values near 1e200 and 1e-200 have the same picks, bit for bit, as a power of two changes no
     digit."""
-    run = loops.run_box(CASES_AND_GO_UCB[name], FAILING, BOX, KEY, HORIZON)
-    other = loops.run_box(CASES_AND_GO_UCB[name], Failing(unit=unit), BOX, KEY, HORIZON)
+    run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
+    other = loops.run_box(CASES[name], Failing(unit=unit), BOX, KEY, HORIZON)
     np.testing.assert_array_equal(other.x, run.x)
 
 
 def test_all_have_the_same_initial_points():
-    optimizers = CASES_AND_GO_UCB.values()
+    optimizers = CASES.values()
     runs = [loops.run_box(one, FAILING, BOX, KEY, HORIZON).x[:INITIAL] for one in optimizers]
     for x in runs[1:]:  # programs may round differently
         np.testing.assert_allclose(x, runs[0], rtol=1e-13)
@@ -106,11 +96,11 @@ def test_all_have_the_same_initial_points():
     assert (np.asarray(other.x[:INITIAL]) != np.asarray(runs[0])).all()
 
 
-@pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2", "go_ucb"])
+@pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2"])
 def test_a_host_objective_and_a_killed_run(name, tmp_path):
     """The compiled run, the driven run, and one that is killed in the middle of a query make the
     same picks."""
-    optimizer = CASES_AND_GO_UCB[name]
+    optimizer = CASES[name]
     compiled = loops.run_box(optimizer, FAILING, BOX, KEY, HORIZON)
     driven = loops.drive_box(optimizer, on_host, BOX, KEY, HORIZON)
     np.testing.assert_allclose(driven.x, compiled.x, atol=1e-3)
@@ -140,32 +130,31 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     "name",
     [
         "uniform",
-        "go_ucb",
         *(pytest.param(n, marks=pytest.mark.slow) for n in ("gp_log_ei", "turbo_2")),
     ],
 )
 def test_seeds_together_are_seeds_one_by_one(name):
     keys = jax.random.split(KEY, 2)
-    together = loops.run_box(CASES_AND_GO_UCB[name], FAILING, BOX, keys, HORIZON, strategy="vmap")
-    spread = loops.run_box(CASES_AND_GO_UCB[name], FAILING, BOX, keys, HORIZON, strategy="threads")
+    together = loops.run_box(CASES[name], FAILING, BOX, keys, HORIZON, strategy="vmap")
+    spread = loops.run_box(CASES[name], FAILING, BOX, keys, HORIZON, strategy="threads")
     np.testing.assert_allclose(together.x, spread.x, atol=1e-3)
     np.testing.assert_array_equal(
-        spread.x[1], loops.run_box(CASES_AND_GO_UCB[name], FAILING, BOX, keys[1], HORIZON).x
+        spread.x[1], loops.run_box(CASES[name], FAILING, BOX, keys[1], HORIZON).x
     )
 
 
 @pytest.mark.parametrize(("name", "number"), NUMBERS.items())
 def test_other_numbers_compile_nothing(name, number):
-    loops.run_box(CASES_AND_GO_UCB[name], FAILING, BOX, KEY, HORIZON)
+    loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
     before = len(TRACES)
-    other = CASES_AND_GO_UCB[name].replace(**{number: 0.123})
+    other = CASES[name].replace(**{number: 0.123})
     loops.run_box(other, Failing(4.0), Box(BOX.lower - 1, BOX.upper), jax.random.key(3), HORIZON)
     assert 0 < before == len(TRACES)
 
 
 @each
 def test_nothing_but_failures(name):
-    run = loops.run_box(CASES_AND_GO_UCB[name], Failing(-100.0), BOX, KEY, HORIZON)
+    run = loops.run_box(CASES[name], Failing(-100.0), BOX, KEY, HORIZON)
     assert np.isfinite(run.x).all() and np.isneginf(run.best).all()
     assert not run.state.history.ok.any()
     driven = loops.drive_box(CASES["uniform"], lambda x: np.nan, BOX, KEY, 3)
@@ -174,11 +163,11 @@ def test_nothing_but_failures(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["uniform", "gp_log_ei", "go_ucb", pytest.param("turbo_2", marks=pytest.mark.slow)]
+    "name", ["uniform", "gp_log_ei", pytest.param("turbo_2", marks=pytest.mark.slow)]
 )
 def test_asking_twice(name):
-    state = CASES_AND_GO_UCB[name].init(BOX, KEY, HORIZON)
-    one, other = (CASES_AND_GO_UCB[name].ask(state, KEY) for _ in range(2))
+    state = CASES[name].init(BOX, KEY, HORIZON)
+    one, other = (CASES[name].ask(state, KEY) for _ in range(2))
     np.testing.assert_array_equal(one.x, other.x)
     np.testing.assert_array_equal(one.mask, np.arange(len(one.mask)) < INITIAL)
 
@@ -191,15 +180,13 @@ def test_noiseless_values_are_recorded():
 
 
 @pytest.mark.float32
-@pytest.mark.parametrize(
-    "name", [pytest.param("gp_log_ei", marks=pytest.mark.slow), "turbo_2", "go_ucb"]
-)
+@pytest.mark.parametrize("name", [pytest.param("gp_log_ei", marks=pytest.mark.slow), "turbo_2"])
 def test_dtypes_follow_the_box(name):
     box = Box(BOX.lower.astype(jnp.float32), BOX.upper.astype(jnp.float32))
-    run = loops.run_box(CASES_AND_GO_UCB[name], FAILING, box, KEY, HORIZON)
+    run = loops.run_box(CASES[name], FAILING, box, KEY, HORIZON)
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
     for before, after in zip(
-        jax.tree.leaves(CASES_AND_GO_UCB[name].init(box, KEY, HORIZON)),
+        jax.tree.leaves(CASES[name].init(box, KEY, HORIZON)),
         jax.tree.leaves(run.state),
         strict=True,
     ):

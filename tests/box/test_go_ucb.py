@@ -10,11 +10,14 @@ import optax
 import pytest
 from flax import linen as nn
 
+from jsketch import loops
 from jsketch.box import ball as balls
 from jsketch.box import go_ucb, history
 from jsketch.box import model as models
 from jsketch.box.go_ucb.go_ucb import GOUCB
 from jsketch.box.go_ucb.model import Network, Parametric, flatten
+from jsketch.loops import drive_box
+from jsketch.loops.box import run_box
 from jsketch.problems import boxes
 from jsketch.search import ascend
 from jsketch.types import Box
@@ -259,6 +262,72 @@ def test_failed_evaluations_have_no_rows_and_the_run_continues(name):
     assert not np.asarray(state.targets)[failed].any()
     best = float(found[-1][2].best)
     assert np.isfinite(best) and best == np.asarray(past.y)[~failed].max()
+
+
+# runs
+
+
+@pytest.mark.slow
+def test_a_horizon_of_phase_one_alone():
+    run = loops.run_box(OPTIMIZERS["ball"], PROBLEM, PROBLEM.box, KEY, 3)
+    assert np.isfinite(np.asarray(run.y)).all() and np.asarray(run.state.w0).any()
+
+
+def test_a_run_in_which_everything_fails():
+    seen, state = rounds(OPTIMIZERS["refit"], lambda x, key: x[0] * jnp.nan)
+    assert np.isfinite(np.asarray(state.history.x)).all() and int(seen[0][2].failed) == 3
+    assert np.isneginf(float(seen[-1][2].best)) and np.isfinite(np.asarray(state.centre)).all()
+
+
+def test_seeds_at_once_are_separate_runs():
+    keys = jax.random.split(KEY, 3)
+    together = loops.run_box(OPTIMIZERS["ball"], PROBLEM, PROBLEM.box, keys, HORIZON)
+    for row, key in enumerate(keys):
+        alone = loops.run_box(OPTIMIZERS["ball"], PROBLEM, PROBLEM.box, key, HORIZON)
+        np.testing.assert_allclose(together.x[row], alone.x, atol=1e-6)
+
+
+def test_a_host_objective_makes_the_same_picks():
+    problem = boxes.styblinski_tang(3)
+    run = loops.run_box(OPTIMIZERS["ball"], problem, problem.box, KEY, HORIZON)
+    driven = drive_box(
+        OPTIMIZERS["ball"],
+        lambda x: float(problem.value(jnp.asarray(x))),
+        problem.box,
+        KEY,
+        HORIZON,
+    )
+    np.testing.assert_allclose(driven.x, run.x, atol=1e-6)
+
+
+def test_other_numbers_compile_nothing():
+    def run(lam, b, reach):
+        optimizer = GOUCB(
+            **EQ5 | dict(reach=reach), regularization=lam, schedule=balls.OFUL(norm_bound=b)
+        )
+        loops.run_box(optimizer, PROBLEM, PROBLEM.box, KEY, HORIZON)
+        return run_box._one._cache_size()
+
+    assert run(0.1, 0.1, 1.0) == run(0.2, 0.3, 0.1)
+
+
+def test_asking_twice_gives_the_same_query():
+    state, query, _ = rounds(OPTIMIZERS["ball"])[0][-1]
+    again = ask(OPTIMIZERS["ball"], state, jax.random.fold_in(KEY, HORIZON - 1))
+    np.testing.assert_array_equal(query.x, again.x)
+
+
+@pytest.mark.float32
+def test_float32_stays_finite():
+    box = Box(PROBLEM.box.lower.astype(jnp.float32), PROBLEM.box.upper.astype(jnp.float32))
+    seen, state = rounds(GOUCB(**EQ5), lambda x, key: PROBLEM.function(x), box)
+    assert state.history.x.dtype == state.centre.dtype == jnp.float32
+    assert (
+        np.isfinite(np.asarray(state.history.x)).all()
+        and np.isfinite(np.asarray(state.centre)).all()
+    )
+    for _, query, _ in seen[1:]:
+        assert float(query.proposal.distance) <= float(query.proposal.beta) * (1 + 1e-3)
 
 
 # the choice of a point

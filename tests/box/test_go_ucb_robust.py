@@ -78,6 +78,22 @@ def test_single_precision_resolves_small_deviations():
     assert float(history.standard_scaling(state.box, equal).deviation) == 1
 
 
+def test_values_whose_squares_overflow():
+    """Near 1e200: the same points as near 1, bit for bit, as a power of two changes no digit."""
+    picks = []
+    for unit in (1.0, 2.0**664):
+        optimizer, rows = SMALL.replace(refit=False), []
+        state = optimizer.init(PROBLEM.box, KEY, HORIZON)
+        for t in range(5):
+            query = ask(optimizer, state, jax.random.fold_in(KEY, t))
+            y = unit * jax.vmap(PROBLEM.value)(query.x)
+            state, info = tell(optimizer, state, query, y, KEY)
+            assert not info.diverged
+            rows.append(query.x)
+        picks.append(np.asarray(rows))
+    np.testing.assert_array_equal(*picks)
+
+
 def test_the_largest_floats_have_a_scale():
     largest = float(np.finfo(float).max)
     past = history.empty(PROBLEM.box, 4)
