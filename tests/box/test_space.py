@@ -126,7 +126,7 @@ def test_a_run_over_named_hyperparameters():
         (lambda: Category("c", ()), "c: a category needs at least one choice"),
         (lambda: Category("c", ("a", "b", "a")), "c: the choice 'a' is given twice"),
         (lambda: Category("c", (True, 1)), "c: the choice 1 is given twice"),
-        (lambda: Category("c", (math.nan, np.float32("nan"))), "c: the choice nan is given twice"),
+        (lambda: Category("c", (math.nan, float("nan"))), "c: the choice nan is given twice"),
         (lambda: Category("c", (np.zeros(2), np.ones(2))), "c: a choice cannot be an array"),
         (lambda: Category("c", "ab"), "c: choices must be a tuple or a list; 'ab'"),
         (lambda: Space(), "at least one hyperparameter"),
