@@ -3,7 +3,7 @@
     python -m experiments.go_ucb_2023.choose --out results/go_ucb_2023/choose
 
 A random network of the default model's kind (realizable), a quadratic whose maximum is not the
-centre, Ackley's and Levy's functions; 8 uniform points and 64 more, a few seeds. Says the regret
+centre, Ackley's and Levy's functions; 8 uniform points and 64 more, a few seeds. Reports the regret
 per step over the uniform policy's.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from experiments import cli
 from experiments.results import environment, outputs
 from jsketch.box import GOUCB
-from jsketch.box.go_ucb.radius import OFUL
+from jsketch.box.go_ucb.ball import OFUL
 from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import Box
@@ -75,19 +75,15 @@ def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> flo
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--seeds", type=cli.count, default=4)
+    cli.add_shared(parser, seeds=4)
     parser.add_argument("--reach", type=float, nargs="+", default=[0.02, 0.05, 0.1, 1.0])
     parser.add_argument("--regularization", type=float, nargs="+", default=[0.01, 1.0])
     parser.add_argument("--norm-bound", type=float, nargs="+", default=[0.1, 1.0])
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
-    config = dict(
-        seeds=options.seeds,
-        reach=options.reach,
-        regularization=options.regularization,
-        norm_bound=options.norm_bound,
-    )
+    names = ("seeds", "reach", "regularization", "norm_bound")
+    config = {name: getattr(options, name) for name in names}
     with outputs.opened(options, "go_ucb_2023.choose", dict(settings=config)) as opened:
         problems = dict(
             random_network=random_network(),
@@ -99,23 +95,14 @@ def main() -> None:
         for refit, reach, lam, b in product(
             (False, True), options.reach, options.regularization, options.norm_bound
         ):
-            optimizer = GOUCB(
-                initial=INITIAL,
-                refit=refit,
-                reach=reach,
-                regularization=lam,
-                schedule=OFUL(norm_bound=b),
-            )
+            setting = dict(refit=refit, reach=reach, regularization=lam)
+            optimizer = GOUCB(initial=INITIAL, schedule=OFUL(norm_bound=b), **setting)
             ratios = {
                 name: regret_ratio(optimizer, problem, options.seeds)
                 for name, problem in problems.items()
             }
             mean = float(np.mean(list(ratios.values())))
-            rows.append(
-                dict(
-                    refit=refit, reach=reach, regularization=lam, norm_bound=b, mean=mean, **ratios
-                )
-            )
+            rows.append(dict(setting, norm_bound=b, mean=mean, **ratios))
             values = " ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
             print(
                 f"refit {refit!s:5} reach {reach:<5} lam {lam:<5} b {b:<5} mean {mean:.3f} "

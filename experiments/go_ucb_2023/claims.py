@@ -6,18 +6,18 @@ from experiments.claims import Claim, Experiment, Figure, Paper
 from experiments.go_ucb_2023 import checks
 
 _LEAST = (
-    "Least mean cumulative regret of GO-UCB, GP-EI, GP-PI, GP-UCB and TuRBO. Where the 95% interval"
-    " of the paired difference to the next best holds 0, the two are level and nothing is decided."
+    "GO-UCB has less mean cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO. Where the 95%"
+    " interval of the paired difference to the next best contains 0, nothing is decided."
 )
 _LINEAR = (
-    f"Regret a step of the last ten evaluations at least {checks.STEADY} of that of the whole run,"
-    " for each of them."
+    f"The regret per step of the last ten evaluations is at least {checks.STEADY} of that of the"
+    " whole run, for each of them."
 )
 _LEVEL = (
-    "A fault of our TuRBO is no likely cause: it is level with its authors' code on three other"
+    "A fault of our TuRBO is an unlikely cause: it is level with its authors' code on three other"
     " functions (go_ucb_2023/turbo)."
 )
-_FLAT = f"Regret a step at most {checks.FLAT:.0%} of the uniform policy's."
+_FLAT = f"The regret per step is at most {checks.FLAT:.0%} of the uniform policy's"
 
 SYNTHETIC = Experiment(
     "go_ucb_2023/synthetic",
@@ -39,14 +39,14 @@ SYNTHETIC = Experiment(
         Claim(
             "Figure 2a",
             "GO-UCB finds the optimum of f1 shortly after phase I.",
-            f"After its second step: {_FLAT.lower()}",
+            f"{_FLAT}, after its second step.",
             checks.small_share("f1", "go_ucb", "ratio_after_second_step", "after the second"),
         ),
         *(
             Claim(
                 "Figure 2a",
                 f"{label}'s regret on f1 stays the same from t = 22 on.",
-                f"Last ten evaluations: {_FLAT.lower()}",
+                f"{_FLAT}, in the last ten evaluations.",
                 checks.small_share("f1", name, "ratio_last_10", "of the last ten"),
                 cause=cause,
             )
@@ -55,16 +55,16 @@ SYNTHETIC = Experiment(
         Claim(
             "Figure 2a",
             "GO-UCB has the smallest error bars on f1.",
-            "Least half width of them all.",
+            "GO-UCB has the least half width of the 95% interval.",
             checks.least_bars,
-            cause="A large part of it is phase I, the same uniform points for all.",
+            cause="A large part of the interval is due to phase I, whose points all methods share.",
         ),
         Claim(
             "Figure 2a",
             "GP-EI, GP-PI and GP-UCB have almost linear regret on f1.",
             _LINEAR,
             checks.steady("f1", checks.CLASSICAL),
-            cause="They too come upon the plateau within the run.",
+            cause="They reach the plateau within the run as well.",
         ),
         *(
             Claim(
@@ -72,14 +72,14 @@ SYNTHETIC = Experiment(
                 f"All methods have linear regret on {f}.",
                 _LINEAR,
                 checks.steady(f, ("go_ucb", *checks.OTHERS)),
-                cause="What stays near the best observed point climbs on.",
+                cause="Methods that stay near the best observed point keep improving.",
             )
             for f, label in (("f2", "2b"), ("f3", "2c"))
         ),
         Claim(
             "Figure 2b, 2c",
             "GO-UCB's lead is smaller on f3 than on f2.",
-            "The next best method's regret ratio minus GO-UCB's is above 0 on f3, and larger on"
+            "The next best method's regret ratio minus GO-UCB's is positive on f3, and larger on"
             " f2.",
             checks.smaller_gap,
         ),
@@ -87,14 +87,14 @@ SYNTHETIC = Experiment(
 )
 _SETS = {3: "breast_cancer", 4: "australian", 5: "diabetes"}
 _CLEAR = (
-    "The 95% interval of the paired difference to GO-UCB lies above 0 for each of the four{}. It"
-    " differs where one lies below 0; else the repetitions do not tell."
+    "The 95% interval of the paired difference to GO-UCB lies above 0 for each of the four{}. The"
+    " claim fails where one lies below 0; else nothing is decided."
 )
 
 TUNING = Experiment(
     "go_ucb_2023/tuning",
     "Figures 3 to 5: tuning three classifiers on three data sets",
-    "The best accuracy that any method met stands for the unknown maximum. Differences are paired.",
+    "The best accuracy of all methods replaces the unknown maximum. Differences are paired.",
     tuple(
         Figure(
             f"figure{n}.png",
@@ -107,9 +107,9 @@ TUNING = Experiment(
         Claim(
             "Figure 3a",
             "All methods are similar for the random forest on breast cancer.",
-            "As far as the bars of a figure tell: the 95% interval of the paired difference to"
-            " GO-UCB holds none, for each of the four, by which the bars of the two would not"
-            " overlap. It differs where one holds only such; else the repetitions do not tell.",
+            "For each of the four, the 95% interval of the paired difference to GO-UCB contains"
+            " only differences with which the error bars of the two overlap. The claim fails where"
+            " one contains no such difference; else nothing is decided.",
             checks.similar("random_forest-breast_cancer"),
         ),
         Claim(
@@ -127,8 +127,8 @@ TUNING = Experiment(
         Claim(
             "Figure 3b",
             "TuRBO's regret bends after t = 23, those of the GP methods do not.",
-            f"Regret a step after t = 23 at most {checks.BENT} of that until then for TuRBO, and"
-            " more for the GP methods.",
+            f"The regret per step after t = 23 is at most {checks.BENT} of that until then for"
+            " TuRBO, and more for the GP methods.",
             checks.bends,
             cause="TuRBO slows down here, but not by half.",
         ),

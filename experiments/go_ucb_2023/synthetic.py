@@ -3,16 +3,17 @@
     python -m experiments.go_ucb_2023.synthetic --seeds 50 --out results/go_ucb_2023/synthetic
 
 f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3
-Rastrigin's (n = 8, T = 64), noise 0.01. All methods meet the same n points and the same noise under
-the same seed, and phase I counts. The figures show the mean and 1.96 sd / sqrt(repetitions): of the
-first 5, as in the paper, and of all. What the paper does not state is listed under "chosen" in the
-saved configuration. An interrupted run resumes with the missing seeds.
+Rastrigin's (n = 8, T = 64), noise 0.01. All methods have the same n points and the same noise under
+the same seed, and phase I counts. The figures show the mean and 1.96 sd / sqrt(repetitions), of the
+first 5 repetitions, as in the paper, and of all. Settings that the paper does not state are listed
+under "chosen" in the saved configuration. An interrupted run resumes with the missing seeds.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,23 @@ import numpy as np
 
 from experiments import cli
 from experiments.figures import plots
+from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
 from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
-from jsketch.box.go_ucb.radius import Theory
+from jsketch.box.go_ucb.ball import Theory
 from jsketch.loops import run_box
 from jsketch.problems import boxes
 
-Config = dict[str, Any]
-Runs = dict[str, list[dict[str, np.ndarray]]]
-
 NOISE_STD = 0.01
+PRINTED = (
+    "regret_ratio",
+    "ratio_after_second_step",
+    "ratio_last_10",
+    "simple_regret",
+    "seconds_per_seed",
+)
+PROPOSAL = ("beta", "distance", "acquisition", "at_starts")  # saved fields of GO-UCB's proposals
 PAPER_SEEDS = 5
 # function, n, T
 FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
@@ -39,7 +46,6 @@ FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
     "f2": (boxes.styblinski_tang, 8, 64),
     "f3": (boxes.rastrigin, 8, 64),
 }
-# the same settings for all functions
 ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "uniform": lambda n: UniformBox(initial=n),
     "go_ucb": lambda n: GOUCB(initial=n),
@@ -52,7 +58,7 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
-# what could explain a difference: run by variants.py
+# possible causes of differences, run by variants.py
 VARIANTS: dict[str, Callable[[int], Any]] = {
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),
     "gp_pi_uniform": lambda n: GPBandit(initial=n, acquisition="pi", sample_around_best=False),
@@ -72,8 +78,8 @@ CHOSEN = [
 
 
 def configure(function: str, name: str, phases: tuple[int, int] | None = None) -> Config:
-    """The configuration of one algorithm on one function: everything that its results depend on.
-    phases: other n and T than Figure 2's."""
+    """The configuration on which the results of an algorithm on a function depend; phases: n and T
+    in place of Figure 2's."""
     n, t = phases or FUNCTIONS[function][1:]
     return dict(
         function=function,
@@ -88,7 +94,12 @@ def configure(function: str, name: str, phases: tuple[int, int] | None = None) -
     )
 
 
-def run_chunk(config: Config, label: str, seeds: list[int], folder: Path) -> None:
+def configurations(options: argparse.Namespace) -> dict[str, dict[str, Config]]:
+    """{function: {algorithm: configuration}} of the options."""
+    return {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
+
+
+def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
     """Runs some seeds at once and saves each."""
     problem = FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
     horizon = config["n"] + config["T"]
@@ -96,37 +107,25 @@ def run_chunk(config: Config, label: str, seeds: list[int], folder: Path) -> Non
     keys = keys_of(config["root_seed"], seeds)
     begin = time.perf_counter()
     run = jax.block_until_ready(run_box(optimizer, problem, problem.box, keys, horizon))
-    seconds = time.perf_counter() - begin
+    seconds = np.asarray((time.perf_counter() - begin) / len(seeds))
     regret = np.asarray(problem.maximum - run.value)
     for row, seed in enumerate(seeds):
-        extra = {}
-        if hasattr(run.info, "proposal"):
-            proposal = run.info.proposal
-            extra = {
-                "beta": np.asarray(proposal.beta[row]),
-                "distance": np.asarray(proposal.distance[row]),
-                "acquisition": np.asarray(proposal.acquisition[row]),
-                "at_starts": np.asarray(proposal.at_starts[row]),
-            }
         arrays = dict(
             regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32)
         )
-        arrays |= dict(seconds=np.asarray(seconds / len(seeds)), **extra)
+        arrays |= dict(seconds=seconds)
+        if hasattr(run.info, "proposal"):
+            arrays |= {k: np.asarray(getattr(run.info.proposal, k)[row]) for k in PROPOSAL}
         store.write_npz(store.run_path(folder, label, seed), arrays)
 
 
-def run_algorithm(
-    config: Config, label: str, folder: Path, seeds: int, at_once: int
-) -> list[dict[str, np.ndarray]]:
-    """All seeds of a configuration, those already saved in the folder under the label included."""
-    store.claim(folder, label, config)
-    missing = store.missing(folder, label, seeds)
-    with cli.progress(seeds, seeds - len(missing), "seed", label) as bar:
-        for begin in range(0, len(missing), at_once):
-            chunk = missing[begin : begin + at_once]
-            run_chunk(config, label, chunk, folder)
-            bar.update(len(chunk))
-    return [store.read_run(folder, label, s) for s in range(seeds)]
+def regrets(config: Config, label: str, options: argparse.Namespace) -> np.ndarray:
+    """Regrets [S, n + T] of all seeds of a configuration."""
+    problem, method = label.rsplit("-", 1)
+    found = completed(
+        options.out, {problem: {method: config}}, options.seeds, make, options.at_once
+    )
+    return np.stack([run["regret"] for run in found[problem][method]])
 
 
 def uniform_regret(function: str) -> float:
@@ -144,13 +143,14 @@ def after_step(regret: np.ndarray, function: str, step: int) -> np.ndarray:
 
 
 def uniform_draw(regret: np.ndarray, function: str) -> np.ndarray:
-    """Expected regret of what Algorithm 1 returns, one of x_1..x_T drawn uniformly: the mean over
+    """Expected regret of the output of Algorithm 1, one of x_1..x_T drawn uniformly: the mean over
     phase II of regrets [S, n + T], [S]."""
     return after_step(regret, function, 0)
 
 
 def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
-    """What summary.json says of one function."""
+    """The entry of one function in summary.json."""
+    _, n, steps = FUNCTIONS[function]
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["regret"] for row in rows])
@@ -167,19 +167,14 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
-            kept = ("beta", "distance", "acquisition", "at_starts")
-            steps = [{k: row[k][FUNCTIONS[function][1] :] for k in kept} for row in rows]
-            table[name] |= dict(
-                largest_distance_over_beta=float(
-                    max((r["distance"] / r["beta"]).max() for r in steps)
-                ),
-                ascent_never_below_starts=bool(
-                    all((r["acquisition"] >= r["at_starts"]).all() for r in steps)
-                ),
+            beta, distance, reached, at_starts = (
+                np.stack([row[key][n:] for row in rows]) for key in PROPOSAL
             )
-    return dict(
-        uniform_regret=uniform, n=FUNCTIONS[function][1], T=FUNCTIONS[function][2], algorithms=table
-    )
+            table[name] |= dict(
+                largest_distance_over_beta=float((distance / beta).max()),
+                ascent_never_below_starts=bool((reached >= at_starts).all()),
+            )
+    return dict(uniform_regret=uniform, n=n, T=steps, algorithms=table)
 
 
 def draw(folder: Path, runs: dict[str, Runs], uniform: dict[str, float], seeds: int) -> None:
@@ -199,55 +194,39 @@ def draw(folder: Path, runs: dict[str, Runs], uniform: dict[str, float], seeds: 
         plots.cumulative_regret_panels(folder / name, panels, uniform, phases, title)
 
 
-def print_table(summary: dict[str, Any]) -> None:
-    """Regret per step against the uniform policy's, function by function."""
-    for function, part in summary.items():
-        print(
-            f"\n{function}: regret ratio (all {part['n'] + part['T']}), after step 2, last 10,"
-            " simple regret, s a seed"
-        )
-        for name, row in part["algorithms"].items():
-            ci = row["regret_ratio"]["ci95"]
-            print(
-                f"{name:24s} {row['regret_ratio']['mean']:7.3f}"
-                f" {'' if ci is None else f'+- {ci:.3f}':>9s}"
-                f" {row['ratio_after_second_step']['mean']:7.3f}"
-                f" {row['ratio_last_10']['mean']:7.3f} {row['simple_regret']['mean']:9.2f}"
-                f" {row['seconds_per_seed']:7.2f}"
-            )
+def tidy_values(row: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The values of a run for the tables."""
+    regret = row["regret"]
+    return dict(row, t=np.arange(1, len(regret) + 1), cumulative_regret=regret.sum())
+
+
+def add_options(
+    parser: argparse.ArgumentParser,
+    functions: Sequence[str] = tuple(FUNCTIONS),
+    algorithms: Sequence[str] = tuple(OPTIMIZERS),
+    default: Sequence[str] | None = None,
+    seeds: int = 10,
+) -> None:
+    """Adds the options of the experiments on these functions: --functions, --algorithms, --seeds,
+    --at-once, --out."""
+    cli.add_choices(parser, "--functions", tuple(FUNCTIONS), functions)
+    cli.add_choices(parser, "--algorithms", algorithms, default)
+    cli.add_shared(parser, seeds=seeds)
+    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
+    cli.add_out_folder(parser)
 
 
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
-    parser.add_argument(
-        "--algorithms", nargs="+", choices=list(OPTIMIZERS), default=list(ALGORITHMS)
-    )
-    parser.add_argument(
-        "--seeds", type=cli.count, default=PAPER_SEEDS, help="repetitions (the paper: 5)"
-    )
-    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
-    cli.add_out_folder(parser)
+    add_options(parser, default=tuple(ALGORITHMS), seeds=PAPER_SEEDS)
     options = parser.parse_args()
     cli.set_up_jax()
-    config = {
-        f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
-    }
+    config = configurations(options)
     with outputs.opened(options, "go_ucb_2023.synthetic", config, options.seeds) as opened:
-        runs = {
-            function: {
-                name: run_algorithm(
-                    one, f"{function}-{name}", options.out, options.seeds, options.at_once
-                )
-                for name, one in config[function].items()
-            }
-            for function in options.functions
-        }
+        runs = completed(options.out, config, options.seeds, make, options.at_once)
         uniform = {function: uniform_regret(function) for function in options.functions}
-        functions = {
-            function: summarise(function, runs[function], uniform[function]) for function in runs
-        }
+        functions = {f: summarise(f, runs[f], uniform[f]) for f in runs}
         summary = dict(
             config=config,
             seeds=options.seeds,
@@ -256,28 +235,17 @@ def main() -> None:
             **environment.describe(),
             functions=functions,
         )
-        title = "20 inputs, noise 0.01"
         table = [
-            tidy.Run(
-                dict(problem=function, **configure(function, name)),
-                seed,
-                dict(
-                    row,
-                    t=np.arange(1, len(row["regret"]) + 1),
-                    cumulative_regret=row["regret"].sum(),
-                ),
-            )
-            for function, algorithms in runs.items()
+            tidy.Run(dict(problem=f, **config[f][name]), seed, tidy_values(row))
+            for f, algorithms in runs.items()
             for name, rows in algorithms.items()
             for seed, row in enumerate(rows)
         ]
-        opened.finish(summary, table, title)
+        opened.finish(summary, table, "20 inputs, noise 0.01")
         draw(options.out, runs, uniform, options.seeds)
-    print_table(functions)
-    print(
-        "\nsummary.json, the tables (curves, summary .parquet) and figure2.png are in"
-        f" {options.out}"
-    )
+    for function, part in functions.items():
+        rows = {n: {f: row[f] for f in PRINTED} for n, row in part["algorithms"].items()}
+        print_table(function, rows)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,24 @@
-"""The runs of Figures 3 to 5: each a method that tunes one classifier on one data set in one
-repetition, saved when done."""
+"""The runs of Figures 3 to 5. Each tunes one classifier on one data set in one repetition with one
+method."""
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+import argparse
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 import sklearn
 
-from experiments import cli
 from experiments.data import classifiers
 from experiments.data.classifiers import MODELS, SOURCES
 from experiments.data.datasets import citation
+from experiments.go_ucb_2023.loop import Config, Runs, completed
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
 from experiments.results import store
 from jsketch.loops import drive_box
-
-Config = dict[str, Any]
 
 N, T = 5, 25
 ROOT_SEED = 0
@@ -41,21 +36,8 @@ CHOSEN = [
 ]
 
 
-class Task(NamedTuple):
-    """One run of one method."""
-
-    model: str
-    data: str
-    algorithm: str
-    repetition: int
-
-    @property
-    def label(self) -> str:
-        return f"{self.model}-{self.data}-{self.algorithm}"
-
-
 def configure(models: list[str], data: list[str], algorithms: list[str]) -> Config:
-    """Everything that runs of these methods on these problems depend on."""
+    """The configuration on which runs of these methods on these problems depend."""
     return dict(
         n=N,
         T=T,
@@ -70,63 +52,48 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
     )
 
 
-def key_of(task: Task) -> jax.Array:
-    """The same for all methods, so that they meet the same first points."""
+def key_of(model: str, data: str, repetition: int) -> jax.Array:
+    """The key of a run; the same for all methods, so that they share the first points."""
     key = jax.random.key(ROOT_SEED)
-    for number in (list(MODELS).index(task.model), list(SOURCES).index(task.data), task.repetition):
+    for number in (list(MODELS).index(model), list(SOURCES).index(data), repetition):
         key = jax.random.fold_in(key, number)
     return key
 
 
-def run(task: Task, folder: Path, table: Path, data_dir: Path | None = None) -> None:
-    """One run, saved, unless it is there already."""
-    path = store.run_path(folder, task.label, task.repetition)
-    if path.exists():
-        return
-    dataset = classifiers.load(task.data, data_dir)
+def make(
+    config: Config,
+    label: str,
+    repetitions: list[int],
+    folder: Path,
+    table: Path,
+    data_dir: Path | None = None,
+) -> None:
+    """Makes one run and saves it."""
+    (model, data, algorithm), [repetition] = label.split("-"), repetitions
+    dataset = classifiers.load(data, data_dir)
     errors: list[str] = []
 
     def objective(hyperparameters: dict[str, Any]) -> float:
-        outcome = classifiers.evaluate(task.model, dataset, task.repetition, hyperparameters, table)
+        outcome = classifiers.evaluate(model, dataset, repetition, hyperparameters, table)
         errors.append(outcome.error)
         return outcome.value
 
-    space = MODELS[task.model].space
-    driven = drive_box(
-        OPTIMIZERS[task.algorithm](N), space.objective(objective), space.box, key_of(task), N + T
-    )
-    store.write_npz(path, dict(accuracy=driven.y, x=driven.x, errors=np.array(errors)))
+    space, key = MODELS[model].space, key_of(model, data, repetition)
+    driven = drive_box(OPTIMIZERS[algorithm](N), space.objective(objective), space.box, key, N + T)
+    arrays = dict(accuracy=driven.y, x=driven.x, errors=np.array(errors))
+    store.write_npz(store.run_path(folder, label, repetition), arrays)
 
 
-def run_all(tasks: list[Task], folder: Path, table: Path, data_dir: Path | None, jobs: int) -> None:
-    """All tasks, in this process or spread over `jobs` others."""
-    for task in tasks:
-        store.claim(folder, task.label, configure([task.model], [task.data], [task.algorithm]))
-        # what is wrong with the data is said before anything runs
-        classifiers.load(task.data, data_dir)
-    missing = [t for t in tasks if not store.run_path(folder, t.label, t.repetition).exists()]
-    one = partial(run, folder=folder, table=table, data_dir=data_dir)
-
-    def finished() -> Iterator[None]:
-        if jobs == 1:
-            yield from map(one, missing)
-            return
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=cli.set_up_jax) as pool:
-            try:
-                futures = [pool.submit(one, task) for task in missing]
-                for future in as_completed(futures):
-                    yield future.result()
-            except BrokenProcessPool as error:
-                raise ValueError(
-                    "a process that was making runs ended abruptly: is there enough memory for"
-                    " --jobs of them? The same command resumes with the missing runs."
-                ) from error
-            except BaseException:
-                for child in multiprocessing.active_children():
-                    child.terminate()
-                raise
-
-    with cli.progress(len(tasks), len(tasks) - len(missing), name="tuning") as bar:
-        for _ in finished():
-            bar.update()
+def run_all(
+    problems: list[tuple[str, str]], options: argparse.Namespace, table: Path
+) -> dict[str, Runs]:
+    """{problem: {method: runs}} of all methods on the problems (model, data)."""
+    # an error in the data ends the experiment before anything runs
+    for data in options.data:
+        classifiers.load(data, options.data_dir)
+    configs = {
+        f"{model}-{data}": {name: configure([model], [data], [name]) for name in options.algorithms}
+        for model, data in problems
+    }
+    one = partial(make, table=table, data_dir=options.data_dir)
+    return completed(options.out, configs, options.repetitions, one, jobs=options.jobs)

@@ -1,19 +1,22 @@
-"""TuRBO-1 beside its authors' code: Ackley's, Rastrigin's and Levy's functions of 10 inputs, 20 +
+"""TuRBO-1 and its authors' code: Ackley's, Rastrigin's and Levy's functions of 10 inputs, 20 +
 280 evaluations.
 
     python -m experiments.go_ucb_2023.turbo_original --reference DIR --out results/go_ucb_2023/turbo
 
 DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with all their
-defaults, in float64, one evaluation at a time, without noise, on the same boxes, and have their own
-first points: uniform ones here, a Latin hypercube there. An interrupted comparison resumes with the
-missing runs; several may share a folder, one for each function.
+defaults, in float64, one evaluation at a time, without noise, on the same boxes, each from initial
+points of its kind: uniform ones here, a Latin hypercube there. An interrupted comparison resumes
+with the missing runs; several processes may share a folder, one for each function.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import importlib
+import importlib.metadata
+import sys
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,7 +28,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments import cli
-from experiments.go_ucb_2023.packages import authors_code
+from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
 from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch.box import Turbo
 from jsketch.loops import run_box
@@ -35,7 +38,7 @@ from jsketch.types import Box
 INPUTS, INITIAL, HORIZON = 10, 20, 300
 SHOWN = (50, 100, 200, 300)  # evaluations
 OURS, ORIGINAL = "turbo", "original"
-EXPERIMENT = "go_ucb_2023.turbo_original"
+PACKAGES = ("torch", "gpytorch", "linear_operator")
 
 
 def _levy() -> boxes.BoxProblem:
@@ -53,7 +56,7 @@ FUNCTIONS: dict[str, Callable[[], boxes.BoxProblem]] = {
 
 
 def configure(function: str, name: str) -> dict[str, Any]:
-    """Everything that the runs of one algorithm on one function depend on."""
+    """The configuration on which the runs of one algorithm on one function depend."""
     problem = FUNCTIONS[function]()
     config = dict(
         problem=function,
@@ -66,64 +69,81 @@ def configure(function: str, name: str) -> dict[str, Any]:
     )
     if name == OURS:
         return config | dict(optimizer=repr(Turbo(initial=INITIAL)))
-    return config | dict(optimizer="Turbo1, all defaults", **authors_code.versions())
+    return config | dict(optimizer="Turbo1, all defaults", **versions())
 
 
-def save(folder: Path, function: str, name: str, seed: int, y: Any, seconds: float) -> None:
-    problem = FUNCTIONS[function]()
-    regret = np.asarray(problem.maximum - np.maximum.accumulate(np.asarray(y)))
-    arrays = dict(y=np.asarray(y), simple_regret=regret, seconds=np.asarray(seconds))
-    store.write_npz(store.run_path(folder, f"{function}-{name}", seed), arrays)
+def load(folder: Path) -> Any:
+    """The authors' package `turbo`. Raises FileNotFoundError when the folder holds no
+    turbo/turbo_1.py."""
+    if not (folder / "turbo" / "turbo_1.py").exists():
+        raise FileNotFoundError(
+            f"{folder} holds no turbo/turbo_1.py: --reference takes a checkout of"
+            " uber-research/TuRBO, the authors' code."
+        )
+    # matrices this small are faster on one core
+    importlib.import_module("torch").set_num_threads(1)
+    sys.path.insert(0, str(folder.resolve()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return importlib.import_module("turbo")
 
 
-def run_original(folder: Path, function: str, seed: int, reference: Path) -> None:
-    problem = FUNCTIONS[function]()
-    value = jax.jit(problem.value)
-    lower, upper = np.asarray(problem.box.lower), np.asarray(problem.box.upper)
-
-    def called(x: np.ndarray) -> float:
-        return float(value(x))
-
-    found = authors_code.run(reference, called, lower, upper, HORIZON, INITIAL, seed)
-    save(folder, function, ORIGINAL, seed, found.y, found.seconds)
-
-
-def run_ours(folder: Path, function: str, seed: int) -> None:
-    problem = FUNCTIONS[function]()
-    key = jax.random.fold_in(jax.random.key(0), seed)
-    began = time.perf_counter()
-    run = jax.block_until_ready(run_box(Turbo(initial=INITIAL), problem, problem.box, key, HORIZON))
-    save(folder, function, OURS, seed, run.y, time.perf_counter() - began)
-
-
-def run_all(
-    folder: Path, function: str, name: str, seeds: int, reference: Path | None
-) -> list[dict[str, np.ndarray]]:
-    """All seeds of one algorithm on one function, those already saved in the folder included."""
-    label = f"{function}-{name}"
-    missing = store.missing(folder, label, seeds)
-    if missing and name == ORIGINAL and reference is None:
+def versions() -> dict[str, str]:
+    """The versions of the packages of the authors' code. Raises ValueError when one is missing."""
+    try:
+        return {name: importlib.metadata.version(name) for name in PACKAGES}
+    except importlib.metadata.PackageNotFoundError as error:
         raise ValueError(
-            f"{folder} lacks runs of the authors' code on {function}: --reference takes a checkout."
+            f"the authors' code needs {', '.join(PACKAGES)}; {error.name} is not installed."
+        ) from error
+
+
+def run_original(problem: boxes.BoxProblem, seed: int, library: Any) -> np.ndarray:
+    """The values [HORIZON] of a run of the authors' code."""
+    value = jax.jit(problem.value)
+    np.random.seed(seed)  # noqa: NPY002 - their code draws from it
+    importlib.import_module("torch").manual_seed(seed)
+    optimizer = library.Turbo1(
+        f=lambda x: -float(value(x)),
+        lb=np.asarray(problem.box.lower),
+        ub=np.asarray(problem.box.upper),
+        n_init=INITIAL,
+        max_evals=HORIZON,
+        batch_size=1,
+        verbose=False,
+    )
+    optimizer.optimize()
+    # a restart at the end evaluates its whole design, beyond the horizon
+    return -optimizer.fX[:HORIZON, 0]
+
+
+def make(
+    config: Config, label: str, seeds: list[int], folder: Path, reference: Path | None
+) -> None:
+    """Makes one run and saves it."""
+    problem, [seed] = FUNCTIONS[config["problem"]](), seeds
+    if config["algorithm"] == ORIGINAL and reference is None:
+        raise ValueError(
+            f"{folder} lacks runs of the authors' code on {config['problem']}: --reference takes a"
+            " checkout."
         )
-    store.claim(folder, label, configure(function, name))
-    for seed in missing:
-        if name == OURS:
-            run_ours(folder, function, seed)
-        elif reference is not None:
-            run_original(folder, function, seed, reference)
-        found = store.read_run(folder, label, seed)
-        print(
-            f"{label} {seed}: {found['simple_regret'][-1]:.3f}, {found['seconds']:.0f} s",
-            flush=True,
-        )
-    return [store.read_run(folder, label, s) for s in range(seeds)]
+    library = load(reference) if reference and config["algorithm"] == ORIGINAL else None
+    began = time.perf_counter()
+    if library is not None:
+        y = run_original(problem, seed, library)
+    else:
+        key = jax.random.fold_in(jax.random.key(0), seed)
+        y = np.asarray(run_box(Turbo(initial=INITIAL), problem, problem.box, key, HORIZON).y)
+    seconds = np.asarray(time.perf_counter() - began)
+    regret = np.asarray(problem.maximum - np.maximum.accumulate(y))
+    arrays = dict(y=y, simple_regret=regret, seconds=seconds)
+    store.write_npz(store.run_path(folder, label, seed), arrays)
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
-    """Of one function: regret of the best point after some numbers of evaluations, and seconds, by
-    algorithm; and how probable a difference as large as that at the end is between runs of one
-    algorithm (Mann-Whitney, two-sided)."""
+    """The entry of one function in summary.json: by algorithm the regret of the best point after
+    some numbers of evaluations and the seconds; and the two-sided p value of Mann and Whitney of
+    the difference at the end."""
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["simple_regret"] for row in rows])
@@ -140,43 +160,42 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
     return dict(algorithms=table, p_value=p)
 
 
-def print_table(summary: dict[str, Any]) -> None:
-    print(
-        f"\n{'median regret of the best point after':38s}"
-        + "".join(f"{t:>9d}" for t in SHOWN)
-        + "  least  largest"
-    )
-    for function, part in summary.items():
-        for name, row in part["algorithms"].items():
-            shown = row["simple_regret"]
-            last = shown[str(SHOWN[-1])]["values"]
-            medians = "".join(f"{shown[str(t)]['median']:9.3f}" for t in SHOWN)
-            print(f"{function:12s}{name:26s}{medians}{min(last):7.2f}{max(last):9.2f}")
-        if part["p_value"] is not None:
-            print(f"{function:12s}p of the difference at the end: {part['p_value']:.2f}")
+def print_medians(functions: dict[str, Any]) -> None:
+    """Prints the median regrets of the best point, and the p values."""
+    for function, part in functions.items():
+        rows = {
+            name: {t: shown["median"] for t, shown in row["simple_regret"].items()}
+            for name, row in part["algorithms"].items()
+        }
+        print_table(f"{function}, median regret after evaluations (p = {part['p_value']})", rows)
 
 
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
-    parser.add_argument("--functions", nargs="+", choices=list(FUNCTIONS), default=list(FUNCTIONS))
-    parser.add_argument(
-        "--algorithms", nargs="+", choices=[OURS, ORIGINAL], default=[OURS, ORIGINAL]
-    )
-    parser.add_argument("--seeds", type=cli.count, default=10)
+    cli.add_choices(parser, "--functions", list(FUNCTIONS))
+    cli.add_choices(parser, "--algorithms", [OURS, ORIGINAL])
+    cli.add_shared(parser, seeds=10)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
+    config = {
+        f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
+    }
+
+    def make_all() -> dict[str, Runs]:
+        one = partial(make, reference=options.reference)
+        return completed(options.out, config, options.seeds, one)
+
     if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
-        # one of several processes: it leaves runs, and the whole command makes the tables of them
-        print_table({f: summarise(parts) for f, parts in _runs(options).items()})
+        # one of several processes, which only makes runs; the whole command makes the tables
+        print_medians({f: summarise(parts) for f, parts in make_all().items()})
         return
-    config = {f: {name: configure(f, name) for name in options.algorithms} for f in FUNCTIONS}
-    with outputs.opened(options, EXPERIMENT, config, options.seeds) as opened:
-        runs = _runs(options)
+    with outputs.opened(options, "go_ucb_2023.turbo_original", config, options.seeds) as opened:
+        runs = make_all()
         functions = {f: summarise(parts) for f, parts in runs.items()}
-        print_table(functions)
+        print_medians(functions)
         summary = dict(
             config=config,
             seeds=options.seeds,
@@ -185,24 +204,12 @@ def main() -> None:
             functions=functions,
         )
         table = [
-            tidy.Run(configure(f, name), seed, dict(row, t=np.arange(1, HORIZON + 1)))
+            tidy.Run(config[f][name], seed, dict(row, t=np.arange(1, HORIZON + 1)))
             for f, parts in runs.items()
             for name, rows in parts.items()
             for seed, row in enumerate(rows)
         ]
         opened.finish(summary, table, f"{INPUTS} inputs, no noise")
-        print(f"\nsummary.json and the tables (curves, summary .parquet) are in {options.out}")
-
-
-def _runs(options: argparse.Namespace) -> dict[str, dict[str, list[dict[str, np.ndarray]]]]:
-    """The runs of the functions and algorithms that were asked for."""
-    return {
-        function: {
-            name: run_all(options.out, function, name, options.seeds, options.reference)
-            for name in options.algorithms
-        }
-        for function in options.functions
-    }
 
 
 if __name__ == "__main__":

@@ -2,32 +2,32 @@
 
     python -m experiments.go_ucb_2023.variants --seeds 20 --out results/go_ucb_2023/variants
 
-By default half of the candidates that an acquisition function is maximised from lie near the best
-observed point; here all are uniform in the box (`GPBandit(sample_around_best=False)`). GO-UCB has
-eq. 7's radius, all terms of it. The methods of Figure 2 stand beside them, the same seeds of them,
-out of the tables of `synthetic`. Says, of regrets over the uniform policy's: a step of the whole
-run, of the last ten steps, and of the point that Algorithm 1 returns, drawn uniformly from phase
-II.
+By default half of the candidates of an acquisition function lie near the best observed point; here
+all are uniform in the box (`GPBandit(sample_around_best=False)`). GO-UCB has all terms of eq. 7's
+radius. The methods of Figure 2 are compared on the same seeds, read from the tables of `synthetic`.
+Reports regrets over the uniform policy's: per step of the whole run, of the last ten steps, and of
+the point that Algorithm 1 returns, drawn uniformly from phase II.
 """
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments import cli
-from experiments.figures.styles import label
 from experiments.go_ucb_2023 import synthetic
+from experiments.go_ucb_2023.loop import print_table
 from experiments.results import environment, outputs, summaries, tidy
 
-NAMES = tuple(synthetic.VARIANTS)
 DIGITS = 5
 
 
 def row(regret: np.ndarray, function: str, uniform: float) -> dict[str, Any]:
-    """What summary.json says of regrets [S, n + T]."""
+    """The entry of regrets [S, n + T] in summary.json."""
     values = dict(
         regret_ratio=regret.mean(1) / uniform,
         ratio_last_10=regret[:, -10:].mean(1) / uniform,
@@ -44,9 +44,8 @@ def row(regret: np.ndarray, function: str, uniform: float) -> dict[str, Any]:
 
 
 def figure2(folder: Path, function: str, seeds: int) -> dict[str, np.ndarray]:
-    """{method: regrets [S, n + T]} of the first seeds that `synthetic` left in the folder.
-
-    Raises ValueError when it holds fewer."""
+    """{method: regrets [S, n + T]} of the first seeds in a folder of `synthetic`. Raises ValueError
+    when it holds fewer."""
     curves = tidy.load(folder).curves
     lines = tidy.lines(curves[curves["problem"] == function], "regret")
     fewest = min((len(values) for _, values in lines.values()), default=0)
@@ -55,47 +54,32 @@ def figure2(folder: Path, function: str, seeds: int) -> dict[str, np.ndarray]:
     return {name: values[:seeds] for name, (_, values) in lines.items()}
 
 
-def print_table(functions: dict[str, Any]) -> None:
-    for function, part in functions.items():
-        print(f"\n{function}: regret ratio, last 10, uniform draw, simple regret")
-        for name, found in part["algorithms"].items():
-            cells = (f"{of['mean']:8.3f} +- {of['ci95'] or 0:5.3f}" for of in found.values())
-            print(f"{label(name):34s}", *cells)
+def add_options(
+    parser: argparse.ArgumentParser, algorithms: Sequence[str], seeds: int = 20
+) -> None:
+    """Adds the options of `synthetic`, and --figure2."""
+    synthetic.add_options(parser, algorithms=algorithms, seeds=seeds)
+    folder = Path("results/go_ucb_2023/synthetic")
+    parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
 
 
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    choices = list(synthetic.FUNCTIONS)
-    parser.add_argument("--functions", nargs="+", choices=choices, default=choices)
-    parser.add_argument("--algorithms", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--seeds", type=cli.count, default=20)
-    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
-    parser.add_argument(
-        "--figure2", type=Path, default=Path("results/go_ucb_2023/synthetic"), help="its tables"
-    )
-    cli.add_out_folder(parser)
+    add_options(parser, tuple(synthetic.VARIANTS))
     options = parser.parse_args()
     cli.set_up_jax()
-    config = {
-        f: {name: synthetic.configure(f, name) for name in options.algorithms}
-        for f in options.functions
-    }
+    config = synthetic.configurations(options)
     with outputs.opened(options, "go_ucb_2023.variants", config, options.seeds) as opened:
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
-            beside = figure2(options.figure2, function, options.seeds)
-            rows = {name: row(regret, function, uniform) for name, regret in beside.items()}
-            for name in options.algorithms:
-                runs = synthetic.run_algorithm(
-                    config[function][name],
-                    f"{function}-{name}",
-                    options.out,
-                    options.seeds,
-                    options.at_once,
-                )
-                regret = np.stack([run["regret"] for run in runs])
+            rows = {
+                name: row(regret, function, uniform)
+                for name, regret in figure2(options.figure2, function, options.seeds).items()
+            }
+            for name, one in config[function].items():
+                regret = synthetic.regrets(one, f"{function}-{name}", options)
                 rows[name] = row(regret, function, uniform)
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
         first = config[options.functions[0]]
@@ -109,7 +93,8 @@ def main() -> None:
             [],
             "",
         )
-    print_table(functions)
+    for function, part in functions.items():
+        print_table(function, part["algorithms"])
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from jsketch.box import GPBandit, prior
+from jsketch.box import GPBandit, fit
 from jsketch.loops import run_box
 from jsketch.problems import boxes
 
 PROBLEMS = {"hartmann6": (boxes.hartmann6, 60), "branin": (boxes.branin, 30)}
-PRIORS = {"prior": prior.Prior(), "likelihood": None, "noise": prior.Prior(noise=prior.NOISE)}
+PRIORS = {"prior": fit.Prior(), "likelihood": None, "noise": fit.Prior(noise=fit.NOISE)}
 
 
 def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -> np.ndarray:

@@ -1,20 +1,19 @@
-"""Maximisation over a box: who chooses the next point. A folder per paper family, one history for
-all.
+"""Maximisation over a box.
 
-history, scaling          what all share: observations and units
-space, space_values       mixed spaces of hyperparameters, and their values
-acquisition               acquisition functions of a Gaussian posterior
-gp/                       Gaussian process regression and `GPBandit`
-turbo/                    TuRBO: trust regions
-go_ucb/                   GO-UCB: optimism over the parameters of a model
-uniform                   the baseline
+history       observations, initial points and units, shared by all optimisers
+space         named hyperparameters (reals, integers, categories) as points of a box
+acquisition   acquisition functions of a Gaussian posterior
+gp/           Gaussian process regression and `GPBandit`
+turbo/        TuRBO: trust regions
+go_ucb/       GO-UCB: optimism over the parameters of a model
+uniform       the baseline
 """
 
 from jsketch.box import acquisition, go_ucb, gp, history
-from jsketch.box.go_ucb import oracle, radius
+from jsketch.box.go_ucb import ball, model
 from jsketch.box.go_ucb.go_ucb import GOUCB
-from jsketch.box.go_ucb.network import Network
-from jsketch.box.gp import fit, prior
+from jsketch.box.go_ucb.model import Network
+from jsketch.box.gp import fit, regression
 from jsketch.box.gp.gp_bandit import GPBandit
 from jsketch.box.space import Category, Integer, Real, Space
 from jsketch.box.turbo.turbo import Turbo
@@ -31,11 +30,11 @@ __all__ = [
     "Turbo",
     "UniformBox",
     "acquisition",
+    "ball",
     "fit",
     "go_ucb",
     "gp",
     "history",
-    "oracle",
-    "prior",
-    "radius",
+    "model",
+    "regression",
 ]

@@ -1,10 +1,9 @@
-"""Acquisition functions of a Gaussian posterior; `search.over_cube` maximises them over the unit
-cube.
+"""Acquisition functions of a Gaussian posterior.
 
-Expected improvement in logarithms, so that neither it nor its gradient vanishes far from the data:
-Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected improvements to expected improvement for
-Bayesian optimization. NeurIPS 2023. The far tail is written here with Laplace's continued fraction
-of Mills' ratio, which has no cancellation.
+The logarithm of the expected improvement has a gradient far from the data, where the expected
+improvement itself is rounded to zero: Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected
+improvements to expected improvement for Bayesian optimization. NeurIPS 2023. The far tail is
+computed with Laplace's continued fraction of Mills' ratio, which has no cancellation.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
-TAIL = -5.0  # below it, the continued fraction; above it, cancellation costs less than two digits
+TAIL = -5.0  # the continued fraction is used below; above, cancellation costs less than two digits
 TERMS = 20  # of the continued fraction: relative error 1e-13 at TAIL, less beyond
 
 
@@ -32,7 +31,7 @@ def _tail(z: Array) -> tuple[Array, Array, Array]:
 
 
 def log_normal_cdf(z: Array) -> Array:
-    """log Phi(z), exact to rounding in both tails, and so is its gradient."""
+    """log Phi(z); exact to rounding in both tails, with its gradient."""
     below, t, c = _tail(z)
     far = -t * t / 2 - LOG_ROOT_2PI - jnp.log(t + c)
     return jnp.where(below, far, jnp.log(ndtr(jnp.where(below, 0, z))))
@@ -52,12 +51,6 @@ def log_expected_improvement(mean: Array, variance: Array, threshold: ArrayLike)
     """log E max(f - threshold, 0) for f ~ N(mean, variance)."""
     deviation = jnp.sqrt(variance)
     return jnp.log(deviation) + _log_expected_excess((mean - threshold) / deviation)
-
-
-def expected_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-    """E max(f - threshold, 0): zero, with its gradient, where its logarithm is below what a float
-    can hold."""
-    return jnp.exp(log_expected_improvement(mean, variance, threshold))
 
 
 def log_probability_of_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:

@@ -1,17 +1,17 @@
-"""What every box optimiser shares: its observations at a fixed capacity, its first points, and the
-unit cube.
+"""Observations of a box optimiser at a fixed capacity, its initial points, and units for points and
+values.
 
-A state that holds a `History` needs no more for the protocol than
+An optimiser whose state holds a `History` implements the protocol with
 
-    init   History: `empty`, first points: `initial_points` of the key given to init
-    ask    `query`: the initial points first, then the optimiser's own
+    init   `checked_box`, `empty`, and `initial_points` with the key of init
+    ask    `query`: the initial points first, then the optimiser's proposals
     tell   `add`, and `info`
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ class History:
     x: Array  # [N, d]
     y: Array  # [N], zero where `ok` is false
     ok: Array  # [N] bool, a finite value was observed; false for failed evaluations and free slots
-    count: Array  # [] int32, evaluations observed, failed ones included
+    count: Array  # [] int32, number of evaluations, failed ones included
 
     @property
     def capacity(self) -> int:
@@ -68,8 +68,8 @@ def from_unit(box: Box, u: Array) -> Array:
 
 
 def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
-    """n uniform points of the box, [n,d]: `key` is the one that `init` was given, so that all
-    optimisers meet the same points in the same run. A larger n only adds points. Raises ValueError
+    """n uniform points of the box, [n,d]. They depend on the key of `init` only, so all optimisers
+    evaluate the same points in the same run, and a larger n only adds points. Raises ValueError
     for n < 1."""
     checks.capacity(initial=n)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(n, dtype=jnp.int32))
@@ -77,25 +77,26 @@ def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
     return from_unit(box, unit)
 
 
-def empty(box: Box, capacity: int) -> History:
-    """No evaluation yet, with room for `capacity`. Raises ValueError for a capacity below 1 or
-    beyond all memory."""
+def empty(box: Box, capacity: int, numbers: int = 0) -> History:
+    """A history without evaluations. Raises ValueError for a capacity below 1, and where the
+    history and `numbers` further floats, the largest arrays of the optimiser, exceed the memory."""
     checks.capacity(horizon=capacity)
-    checks.room(capacity * (box.lower.shape[0] + 2), box.lower.dtype, horizon=capacity)
+    numbers += int(capacity) * (box.lower.shape[0] + 2)
+    checks.room(numbers, box.lower.dtype, horizon=capacity)
     x = jnp.zeros((capacity, box.lower.shape[0]), box.lower.dtype)
     return History(x, x[:, 0], jnp.zeros(capacity, bool), jnp.zeros((), jnp.int32))
 
 
 def write(old: Array, new: Array, start: Array, size: Array) -> Array:
     """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows beyond N are
-    dropped, see `add`."""
+    dropped."""
     source = jnp.arange(old.shape[0], dtype=jnp.int32) - start
     fresh = ((source >= 0) & (source < size)).reshape(-1, *[1] * (old.ndim - 1))
     return jnp.where(fresh, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
 
 
-def values(query: PointQuery, y: Any) -> Array:
-    """The values of a query as floating point numbers [B]. Raises ValueError unless there is one
+def checked_values(query: PointQuery, y: Any) -> Array:
+    """The values y of a query as floating point numbers [B]. Raises ValueError unless there is one
     for each slot."""
     y = jnp.asarray(checks.real("y", y))
     if y.shape != query.mask.shape:
@@ -107,12 +108,13 @@ def values(query: PointQuery, y: Any) -> Array:
 
 
 def add(history: History, query: PointQuery, y: Any) -> History:
-    """The history after the values y [B] of a query; what is not finite counts as failed.
+    """The history with the values y [B] of a query; a value that is not finite is a failed
+    evaluation.
 
-    Raises ValueError for more evaluations than the horizon. Where that is traced, those beyond are
-    not kept: `info` counts them as failed, and nothing more is asked for.
+    Raises ValueError for more evaluations than the capacity. Where their number is traced, those
+    beyond the capacity are dropped; `info` counts them as failed.
     """
-    y = values(query, y)
+    y = checked_values(query, y)
     count = history.count + query.size
     if not is_traced(count) and int(count) > history.capacity:
         raise ValueError(
@@ -120,28 +122,27 @@ def add(history: History, query: PointQuery, y: Any) -> History:
             f" and {int(query.size)} more are too many. Give `init` a larger horizon."
         )
     ok = jnp.isfinite(y)
-    rows = (query.x, jnp.where(ok, y, 0), ok)
-    slots = (history.x, history.y, history.ok)
-    x, y, ok = (
-        write(old, new, history.count, query.size) for old, new in zip(slots, rows, strict=True)
+    start, size = history.count, query.size
+    return History(
+        x=write(history.x, query.x, start, size),
+        y=write(history.y, jnp.where(ok, y, 0), start, size),
+        ok=write(history.ok, ok, start, size),
+        count=count,
     )
-    return History(x, y, ok, count)
 
 
 def best(history: History) -> tuple[Array, Array]:
-    """(x [d], y []) of the largest value so far, the first of equals; y is -inf while there is
-    none."""
+    """(x [d], y []) of the largest value, the first of equal ones; y is -inf before any success."""
     score = jnp.where(history.ok, history.y, -jnp.inf)
     first = jnp.argmax(score)
     return history.x[first], score[first]
 
 
 def query(history: History, initial: Array, propose: Callable[[], Array]) -> BoxQuery:
-    """The initial points [n,d] while nothing has been observed, then propose() [B,d]; cut at the
-    capacity.
+    """All initial points [n,d] in the first round, then propose() [B,d]; cut at the capacity.
 
-    All initial points at once, so that under vmap (where a cond pays for both sides) one proposal
-    is wasted and not n.
+    One round for all initial points: under vmap, where a cond evaluates both sides, one proposal is
+    wasted and not n.
     """
     n = initial.shape[0]
     batch = jax.eval_shape(propose).shape[0]
@@ -157,6 +158,76 @@ def query(history: History, initial: Array, propose: Callable[[], Array]) -> Box
 
 
 def info(before: History, after: History) -> BoxInfo:
-    """What happened between two histories."""
+    """The log of a round from the histories before and after it."""
     observed = after.ok.sum(dtype=jnp.int32) - before.ok.sum(dtype=jnp.int32)
     return BoxInfo(observed, after.count - before.count - observed, best(after)[1])
+
+
+class Moments(NamedTuple):
+    """Mean and standard deviation of values, both divided by `unit`."""
+
+    unit: Array  # [], a power of two: dividing a value by it is exact
+    mean: Array  # []
+    deviation: Array  # []
+
+
+def moments(y: Array, ok: Array) -> Moments:
+    """Moments of the values y [N] with ok [N]; 0 and 0 without any. A deviation of the size of
+    rounding, as equal values have, is 0.
+
+    The unit is within a factor of 8 of the largest |y|, because the squares of values near 1e200 or
+    1e-200 are no floats.
+    """
+    largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
+    largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
+    # not the largest power of two, whose inverse is rounded to zero
+    unit = largest / (8 * jnp.frexp(largest)[0])
+    count = jnp.maximum(ok.sum(), 1).astype(y.dtype)
+    scaled = jnp.where(ok, y / unit, 0)
+    mean = scaled.sum() / count
+    deviation = jnp.sqrt(jnp.where(ok, jnp.square(scaled - mean), 0).sum() / count)
+    rounding = 64 * jnp.finfo(y.dtype).eps * jnp.abs(mean)
+    return Moments(unit, mean, jnp.where(deviation > rounding, deviation, 0))
+
+
+@struct.dataclass
+class Scaling:
+    """Units of a parametric model, an invertible affine map of points and values."""
+
+    middle: Array  # [d]
+    half: Array  # [d], half the sides
+    mean: Array  # []
+    deviation: Array  # []
+
+    def inputs(self, x: Array) -> Array:
+        """Points x [..., d] in the model's units."""
+        return (x - aligned(self.middle, x)) / aligned(self.half, x)
+
+    def points(self, z: Array) -> Array:
+        """The inverse of `inputs`."""
+        return aligned(self.middle, z) + z * aligned(self.half, z)
+
+    def values(self, y: Array) -> Array:
+        """Values of the objective in the model's units."""
+        # eighths, because differences and inverses of the largest floats are no floats
+        return (y / 8 - self.mean / 8) / (self.deviation / 8)
+
+    def rewards(self, v: Array) -> Array:
+        """The inverse of `values`."""
+        return self.mean + v * self.deviation
+
+
+def identity_scaling(box: Box) -> Scaling:
+    """No scaling, as in the GO-UCB paper."""
+    one = jnp.ones((), box.lower.dtype)
+    return Scaling(jnp.zeros_like(box.lower), jnp.ones_like(box.lower), 0 * one, one)
+
+
+def standard_scaling(box: Box, past: History) -> Scaling:
+    """Sides of the box to [-1,1], observed values to mean 0 and deviation 1 (only centred while all
+    are equal). The objectives of the GO-UCB paper range from [1, 26] to [-2500, 783]; one step size
+    for all of them needs one scale."""
+    found = moments(past.y, past.ok)
+    deviation = jnp.where(found.deviation > 0, found.unit * found.deviation, 1)
+    mean = found.unit * found.mean
+    return Scaling((box.lower + box.upper) / 2, (box.upper - box.lower) / 2, mean, deviation)

@@ -1,8 +1,8 @@
-"""Hyperparameters by name (reals, integers, categories) as points of [0,10]^d.
+"""Named hyperparameters (reals, integers, categories) as points of [0,10]^d.
 
 GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2): each hyperparameter has one input in [0,10];
 reals are mapped linearly, integers and categories have intervals of equal length. The logarithmic
-scale is ours. Host code, for `drive_box`:
+scale is an addition. Host code, for `drive_box`:
 
     space = Space(
         Real("learning_rate", 1e-4, 1.0, log=True),
@@ -24,29 +24,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
+from numbers import Real as RealNumber
 from typing import Any, Protocol
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jsketch.box.space_values import (
-    check_order,
-    interval,
-    is_finite,
-    is_integer,
-    is_number,
-    is_same,
-)
 from jsketch.types import Box
 
 SIDE = 10.0  # of the box
-MARGIN = 1e-6  # of the range, that decoded values keep from open ends
-MOST_INTEGERS = 2**50  # beyond, a float64 in [0,10] does not tell one from the next
+MARGIN = 1e-6  # distance of decoded values from open ends, as a share of the range
+MOST_INTEGERS = 2**50  # more have no distinct float64 in [0,10]
 
 
 class Hyperparameter(Protocol):
-    """What `Space` needs of a hyperparameter: a name, and a map from [0,1] and back."""
+    """A named hyperparameter with a map from [0,1] to its values and back."""
 
     @property
     def name(self) -> str: ...
@@ -74,11 +68,11 @@ class Real:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if not is_number(end) or not is_finite(end):
+            if not _is_number(end) or not _is_finite(end):
                 raise ValueError(
                     f"{self.name}: low and high must be finite numbers; {end!r} was given."
                 )
-        check_order(self.name, self.low, self.high)
+        _check_order(self.name, self.low, self.high)
         if self.log and self.low <= 0:
             raise ValueError(
                 f"{self.name}: a logarithmic scale needs low > 0; {self.low} was given."
@@ -100,8 +94,9 @@ class Real:
         return min(max(math.exp(scaled) if self.log else scaled, low), high)
 
     def encode(self, value: Any) -> float:
-        """Where in [0,1] the value is. Raises ValueError for a value outside."""
-        inside = is_number(value) and (
+        """The point of [0,1] that decodes to the value. Raises ValueError for a value outside the
+        range."""
+        inside = _is_number(value) and (
             self.low < value < self.high if self.open else self.low <= value <= self.high
         )
         if not inside:
@@ -134,7 +129,7 @@ class Integer:
     """An integer from low to high, both included; each has an interval of the same length.
 
     Raises ValueError unless low < high are integers, at most 2^50 of them. In float32, an optimiser
-    proposes about 2^23.
+    proposes about 2^23 different ones.
     """
 
     name: str
@@ -143,23 +138,23 @@ class Integer:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if not is_integer(end):
+            if not _is_integer(end):
                 raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
-        check_order(self.name, self.low, self.high)
+        _check_order(self.name, self.low, self.high)
         if self._count > MOST_INTEGERS:
             raise ValueError(
-                f"{self.name}: a float tells at most 2^50 integers apart; low = {self.low}, high ="
+                f"{self.name}: floats distinguish at most 2^50 integers; low = {self.low}, high ="
                 f" {self.high} was given: take a Real, and round it."
             )
 
     def decode(self, unit: float) -> int:
-        """The value in whose interval unit is; 1 belongs to the last."""
-        return int(self.low) + interval(unit, self._count)
+        """The value whose interval contains unit; 1 belongs to the last."""
+        return int(self.low) + _interval(unit, self._count)
 
     def encode(self, value: Any) -> float:
-        """The middle of the value's interval. Raises ValueError for what is no integer from low to
+        """The middle of the value's interval. Raises ValueError unless it is an integer from low to
         high."""
-        if not is_integer(value) or not self.low <= value <= self.high:
+        if not _is_integer(value) or not self.low <= value <= self.high:
             raise ValueError(
                 f"{self.name} must be an integer in [{self.low}, {self.high}]; {value!r} was given."
             )
@@ -176,7 +171,7 @@ class Category:
     same length.
 
     Raises ValueError for no choices, for an array among them and for a choice given twice; 1 and
-    True are the same, and so are NaN and NaN.
+    True are equal, and so are NaN and NaN.
     """
 
     name: str
@@ -192,20 +187,20 @@ class Category:
         for position, choice in enumerate(self.choices):
             if np.ndim(choice) and hasattr(choice, "dtype"):
                 raise ValueError(f"{self.name}: a choice cannot be an array; {choice!r} was given.")
-            if any(is_same(choice, other) for other in self.choices[:position]):
+            if any(_is_same(choice, other) for other in self.choices[:position]):
                 raise ValueError(
                     f"{self.name}: the choice {choice!r} is given twice in {self.choices}."
                 )
         object.__setattr__(self, "choices", tuple(self.choices))
 
     def decode(self, unit: float) -> Any:
-        """The choice in whose interval unit is; 1 belongs to the last."""
-        return self.choices[interval(unit, len(self.choices))]
+        """The choice whose interval contains unit; 1 belongs to the last."""
+        return self.choices[_interval(unit, len(self.choices))]
 
     def encode(self, value: Any) -> float:
-        """The middle of the choice's interval. Raises ValueError for what is no choice."""
+        """The middle of the choice's interval. Raises ValueError for any other value."""
         for position, choice in enumerate(self.choices):
-            if is_same(choice, value):
+            if _is_same(choice, value):
                 return (position + 0.5) / len(self.choices)
         raise ValueError(f"{self.name} must be one of {self.choices}; {value!r} was given.")
 
@@ -214,7 +209,7 @@ class Category:
 class Space:
     """Hyperparameters in the order of the inputs: `Space(Real(...), Integer(...), Category(...))`.
 
-    Raises ValueError for none, for what is no hyperparameter, and for a name given twice.
+    Raises ValueError without hyperparameters, for other objects, and for a name given twice.
     """
 
     hyperparameters: tuple[Hyperparameter, ...]
@@ -251,14 +246,12 @@ class Space:
         return Box(jnp.zeros(d), jnp.full(d, SIDE))
 
     def decode(self, x: ArrayLike) -> dict[str, Any]:
-        """The hyperparameters by name at a point x [d]. Raises ValueError for what is no vector of
-        numbers, for another shape and for a point outside the box, NaN included."""
+        """The hyperparameters by name at a point x [d]. Raises ValueError unless x is a vector of d
+        numbers in the box."""
         try:
             given = np.asarray(x)
         except ValueError as error:
-            # rows of several lengths
             raise ValueError(f"x must be a vector of numbers; {x!r} was given.") from error
-        # others become floats, those of JAX too
         if given.dtype.kind in "OSUcMm":
             raise ValueError(f"x must be a vector of numbers; {x!r} was given.")
         point = given.astype(float)
@@ -276,9 +269,9 @@ class Space:
         }
 
     def encode(self, values: Mapping[str, Any]) -> np.ndarray:
-        """The point x [d], float64, of hyperparameters by name, in any order; in the middle of the
-        interval of an integer or a category. `decode` gives them back. Raises ValueError for names
-        that are missing or unknown, and for values outside."""
+        """The point x [d], float64, that decodes to these hyperparameters, given by name in any
+        order. Raises ValueError for missing or unknown names, and for values outside their
+        ranges."""
         if not isinstance(values, Mapping):
             raise ValueError(
                 f"hyperparameters are given by name, {{{self.names[0]!r}: ...}}; {values!r} was"
@@ -295,5 +288,42 @@ class Space:
         return SIDE * np.array([one.encode(values[one.name]) for one in self.hyperparameters])
 
     def objective(self, function: Callable[[dict[str, Any]], Any]) -> Callable[[ArrayLike], Any]:
-        """function(hyperparameters) -> y as one of a point x [d], as `drive_box` wants it."""
+        """The objective x [d] -> function(hyperparameters), for `drive_box`."""
         return lambda x: function(self.decode(x))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether the value is a real number, Python's or NumPy's, and no bool."""
+    return isinstance(value, RealNumber) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether the number is finite as a float."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _is_same(choice: Any, value: Any) -> bool:
+    """Whether the two are equal or both NaN; false where they cannot be compared."""
+    try:
+        return bool(choice is value or choice == value or (choice != choice and value != value))
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether the value is an integer, Python's or NumPy's, and no bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _check_order(name: str, low: float, high: float) -> None:
+    """Raises ValueError unless low < high."""
+    if not low < high:
+        raise ValueError(f"{name}: low must be below high; low = {low}, high = {high} was given.")
+
+
+def _interval(unit: float, count: int) -> int:
+    """The number of the interval that contains unit, of `count` equal ones of [0,1]."""
+    return min(max(math.floor(unit * count), 0), count - 1)

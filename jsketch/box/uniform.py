@@ -1,4 +1,4 @@
-"""Uniform random points of a box: the reference line of every regret plot."""
+"""Uniform random points of a box, the baseline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class UniformBox:
     initial: int = struct.field(pytree_node=False, default=1)
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> UniformState:
-        """Nothing evaluated yet. Raises ValueError for a wrong box, initial < 1 and horizon < 1."""
+        """The state before any evaluation. Raises ValueError for a wrong box, initial < 1 and
+        horizon < 1."""
         box = history.checked_box(box)
         return UniformState(
             box, history.initial_points(box, key, self.initial), history.empty(box, horizon)

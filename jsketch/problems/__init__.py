@@ -1,12 +1,18 @@
 """Problems: objectives with their arms or their box. A problem is a pytree with `arms`,
 `mean_reward` [A] and `sample(key, arm) -> reward`; on a box (`boxes`), a callable pytree with `box`
-and `value(x)`.
+and `value(x)`. `adversary` plays against a forecaster.
 """
 
 from jsketch.problems import boxes
 from jsketch.problems.boxes import BoxProblem
-from jsketch.problems.draws import gp_draw, rkhs_draw
-from jsketch.problems.finite import GaussianArms, RecordedArms, finite_arms, recorded_arms
+from jsketch.problems.finite import (
+    GaussianArms,
+    RecordedArms,
+    finite_arms,
+    gp_draw,
+    recorded_arms,
+    rkhs_draw,
+)
 
 __all__ = [
     "BoxProblem",

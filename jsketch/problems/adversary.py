@@ -1,32 +1,31 @@
-"""The greedy adversary: it knows the forecaster, and at every step plays the example that costs it
-most.
+"""The greedy adversary: at every step it plays the example with the largest regret for a given
+forecaster.
 
-Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (THEORY 7.10). Before step t it searches the
-example (x, y) that maximises the regret after the step,
+Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (THEORY 7.10). Step t is the example (x, y) that
+maximises the regret after the step,
 
     sum_{s <= t} (y_s - y^_s)^2 - sum_{s <= t} (y_s - f(x_s))^2,
 
 with f the kernel ridge regression on all t examples, the new one included. The paper searches both
 by finite differences from one start. Here the label needs no search: the regret is convex in y, so
-that an end of its interval is worst. The input is searched by gradients through `predict` from many
+an end of its interval is worst. The input is found by gradient ascent through `predict` from many
 starts.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
-from jsketch.search.over_box import STARTS, STEPS, TRIED, forward_slope, maximise_over_box
+from jsketch.problems.play import play_seeds
+from jsketch.search import CANDIDATES, STARTS, STEPS, forward_slope, maximise_over_box
 from jsketch.types import Box, PRNGKey
 
 COMPARATORS = ("ridge", "regularized")
@@ -34,19 +33,18 @@ COMPARATORS = ("ridge", "regularized")
 
 @struct.dataclass
 class Past:
-    """What has been played so far, t of at most N examples."""
+    """The examples played so far, at most N."""
 
-    ridge: KernelState  # kernel ridge regression on it
+    ridge: KernelState  # kernel ridge regression on them
     loss: Array  # [], the forecaster's cumulative squared loss
 
 
 @struct.dataclass
 class Adversary:
-    """Inputs in a box, labels in [-B, B], and what the forecaster is compared to.
+    """Inputs in a box, labels in [-B, B], and the comparator of the regret.
 
-    `comparator` "ridge" counts the squared losses of kernel ridge regression (the paper's Figure
-    3), "regularized" adds lam |f|^2 to them: the best function in the sense of the regret bounds
-    (Proposition 1).
+    The loss of the comparator "ridge" is the squared loss of kernel ridge regression (the paper's
+    Figure 3); "regularized" adds lam |f|^2, as in the regret bounds (Proposition 1).
     """
 
     kernel: Any
@@ -54,26 +52,28 @@ class Adversary:
     bound: ArrayLike = 1.0  # B
     regularization: ArrayLike = 1.0  # lam of the comparator
     comparator: str = struct.field(pytree_node=False, default="ridge")
-    tried: int = struct.field(pytree_node=False, default=TRIED)  # random inputs a step
-    refined: int = struct.field(pytree_node=False, default=STARTS)  # the best of them, climbed from
-    steps: int = struct.field(pytree_node=False, default=STEPS)  # gradient steps
+    tried: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs per step
+    refined: int = struct.field(
+        pytree_node=False, default=STARTS
+    )  # the best of them, starts of the ascent
+    steps: int = struct.field(pytree_node=False, default=STEPS)  # of the ascent
 
 
 @struct.dataclass
 class Game:
-    """What was played, step by step."""
+    """The steps of a game."""
 
     x: Array  # [n, d]
     y: Array  # [n]
     prediction: Array  # [n]
     regret: Array  # [n], after the step
     dictionary_size: Array  # [n] int32
-    overflow: Array  # [n] bool, the forecaster had no room for the example
+    overflow: Array  # [n] bool, the example exceeded the capacity of the forecaster
     nonfinite: Array  # [n] bool
 
 
 def empty(adversary: Adversary, rounds: int) -> Past:
-    """Nothing played yet, room for N = `rounds` examples."""
+    """No examples, with a capacity of N = `rounds`."""
     lower = adversary.box.lower
     return Past(
         _regression(adversary, rounds).init(lower, jax.random.key(0)), jnp.zeros((), lower.dtype)
@@ -81,15 +81,15 @@ def empty(adversary: Adversary, rounds: int) -> Past:
 
 
 def regret(adversary: Adversary, past: Past, x: Array, y: Array, prediction: Array) -> Array:
-    """The regret [] once x [d] with label y [] has been played after `past` and met with
-    `prediction` []."""
+    """The regret [] after `past` and one more example x [d], y [] with its `prediction` []."""
     return past.loss + jnp.square(y - prediction) - _best_loss(adversary, past.ridge, x, y)
 
 
 def choose(
     adversary: Adversary, forecaster: Any, state: Any, past: Past, key: PRNGKey
 ) -> tuple[Array, Array]:
-    """(x [d], y []): the example with the largest regret found, for a forecaster in this state."""
+    """(x [d], y []): the example with the largest regret that the search finds, for a forecaster in
+    this state."""
     high = jnp.asarray(adversary.bound, past.loss.dtype)
 
     def both(x: Array) -> tuple[Array, Array]:
@@ -98,7 +98,7 @@ def choose(
         return low_end, regret(adversary, past, x, high, prediction)
 
     def worst(x: Array) -> Array:
-        # what is not a number would win every comparison
+        # NaN would win every comparison
         return jnp.nan_to_num(jnp.maximum(*both(x)), nan=-jnp.inf)
 
     # forward mode, because a forecaster may loop over its past
@@ -116,8 +116,8 @@ def choose(
 
 
 def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Game:
-    """The whole game, for your own jit and vmap; check `overflow` and `nonfinite` yourself, or call
-    `play`."""
+    """One game of `play`, for use inside jit and vmap; the caller checks `overflow` and
+    `nonfinite`."""
     init_key, step_key = jax.random.split(key)
     regression = _regression(adversary, rounds)
 
@@ -137,42 +137,17 @@ def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Ga
     return lax.scan(step, (state, empty(adversary, rounds)), jnp.arange(rounds, dtype=jnp.int32))[1]
 
 
-@partial(jax.jit, static_argnames="rounds")
-def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> Game:
-    return jax.vmap(lambda key: game(adversary, forecaster, rounds, key))(keys)
-
-
 def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> Game:
     """The games of several seeds; every array of the result has S first.
 
-    adversary   what it plays against: box, bounds, comparator
-    forecaster  a forecaster of `jsketch.online`, or an own one, with room for `rounds` examples
+    adversary   its box, bounds and comparator
+    forecaster  a forecaster of `jsketch.online` with a capacity of `rounds` examples
     rounds      int, steps n of a game
-    keys        keys [S], one a game
+    keys        keys [S], one for each game
 
-    Raises ValueError on static mistakes and when the forecaster's capacity is too small, which it
-    must not be: a game cannot grow it. Raises FloatingPointError when a forecaster is no longer
-    finite.
+    Raises ValueError for wrong settings and where the forecaster's capacity is too small, because a
+    game does not grow it, and FloatingPointError where a forecaster is no longer finite.
     """
-    _check(adversary, rounds, keys)
-    # static mistakes are said outside of jit
-    forecaster.init(adversary.box.lower, keys[0])
-    played = _games(adversary, forecaster, rounds, keys)
-    for name, kind, words in (
-        (
-            "overflow",
-            ValueError,
-            "the forecaster had no room for an example: give it a larger capacity",
-        ),
-        ("nonfinite", FloatingPointError, "the forecaster is no longer finite: try float64"),
-    ):
-        flags = np.asarray(getattr(played, name))
-        if flags.any():
-            raise kind(f"{words} (first at step {flags.any(0).argmax() + 1} of {rounds}).")
-    return played
-
-
-def _check(adversary: Adversary, rounds: int, keys: PRNGKey) -> None:
     checks.a_kernel(adversary.kernel)
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.positive(bound=adversary.bound, regularization=adversary.regularization)
@@ -182,18 +157,13 @@ def _check(adversary: Adversary, rounds: int, keys: PRNGKey) -> None:
     )
     if adversary.refined > adversary.tried:
         raise ValueError(
-            f"refined must be at most tried: of {adversary.tried} inputs {adversary.refined} cannot"
-            " be refined."
+            f"refined must be at most tried; refined = {adversary.refined} and tried ="
+            f" {adversary.tried} were given."
         )
-    if (
-        not isinstance(keys, jax.Array)
-        or not jnp.issubdtype(keys.dtype, jax.dtypes.prng_key)
-        or keys.ndim != 1
-    ):
-        raise ValueError(
-            f"keys must be keys [S], one a game, such as jax.random.split(key, 10); {keys!r} was"
-            " given."
-        )
+    keys = checks.keys(keys=keys)
+    # checks its settings, which jit would trace
+    forecaster.init(adversary.box.lower, keys[0])
+    return play_seeds(game, adversary, forecaster, rounds, keys)
 
 
 def _regression(adversary: Adversary, rounds: int) -> KernelAWV:
@@ -203,8 +173,7 @@ def _regression(adversary: Adversary, rounds: int) -> KernelAWV:
 
 
 def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> Array:
-    """The comparator's loss [] on the past and (x, y), by bordering L: O(t^2), as the t-th
-    prediction is."""
+    """The comparator's loss [] on the past and (x, y), in O(t^2) by bordering L."""
     lam = jnp.asarray(adversary.regularization, x.dtype)
     used = jnp.arange(ridge.points.shape[0], dtype=jnp.int32) < ridge.used
     cross = jnp.where(used, adversary.kernel.gram(x[None], ridge.points)[0], 0)

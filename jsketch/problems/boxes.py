@@ -1,9 +1,9 @@
-"""Test functions on boxes, all to be maximised, with their exact maxima; optional Gaussian noise.
+"""Test functions on boxes, to be maximised, with their exact maxima and optional Gaussian noise.
 
-A problem is a callable pytree: `problem(x, key) -> y` is what an optimiser observes,
-`problem.value(x)` is without noise, and `problem.box`, `problem.maximum`, `problem.maximiser` are
-what its run is measured against. The first three are those of GO-UCB's Figure 2 (THEORY 8.4), the
-others those of the optimisation literature, with the sign turned.
+A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, `problem.value(x)` the
+value without noise; `problem.box`, `problem.maximum` and `problem.maximiser` are known. The first
+three functions are those of GO-UCB's Figure 2 (THEORY 8.4), the others those of the optimisation
+literature with the opposite sign.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def _root_mean_square(x: Array) -> Array:
 
 @_root_mean_square.defjvp
 def _root_mean_square_jvp(points: tuple[Array], changes: tuple[Array]) -> tuple[Array, Array]:
-    """With derivative 0 at 0, which a compiled program may round to 1e-17 in one place and not in
-    another: no choice by an exact zero."""
+    """With derivative 0 at 0. The root is bounded below instead of compared with zero, because a
+    compiled program may round 0 to 1e-17 in one place and not in another."""
     (x,), (change,) = points, changes
     root = _root_mean_square(x)
     return root, jnp.mean(x * change) / jnp.maximum(root, 4096 * jnp.finfo(x.dtype).eps)
@@ -111,13 +111,13 @@ def _root_mean_square_jvp(points: tuple[Array], changes: tuple[Array]) -> tuple[
 
 def _ackley(x: Array) -> Array:
     radius = _root_mean_square(x)
-    # expm1, so that the maximum is zero to the last digit
+    # with expm1 the maximum is exactly zero
     return 20 * jnp.expm1(-radius / 5) + math.e * jnp.expm1(jnp.mean(jnp.cos(2 * jnp.pi * x)) - 1)
 
 
 def ackley(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """Ackley's function on [-5,10]^d, the box of the TuRBO paper (not symmetric, so that the
-    maximum is not its centre)."""
+    """Ackley's function on [-5,10]^d, the box of the TuRBO paper, whose centre is not the
+    maximum."""
     return _on_cube(_ackley, (-5, 10), d, 0, 0, noise_std)
 
 

@@ -1,5 +1,4 @@
-"""Finite-arm problems: Gaussian noise on given mean rewards, or recorded evaluations returned at
-random."""
+"""Finite-arm problems: Gaussian noise on given or random mean rewards, or recorded evaluations."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.linalg import matmul
 from jsketch.types import Arms, PRNGKey, is_traced
 
 
@@ -32,7 +32,7 @@ class GaussianArms:
 
 @struct.dataclass
 class RecordedArms:
-    """Reward = one of the arm's recorded evaluations, drawn at random; the mean reward is their
+    """Reward = one of the arm's recorded evaluations at random; the mean reward is their
     average."""
 
     arms: Arms  # [A, d]
@@ -93,3 +93,31 @@ def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     return RecordedArms(
         Arms(features), jnp.asarray(checks.real("evaluations", evaluations), features.dtype)
     )
+
+
+def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) -> GaussianArms:
+    """A problem whose mean rewards are a draw of GP(0, kernel) at features [A,d]; O(A^3), by an
+    eigendecomposition without jitter."""
+    values, vectors = jnp.linalg.eigh(kernel.gram(features, features))
+    normal = jax.random.normal(key, (features.shape[0],), features.dtype)
+    return finite_arms(
+        features, matmul(vectors, jnp.sqrt(jnp.maximum(values, 0)) * normal), noise_std
+    )
+
+
+def rkhs_draw(
+    key: PRNGKey,
+    kernel: Any,
+    features: Array,
+    noise_std: ArrayLike,
+    terms: int = 10,
+    norm: ArrayLike = 1.0,
+) -> GaussianArms:
+    """A problem with mean rewards f = sum_i a_i k(., x_i) over `terms` random arms x_i, scaled to
+    RKHS norm sqrt(a^T K a) = `norm`."""
+    arm_key, weight_key = jax.random.split(key)
+    centres = features[jax.random.randint(arm_key, (terms,), 0, features.shape[0])]
+    weights = jax.random.normal(weight_key, (terms,), features.dtype)
+    squared_norm = matmul(weights, matmul(kernel.gram(centres, centres), weights))
+    mean_reward = matmul(kernel.gram(features, centres), weights) * (norm / jnp.sqrt(squared_norm))
+    return finite_arms(features, mean_reward, noise_std)

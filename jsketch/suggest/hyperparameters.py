@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from scipy import optimize
 
 from jsketch.box.gp import regression
-from jsketch.box.gp.prior import LogNormal
+from jsketch.box.gp.fit import LogNormal
 from jsketch.kernels import Mixed
 
 STEPS = 30  # L-BFGS steps from each start

@@ -1,18 +1,23 @@
-"""The GP on a box: marginal likelihood, fit and posterior against NumPy, SciPy and scikit-learn."""
+"""The GP on a box: marginal likelihood, priors, fit and posterior against NumPy, SciPy and
+scikit-learn."""
 
+import chex
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiled import as_users
-from scipy.stats import multivariate_normal
+from scipy.stats import lognorm, multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
-from jsketch import kernels
-from jsketch.box import fit, gp
+from experiments.runs.tail import regrets
+from jsketch import Box, kernels
+from jsketch.box import GPBandit, fit
+from jsketch.box import regression as gp
+from jsketch.box.gp.fit import LogNormal, Prior
 from jsketch.box.gp.regression import Hyperparameters
 
 KERNELS = {"matern": (kernels.Matern(), SklearnMatern), "gaussian": (kernels.Gaussian(), RBF)}
@@ -24,8 +29,8 @@ fitted = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
 
 
 def observations(n=15, d=2, seed=0, capacity=None):
-    """Standardized data with `n` observations in `capacity` slots; what is in the unused ones is
-    arbitrary."""
+    """Standardized data with `n` observations in `capacity` slots; the unused ones have arbitrary
+    contents."""
     random = np.random.default_rng(seed)
     capacity = capacity or n
     u, noise = random.uniform(size=(capacity, d)), random.normal(size=capacity)
@@ -67,7 +72,7 @@ def test_its_gradient_is_that_of_finite_differences(name):
 
 @pytest.mark.parametrize("name", ["gaussian", pytest.param("matern", marks=pytest.mark.slow)])
 def test_unused_slots_are_neutral(name):
-    """Value, gradient, fit and posterior do not depend on the capacity, nor on what lies in the
+    """Value, gradient, fit and posterior do not depend on the capacity, nor on the contents of
     unused slots."""
     kernel = KERNELS[name][0]
     small = observations(n=12, capacity=20)
@@ -89,8 +94,7 @@ def test_unused_slots_are_neutral(name):
         ),
         (joint(small), joint(large)),
     ]:
-        for left, right in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-            np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-9)
+        chex.assert_trees_all_close(a, b, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.filterwarnings(
@@ -99,7 +103,6 @@ def test_unused_slots_are_neutral(name):
 def test_the_fit_is_at_least_scikit_learns():
     """20 random problems, the same family, data and bounds: never a lower marginal likelihood than
     its best of 3 starts."""
-    lower = 0
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, theirs = KERNELS[name]
@@ -126,12 +129,10 @@ def test_the_fit_is_at_least_scikit_learns():
         logs = np.log(np.concatenate([[numbers.outputscale], numbers.lengthscale, [numbers.noise]]))
         # one formula
         assert float(value) == pytest.approx(model.log_marginal_likelihood(logs), abs=1e-7)
-        lower += float(value) > model.log_marginal_likelihood_value_ + 1e-3
-    print(f"better than scikit-learn by more than 1e-3 on {lower} of 20 problems")
 
 
 def test_a_warm_start_is_never_lost():
-    """From the best numbers known, even no time at all gives numbers as good."""
+    """A fit that starts at the best numbers and has one step is as good."""
     data, kernel = observations(), kernels.Matern()
     numbers, value = fitted(kernel, data, BOUNDS, NUMBERS, jax.random.key(0), restarts=3, steps=60)
     _, later = fitted(kernel, data, BOUNDS, numbers, jax.random.key(1), restarts=0, steps=1)
@@ -178,7 +179,7 @@ def test_the_posterior_is_the_textbooks(name):
         np.testing.assert_allclose(a[1], b[1], rtol=1e-8, atol=1e-10)
 
 
-def test_the_variance_has_a_floor_where_nothing_is_left_of_it():
+def test_the_variance_has_a_floor():
     """eps times the outputscale, where without noise and with a lengthscale far below all distances
     the Gram matrix is the identity and rounding leaves 0."""
     u = jnp.linspace(0, 1, 5)[:, None]
@@ -218,8 +219,7 @@ def test_few_slots_give_the_same_numbers():
         return gp.predict(gp.condition(kernels.Matern(), NUMBERS, data), points)
 
     few_slots = jax.jit(lambda d: gp.in_few_slots(d, read))
-    for few, full in zip(few_slots(data), jax.jit(read)(data), strict=True):
-        np.testing.assert_allclose(few, full, rtol=1e-9)
+    chex.assert_trees_all_close(few_slots(data), jax.jit(read)(data), rtol=1e-9)
 
 
 def test_squared_distances_differentiate_in_both_modes():
@@ -235,13 +235,12 @@ def test_squared_distances_differentiate_in_both_modes():
             for jacobian in (jax.jacfwd, jax.jacrev)
         ]
 
-    for found, wanted in jacobians(x, y):
-        for a, b in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    for found, expected in jacobians(x, y):
+        chex.assert_trees_all_close(found, expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
-def test_a_point_that_rounding_moves_away_from_itself(nu):
+def test_gradients_where_rounding_separates_a_point_from_itself(nu):
     """A compiled program may round the two sides of a Gram matrix differently: a distance of 1e-16
     in place of 0. The derivative by the lengthscales stays that of finite differences."""
     random = np.random.default_rng(0)
@@ -280,7 +279,7 @@ def test_a_point_has_one_distance_to_itself(nu):
 
 
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**1015, 2.0**-664])
-def test_values_whose_squares_are_no_floats_are_standardized(unit):
+def test_values_whose_squares_overflow_are_standardized(unit):
     data, mask = observations(12, capacity=16), jnp.arange(16) < 12
     expected = gp.standardized(data.u, 3 + 2 * data.y, mask)
     found = gp.standardized(data.u, unit * (3 + 2 * data.y), mask)
@@ -290,16 +289,99 @@ def test_values_whose_squares_are_no_floats_are_standardized(unit):
 
 
 def test_values_are_equal_up_to_rounding():
-    """The mean of three times 0.1 is not 0.1: what is left is no scale."""
+    """The mean of three times 0.1 is not 0.1: the rounding is not a scale."""
     data = gp.standardized(jnp.zeros((3, 1)), jnp.full(3, 0.1), jnp.ones(3, bool))
     assert float(data.spread) == 1 and float(jnp.abs(data.y).max()) < 1e-15
 
 
-def test_bounds():
-    for bounds, words in [
-        (fit.Bounds(lengthscale=(0.0, 1.0)), "lengthscale needs finite 0 < low < high"),
-        (fit.Bounds(noise=(0.2, 0.1)), "noise needs finite"),
-        (fit.Bounds(outputscale=(0.1, float("inf"))), "outputscale needs finite"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            bounds.check()
+# priors
+
+
+ALL = Prior(outputscale=LogNormal(0.5, 0.8), noise=fit.NOISE)
+
+
+THREE = Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0.02))
+
+
+def oracle(numbers):
+    """SciPy's densities of `ALL`; Hvarfner et al. 2024: each of d lengthscales is LogNormal(sqrt 2
+    + log(d)/2, sqrt 3)."""
+    d = len(numbers.lengthscale)
+    lengths = (
+        lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
+        .logpdf(numbers.lengthscale)
+        .sum()
+    )
+    outputscale = lognorm(0.8, scale=np.exp(0.5)).logpdf(float(numbers.outputscale))
+    return lengths + outputscale + lognorm(1, scale=np.exp(-4)).logpdf(float(numbers.noise))
+
+
+def test_the_density_and_its_gradient_are_scipys():
+    value, slope = jax.value_and_grad(lambda numbers: ALL.log_density(numbers))(THREE)
+    assert float(value) == pytest.approx(oracle(THREE), rel=1e-12)
+    flat, unflatten = jax.flatten_util.ravel_pytree(THREE)
+    found = jax.flatten_util.ravel_pytree(slope)[0]
+    for i in range(flat.size):
+        step = jnp.zeros_like(flat).at[i].set(1e-6 * flat[i])
+        change = oracle(unflatten(flat + step)) - oracle(unflatten(flat - step))
+        assert float(found[i]) == pytest.approx(change / (2e-6 * float(flat[i])), rel=1e-6)
+
+
+def test_a_hyperparameter_without_density_adds_nothing():
+    for name in ("lengthscale", "outputscale", "noise"):
+        one = Prior(**{"lengthscale": None, name: getattr(ALL, name)})
+        rest = ALL.replace(**{name: None})
+        total = float(one.log_density(THREE)) + float(rest.log_density(THREE))
+        assert total == pytest.approx(float(ALL.log_density(THREE)), rel=1e-12)
+
+
+def test_without_data_a_fit_is_the_priors_mode():
+    """exp(location - scale^2) of each density; the value is the marginal likelihood's, 0, without
+    the prior's."""
+    data = gp.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
+    start = fit.default(fit.Bounds(), 2, data.y.dtype)
+    numbers, value = fitted(
+        kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), 1, 40, ALL
+    )
+    np.testing.assert_allclose(numbers.lengthscale, np.sqrt(2) * np.exp(np.sqrt(2) - 3), rtol=1e-4)
+    assert float(numbers.outputscale) == pytest.approx(np.exp(0.5 - 0.64), rel=1e-4)
+    assert float(numbers.noise) == pytest.approx(np.exp(-5), rel=1e-4)
+    assert float(value) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.float32
+def test_densities_have_the_values_dtype():
+    numbers = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), THREE)
+    wide = ALL.replace(noise=LogNormal(np.float64(-4), np.float64(1)))
+    assert wide.log_density(numbers).dtype == jnp.float32
+
+
+UNIT = Box(jnp.zeros(2), jnp.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (dict(prior=1.0), "prior must be a Prior, or None for maximum likelihood; 1.0 was given"),
+        (dict(prior=Prior), "prior must be a Prior"),
+        (dict(prior=Prior(noise=0.1)), "prior: noise needs a density such as LogNormal.*0.1 was"),
+        (dict(prior=Prior(noise=LogNormal(0.0, 0.0))), "prior.noise.scale must be a finite number"),
+        (dict(prior=Prior(LogNormal(np.nan, 1.0))), "prior.lengthscale.location must be finite"),
+        (dict(bounds=fit.Bounds((0.0, 1.0))), "lengthscale needs finite 0 < low < high"),
+        (dict(bounds=fit.Bounds(noise=(0.2, 0.1))), "noise needs finite"),
+        (dict(bounds=fit.Bounds(outputscale=(0.1, float("inf")))), "outputscale needs finite"),
+    ],
+)
+def test_refusals(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        GPBandit(**wrong).init(UNIT, jax.random.key(0), 5)
+
+
+@pytest.mark.slow
+def test_few_runs_end_on_a_lower_hill():
+    """Hartmann's function, 60 evaluations, 40 seeds: 5 ended more than 0.5 below the maximum by
+    maximum likelihood (the median 0.076 below), 1 does with the prior (0.003). BoTorch: 2 of 20.
+    Branin's, 30 evaluations: a mean of 0.011 below the maximum, BoTorch 0.020."""
+    found = regrets("hartmann6")
+    assert (found > 0.5).sum() <= 3 and np.median(found) < 0.02
+    assert regrets("branin").mean() < 0.02

@@ -1,4 +1,6 @@
-"""What every optimiser over a box promises; a new one adds a row to the table."""
+"""Properties of every optimiser over a box; a new one adds a row to the table."""
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import pytest
 from flax import serialization
 
 from jsketch import Box, kernels, loops, struct
-from jsketch.box import GPBandit, Turbo, UniformBox, history
+from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, history
 from jsketch.problems import boxes
 
 HORIZON = 11
@@ -21,6 +23,7 @@ CASES = {
     "turbo_1": TURBO,
     "turbo_2": TURBO.replace(regions=2, batch=3),
 }
+GO_UCB = GOUCB(initial=INITIAL)
 # a leaf of each kind
 NUMBERS = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length"}
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
@@ -30,8 +33,7 @@ each = pytest.mark.parametrize("name", CASES)
 
 @struct.dataclass
 class Failing:
-    """Branin's function, which beyond a limit has no value or an infinite one. One program for all
-    tests."""
+    """Branin's function with NaN or infinite values beyond a limit."""
 
     limit: float = 5.0
     unit: float = 1.0
@@ -52,8 +54,7 @@ def on_host(x):
 
 @each
 def test_a_run(name):
-    """Everything in one compiled run: shapes, the box, values, best so far, failures, the number of
-    evaluations."""
+    """Shapes, the box, values, best so far, failures, the number of evaluations."""
     run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
     points = np.asarray(run.x)
@@ -62,7 +63,7 @@ def test_a_run(name):
     expected = np.array([float(FAILING(x, KEY)) for x in run.x])
     np.testing.assert_allclose(run.y, expected, rtol=1e-9)
     ok = np.isfinite(expected)
-    assert 0 < (~ok).sum() < HORIZON  # both kinds were met
+    assert 0 < (~ok).sum() < HORIZON
     np.testing.assert_allclose(
         run.best, np.maximum.accumulate(np.where(ok, expected, -np.inf)), rtol=1e-9
     )
@@ -76,16 +77,17 @@ def test_a_run(name):
 
 @pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
-def test_values_whose_squares_are_no_floats(name, unit):
-    """Near 1e200 and 1e-200. A power of two changes no digit, so that the picks are the same, bit
-    for bit."""
+def test_values_whose_squares_overflow(name, unit):
+    """Values near 1e200 and 1e-200 have the same picks, bit for bit, as a power of two changes no
+    digit."""
     run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
     other = loops.run_box(CASES[name], Failing(unit=unit), BOX, KEY, HORIZON)
     np.testing.assert_array_equal(other.x, run.x)
 
 
-def test_all_meet_the_same_initial_points():
-    runs = [loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON).x[:INITIAL] for name in CASES]
+def test_all_have_the_same_initial_points():
+    optimizers = CASES.values()
+    runs = [loops.run_box(one, FAILING, BOX, KEY, HORIZON).x[:INITIAL] for one in optimizers]
     for x in runs[1:]:  # programs may round differently
         np.testing.assert_allclose(x, runs[0], rtol=1e-13)
     more = history.initial_points(BOX, loops.split_roots(KEY).init, 9)
@@ -119,14 +121,17 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     resumed = loops.drive_box(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
     np.testing.assert_array_equal(resumed.x, driven.x)
     np.testing.assert_array_equal(resumed.y, driven.y)
-    assert len(calls) == HORIZON + 2  # nothing was evaluated twice but what had failed
+    assert len(calls) == HORIZON + 2  # only the interrupted evaluations are repeated
     again = loops.drive_box(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
     assert len(calls) == HORIZON + 2 and again.t == HORIZON
 
 
 @pytest.mark.parametrize(
     "name",
-    ["uniform", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gp_log_ei", "turbo_2"))],
+    [
+        "uniform",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("gp_log_ei", "turbo_2")),
+    ],
 )
 def test_seeds_together_are_seeds_one_by_one(name):
     keys = jax.random.split(KEY, 2)
@@ -150,9 +155,8 @@ def test_other_numbers_compile_nothing(name, number):
 @each
 def test_nothing_but_failures(name):
     run = loops.run_box(CASES[name], Failing(-100.0), BOX, KEY, HORIZON)
-    assert (
-        np.isfinite(run.x).all() and np.isneginf(run.best).all() and not run.state.history.ok.any()
-    )
+    assert np.isfinite(run.x).all() and np.isneginf(run.best).all()
+    assert not run.state.history.ok.any()
     driven = loops.drive_box(CASES["uniform"], lambda x: np.nan, BOX, KEY, 3)
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
         print(driven.best)
@@ -207,7 +211,7 @@ def test_dtypes_follow_the_box(name):
     ],
 )
 def test_wrong_boxes(box, words):
-    for optimizer in (UniformBox(), GP, TURBO):
+    for optimizer in (UniformBox(), GP, TURBO, GO_UCB):
         with pytest.raises(ValueError, match=words):
             optimizer.init(box, KEY, 5)
         with pytest.raises(ValueError, match=words):
@@ -233,54 +237,30 @@ def test_wrong_settings():
         (GP.replace(candidates=3), "candidates must be at least twice"),
         (GP.replace(candidates=20.0), "candidates must be an integer of at least 1; 20.0"),
         (GP.replace(steps=True), "steps must be an integer of at least 1; True"),
-        (
-            GP.replace(candidates=10**12),
-            "1000000000000 candidates .* GB, and there are .* GB: take fewer",
-        ),
-        (GP.replace(starts=10**12, candidates=2 * 10**12), "1000000000000 starts .*: take fewer"),
-        (GP.replace(initial=10**13), "10000000000000 initial points, need about .*: take fewer"),
     ]:
         with pytest.raises(ValueError, match=words):
             optimizer.init(BOX, KEY, 5)
-    for optimizer in (GP, TURBO):
+    for optimizer in (GP, TURBO, GO_UCB):
         with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
             optimizer.init(BOX, KEY, 0)
-        for horizon in (10**7, np.int64(10**11)):  # whose square is no int64
-            with pytest.raises(
-                ValueError, match=f"^{horizon} evaluations .* GB, and there are .*: take fewer"
-            ):
-                optimizer.init(BOX, KEY, horizon)
-    assert (
-        GP.init(BOX, KEY, 2000).history.capacity
-        == TURBO.init(BOX, KEY, 2000).history.capacity
-        == 2000
-    )
+        with pytest.raises(ValueError, match=r"horizon = 100,000,000,000 need about .* GB"):
+            optimizer.init(BOX, KEY, np.int64(10**11))  # the square is no int64
+        assert optimizer.init(BOX, KEY, 2000).history.capacity == 2000
 
 
 def test_wrong_calls(tmp_path):
     state = GP.init(BOX, KEY, 5)
     with pytest.raises(ValueError, match="one value for each slot"):
         GP.tell(state, GP.ask(state, KEY), jnp.zeros(INITIAL + 1), KEY)
+    run, drive = partial(loops.run_box, UniformBox()), partial(loops.drive_box, UniformBox())
     for action, words in [
-        (lambda: loops.run_box(UniformBox(), FAILING, BOX, KEY, 0), "horizon counts evaluations"),
-        (
-            lambda: loops.run_box(UniformBox(), FAILING, BOX, 0, 5),
-            "takes a key or a vector of keys",
-        ),
-        (
-            lambda: loops.run_box(UniformBox(), FAILING, BOX, jax.random.split(KEY, 2)[:0], 5),
-            "at least one key",
-        ),
-        (
-            lambda: loops.run_box(UniformBox(), FAILING, BOX, KEY, 5, strategy="pmap"),
-            "strategy must be",
-        ),
-        (lambda: loops.run_box(UniformBox(), 3.0, BOX, KEY, 5), "objective must be a function"),
-        (lambda: loops.drive_box(UniformBox(), lambda x: x, BOX, KEY, 5), "must return one number"),
-        (
-            lambda: loops.drive_box(UniformBox(), lambda x: None, BOX, KEY, 5),
-            "must return one number",
-        ),
+        (lambda: run(FAILING, BOX, KEY, 0), "horizon counts evaluations"),
+        (lambda: run(FAILING, BOX, 0, 5), "takes a key or a vector of keys"),
+        (lambda: run(FAILING, BOX, jax.random.split(KEY, 2)[:0], 5), "at least one key"),
+        (lambda: run(FAILING, BOX, KEY, 5, strategy="pmap"), "strategy must be"),
+        (lambda: run(3.0, BOX, KEY, 5), "objective must be a function"),
+        (lambda: drive(lambda x: x, BOX, KEY, 5), "must return one number"),
+        (lambda: drive(lambda x: None, BOX, KEY, 5), "must return one number"),
     ]:
         with pytest.raises(ValueError, match=words):
             action()

@@ -1,4 +1,4 @@
-"""Named hyperparameters on [0,10]^d: the paper's mapping, both ways, and what is refused."""
+"""Named hyperparameters on [0,10]^d: the paper's mapping, both ways, and refusals."""
 
 import math
 from collections import Counter
@@ -21,10 +21,6 @@ SPACE = Space(
 GOOD = dict(rate=0.01, momentum=0.5, depth=3, loss="b", bootstrap=False)
 
 
-def corners():
-    return dict(low=SPACE.decode(np.zeros(5)), high=SPACE.decode(np.full(5, 10.0)))
-
-
 @pytest.mark.float32
 def test_the_box():
     box = SPACE.box
@@ -35,27 +31,17 @@ def test_the_box():
 
 def test_the_papers_examples():
     """Appendix D.2: True on [0,5) and False on [5,10]; a float in (0,1) times ten."""
-    bootstrap, beta = (
-        Space(Category("bootstrap", (True, False))),
-        Space(Real("beta", 0, 1, open=True)),
-    )
-    assert [bootstrap.decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    assert beta.decode([3.7])["beta"] == pytest.approx(0.37, abs=1e-15)
+    bootstrap, beta = Category("bootstrap", (True, False)), Real("beta", 0, 1, open=True)
+    found = [Space(bootstrap).decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)]
+    assert found == [True, True, False, False]
+    assert Space(beta).decode([3.7])["beta"] == pytest.approx(0.37, abs=1e-15)
 
 
 def test_the_ends_belong_to_the_outermost_values_and_open_ends_are_excluded():
-    low, high = corners()["low"], corners()["high"]
+    low, high = SPACE.decode(np.zeros(5)), SPACE.decode(np.full(5, 10.0))
     assert (low["depth"], low["loss"], low["bootstrap"]) == (2, "a", True)
     assert (high["depth"], high["loss"], high["bootstrap"]) == (8, None, False)
-    assert low["rate"] == pytest.approx(1e-4, rel=1e-12) and high["rate"] == pytest.approx(
-        1.0, rel=1e-12
-    )
-    assert low["rate"] >= 1e-4 and high["rate"] <= 1.0
+    assert 1e-4 <= low["rate"] <= 1e-4 * (1 + 1e-12) and 1 - 1e-12 <= high["rate"] <= 1
     assert low["momentum"] == pytest.approx(1e-6) and 1 - high["momentum"] == pytest.approx(1e-6)
 
 
@@ -83,11 +69,9 @@ def test_encode_then_decode_is_the_identity(dtype):
         values = SPACE.decode(x)
         point = SPACE.encode(values)
         again = SPACE.decode(point)
-        assert {k: again[k] for k in ("depth", "loss", "bootstrap")} == {
-            k: values[k] for k in ("depth", "loss", "bootstrap")
-        }
-        for name in ("rate", "momentum"):
-            assert math.isclose(again[name], values[name], rel_tol=1e-12)
+        for name, value in values.items():
+            exact = name not in ("rate", "momentum")
+            assert again[name] == (value if exact else pytest.approx(value, rel=1e-12))
         np.testing.assert_allclose(point[:2], x[:2], rtol=1e-9, atol=1e-12)
     large = Space(Integer("n", 0, 10**9))
     assert all(large.decode(large.encode({"n": n}))["n"] == n for n in (0, 1, 123_456_789, 10**9))
@@ -101,75 +85,58 @@ def test_encode_takes_the_middle_in_any_order():
 
 
 @pytest.mark.float32
-def test_optimisers_meet_named_hyperparameters():
+def test_a_run_over_named_hyperparameters():
     """drive_box through the space."""
-    met = []
+    evaluated = []
 
     def objective(values):
-        met.append(values)
+        evaluated.append(values)
         return -abs(values["depth"] - 5) - abs(math.log10(values["rate"]) + 2)
 
     run = loops.drive_box(
         UniformBox(initial=3), SPACE.objective(objective), SPACE.box, jax.random.key(0), 12
     )
-    assert len(met) == 12 and all(tuple(values) == SPACE.names for values in met)
+    assert len(evaluated) == 12 and all(tuple(one) == SPACE.names for one in evaluated)
     x, best = run.best
-    assert best == max(objective(values) for values in list(met))
-    assert SPACE.decode(x) in met
+    assert best == max(objective(values) for values in list(evaluated))
+    assert SPACE.decode(x) in evaluated
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: Real("r", 1, 1), "r: low must be below high; low = 1, high = 1"),
-        (lambda: Real("r", 2, 1), "low must be below high"),
         (lambda: Real("r", 0, math.inf), "low and high must be finite numbers; inf"),
         (lambda: Real("r", math.nan, 1), "low and high must be finite numbers; nan"),
         (lambda: Real("r", "0", 1), "low and high must be finite numbers; '0'"),
         (lambda: Real("r", False, 1), "low and high must be finite numbers; False"),
         (lambda: Real("r", 0, 10**400), "low and high must be finite numbers; 1000"),
-        (
-            lambda: Real("r", 2**53, 2**53 + 1),
-            "floats cannot divide the range from low = 9007199254740992 to",
-        ),
-        (
-            lambda: Real("r", 1e300, math.nextafter(1e300, 2e300), log=True),
-            "on a logarithmic scale",
-        ),
+        (lambda: Real("r", 2**53, 2**53 + 1), "floats cannot divide the range from low = 9007199"),
+        (lambda: Real("r", 1e300, math.nextafter(1e300, 2e300), log=True), "a logarithmic scale"),
         (lambda: Real("r", 1.0, math.nextafter(1.0, 2.0), open=True), "without its ends"),
         (lambda: Real("r", -1.7e308, 1.7e308), "floats cannot divide the range"),
         (lambda: Real("r", 0, 1, log=True), "a logarithmic scale needs low > 0; 0"),
         (lambda: Real("r", -1, 1, log=True), "a logarithmic scale needs low > 0; -1"),
         (lambda: Integer("n", 3, 3), "n: low must be below high; low = 3, high = 3"),
         (lambda: Integer("n", 1, 2.5), "low and high must be integers; 2.5"),
-        (
-            lambda: Integer("n", 0, 2**50),
-            "a float tells at most 2.50 integers apart; low = 0, high = 1125899906842624",
-        ),
+        (lambda: Integer("n", 0, 2**50), "at most 2.50 integers; low = 0, high = 112589990684262"),
         (lambda: Integer("n", 0, 10**400), "take a Real, and round it"),
         (lambda: Integer("n", math.nan, 2), "low and high must be integers; nan"),
         (lambda: Integer("n", False, 2), "low and high must be integers; False"),
         (lambda: Category("c", ()), "c: a category needs at least one choice"),
         (lambda: Category("c", ("a", "b", "a")), "c: the choice 'a' is given twice"),
         (lambda: Category("c", (True, 1)), "c: the choice 1 is given twice"),
-        (lambda: Category("c", (float("nan"), float("nan"))), "c: the choice nan is given twice"),
-        (
-            lambda: Category("c", (None, np.float32("nan"), np.nan)),
-            "c: the choice nan is given twice",
-        ),
+        (lambda: Category("c", (math.nan, float("nan"))), "c: the choice nan is given twice"),
         (lambda: Category("c", (np.zeros(2), np.ones(2))), "c: a choice cannot be an array"),
         (lambda: Category("c", "ab"), "c: choices must be a tuple or a list; 'ab'"),
         (lambda: Space(), "at least one hyperparameter"),
         (lambda: Space([Integer("n", 1, 2)]), "made of hyperparameters"),
         (lambda: Space(Real), "made of hyperparameters"),
         (lambda: Space(Integer(3, 1, 2)), "the name of a hyperparameter must be a string; 3"),
-        (
-            lambda: Space(Integer("n", 1, 2), Real("n", 1, 2)),
-            "the name 'n' is given to two hyperparameters",
-        ),
+        (lambda: Space(Integer("n", 1, 2), Real("n", 1, 2)), "the name 'n' is given to two hyper"),
     ],
 )
-def test_spaces_that_are_refused(make, words):
+def test_refused_spaces(make, words):
     with pytest.raises(ValueError, match=words):
         make()
 
@@ -177,11 +144,7 @@ def test_spaces_that_are_refused(make, words):
 @pytest.mark.parametrize(
     ("x", "words"),
     [
-        (
-            np.zeros(4),
-            r"one number for each of rate, momentum, .*, shape \(5,\); its shape is"
-            r" \(4,\)",
-        ),
+        (np.zeros(4), r"one number for each of rate, .*, shape \(5,\); its shape is \(4,\)"),
         (np.zeros((1, 5)), r"its shape is \(1, 5\)"),
         (3.0, r"its shape is \(\)"),
         (["0.5"] * 5, "x must be a vector of numbers; .'0.5'"),
@@ -194,7 +157,7 @@ def test_spaces_that_are_refused(make, words):
         ([0, 0, 0, 0, 10.001], "its value for bootstrap is 10.001"),
     ],
 )
-def test_points_that_are_refused(x, words):
+def test_refused_points(x, words):
     with pytest.raises(ValueError, match=words):
         SPACE.decode(x)
 
@@ -214,12 +177,12 @@ def test_points_that_are_refused(x, words):
         (dict(colour="red"), "unknown hyperparameters: colour; the space has rate, momentum"),
     ],
 )
-def test_values_that_are_refused(change, words):
+def test_refused_values(change, words):
     with pytest.raises(ValueError, match=words):
         SPACE.encode(GOOD | change)
 
 
-def test_ranges_at_the_edge_of_what_floats_can_say():
+def test_ranges_at_the_limits_of_floats():
     """Open ends are excluded where a millionth of the range is less than the spacing of floats;
     every integer comes back, the last ones of float32 are in the box and belong to the last
     interval; NaN is a choice like any other."""
@@ -243,7 +206,7 @@ def test_ranges_at_the_edge_of_what_floats_can_say():
         depth.encode({"c": np.ones(2)})
 
 
-def test_missing_names_are_said():
+def test_missing_names():
     for values in ([0.1], None, "rate"):
         with pytest.raises(ValueError, match="hyperparameters are given by name, {'rate': ...};"):
             SPACE.encode(values)

@@ -9,8 +9,9 @@ from scipy.special import log_ndtr, ndtr
 from truth import EPS, LD, cholesky, disturbed, gram, solve
 
 from jsketch import Box, kernels
-from jsketch.box import Category, Integer, Real, Space, acquisition, gp, history
-from jsketch.box.go_ucb import ellipsoid
+from jsketch.box import Category, Integer, Real, Space, acquisition, history
+from jsketch.box import regression as gp
+from jsketch.box.go_ucb.ball import ellipsoid, estimate
 from jsketch.types import BoxQuery
 
 SLOTS, ASKED, INPUTS = 24, 10, 3
@@ -37,18 +38,18 @@ BALL = as_users(
     lambda rows, lam, targets, w0, v: (
         lambda s: (
             s.solve(v),
-            s.half(v),
-            s.half_transposed(v),
+            s.inverse_root(v),
+            s.inverse_root_transposed(v),
             s.logdet,
-            ellipsoid.estimate(s, rows, targets, w0),
+            estimate(s, rows, targets, w0),
         )
-    )(ellipsoid.ellipsoid(rows, lam))
+    )(ellipsoid(rows, lam))
 )
 ADD = as_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
 
 
 def check(seed, report, long=False):
-    """All of it, on one seed's numbers."""
+    """All checks with the random numbers of one seed."""
     random = np.random.default_rng([seed, 4])
     report.problem = f"boxes, seed {seed}"
     gaussian_process(random, report, "gaussian" if long and seed % 2 else "matern 5/2", long)
@@ -59,7 +60,7 @@ def check(seed, report, long=False):
 
 
 def gaussian_process(random, report, name, hard):
-    """Noise variances of 1e-3 of the function's and more, and less only with --long."""
+    """Noise variances of at least 1e-3 of the function's, and smaller ones with --long."""
     kernel, (word, number) = KERNELS[name]
     used = int(random.integers(1, SLOTS + 1))
     mask = np.arange(SLOTS) < used
@@ -87,7 +88,7 @@ def gaussian_process(random, report, name, hard):
     report.problem += f", {name}, {used} points, {numbers}"
     observed = np.asarray(y, LD)[mask]
     spread = np.sqrt(np.mean((observed - observed.mean()) ** 2))
-    # equal values are only centred: so are those whose differences are rounding
+    # values that differ by rounding only are centred, not scaled
     if used > 1 and spread < 1e-9 * np.abs(observed).max():
         return
     centred = (observed - observed.mean()) / (spread if spread > 0 else 1)
@@ -159,7 +160,7 @@ def gaussian_process(random, report, name, hard):
 
 
 def improvement(random, report):
-    """log E (f - threshold)_+ by quadrature, log P(f > threshold) by scipy, over both tails."""
+    """log E (f - threshold)_+ by quadrature, log P(f > threshold) by SciPy, over both tails."""
     mean, threshold = random.uniform(-30, 10, ASKED), 0.0
     variance = 10 ** random.uniform(-3, 1, ASKED)
     found = IMPROVEMENT(mean, variance, threshold)
@@ -181,7 +182,8 @@ def improvement(random, report):
 
 def _log_excess(z, nodes, weights):
     """log E (Z + z)_+ of a standard normal Z: z Phi(z) + phi(z) above zero; below, where that
-    cancels, the integral phi(z) int_0^inf t exp(z t - t^2 / 2) dt, cut where nothing is left."""
+    cancels, the integral phi(z) int_0^inf t exp(z t - t^2 / 2) dt up to a point where the integrand
+    vanishes."""
     if z >= 0:
         return np.log(z * ndtr(z) + np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
     end = min(50 / -z, 12)
@@ -191,7 +193,7 @@ def _log_excess(z, nodes, weights):
 
 
 def ball(random, report):
-    """Sigma = lam I + G^T G, dense: what is solved, whitened and estimated with it."""
+    """Solutions, roots and estimates of Sigma = lam I + G^T G against dense linear algebra."""
     parameters, rows, used = 12, 8, int(random.integers(0, 9))
     g = 10 ** random.uniform(-1, 1) * random.standard_normal((rows, parameters))
     if random.uniform() < 0.3:
@@ -224,7 +226,7 @@ def ball(random, report):
     report.near("solve", found[0], [t[0] for t in truths])
     report.near("logdet of Sigma", found[3], [t[1] for t in truths], 1e-12)
     report.near("estimate", found[4], [t[2] for t in truths])
-    # the root is one of many, but lengths are lengths
+    # the root is defined up to a rotation, which changes no length
     report.near(
         "|W v| in the norm of Sigma",
         np.sum((truths[0][3].T @ found[1]) ** 2),
@@ -235,15 +237,13 @@ def ball(random, report):
 
 
 def histories(random, report):
-    """Queries with masks and failed evaluations, beyond the capacity too, as a plain list keeps
-    them."""
+    """Queries with masks and failed evaluations, also beyond the capacity, against a plain list."""
     past = history.History(np.zeros((6, 2)), np.zeros(6), np.zeros(6, bool), np.zeros((), np.int32))
     kept = []
     for _ in range(4):
         x, mask = random.uniform(size=(3, 2)), np.arange(3) < random.integers(1, 4)
         y = random.choice([1.0, -2.0, np.nan, np.inf, -np.inf], 3)
-        room = 6 - len(kept)
-        mask = mask & (np.arange(3) < room)
+        mask = mask & (np.arange(3) < 6 - len(kept))
         past = ADD(past, x, mask, y)
         kept += [(a, b) for a, b, m in zip(x, y, mask, strict=True) if m]
     report.same("evaluations", past.count, len(kept))
@@ -254,8 +254,8 @@ def histories(random, report):
 
 
 def spaces(random, report):
-    """What is decoded is in its range, and encoded again where it was; integers have intervals of
-    one length."""
+    """Decoded values are in their ranges and encode to the same point; the intervals of integers
+    have the same length."""
     low = float(random.uniform(-10, 10))
     high = low + float(10 ** random.uniform(-6, 6))
     first, count = int(random.integers(-1000, 1000)), int(random.integers(2, 40))

@@ -1,17 +1,72 @@
-"""Ascent keeps the best point that it met, also where its steps only lose."""
+"""Gradient ascent in a box: it keeps the best point on the way, stays in the domain, ignores scores
+that are not finite, and finds what its candidates are meant to find."""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
 
-from jsketch.search import over_cube
+from jsketch import search
 
 
-def test_steps_that_jump_over_a_peak_lose_nothing():
+def test_steps_beyond_a_peak_lose_nothing():
     def peak(u):
         return -jnp.sqrt(jnp.abs(u - 0.4).sum(1))
 
     starts = jnp.array([[0.4, 0.401], [0.399, 0.4], [0.4005, 0.4005]])
-    points, values = jax.jit(lambda u: over_cube.ascend(peak, u, 4))(starts)
-    assert (values >= peak(starts)).all() and (values == peak(points)).all()
-    # the first step is far longer than the way to the peak
-    assert float(jnp.abs(points - starts).max()) < 1e-2
+    found = jax.jit(lambda u: search.ascend_cube(peak, u, 4))(starts)
+    assert (found.values >= peak(starts)).all() and (found.values == peak(found.best)).all()
+    # the first step is far longer than the distance to the peak
+    assert float(jnp.abs(found.best - starts).max()) < 1e-2
+
+
+def test_ascent_stays_in_the_cube_and_never_ends_below_its_starts():
+    def bumps(u):
+        """Two hills, the higher one in a corner; beyond it the function rises on."""
+        near = jnp.exp(-20 * jnp.square(u - 0.3).sum(1))
+        return near + 1.5 * jnp.exp(-20 * jnp.square(u - 1.02).sum(1))
+
+    starts = jnp.asarray(np.random.default_rng(0).uniform(size=(30, 2)))
+    found = jax.jit(lambda u: search.ascend_cube(bumps, u, 60))(starts)
+    assert (found.best >= 0).all() and (found.best <= 1).all()
+    assert (found.values >= bumps(starts)).all()
+    np.testing.assert_allclose(found.values, bumps(found.best), rtol=1e-12)
+    corner = float(bumps(jnp.ones((1, 2)))[0])
+    assert float(found.values.max()) == pytest.approx(corner, rel=1e-6)
+
+
+def test_scores_that_are_not_finite_are_never_the_largest():
+    def score(u):
+        return jnp.where(u[:, 0] > 0.5, jnp.nan, u[:, 0])
+
+    best = jnp.array([0.9, 0.9])
+    u, value = search.maximise_over_cube(score, best, jax.random.key(0), 64, 4, 20)
+    assert float(u[0]) <= 0.5 and np.isfinite(value)
+
+    def score_of_pairs(pairs):
+        x, p = pairs
+        return jnp.where(x[:, 0] > 0.5, jnp.nan, x[:, 0] - jnp.square(p).sum(1))
+
+    def project(pairs):
+        return jnp.clip(pairs[0], 0, 1), pairs[1]
+
+    starts = jnp.zeros((2, 1)), jnp.zeros((2, 1))
+    found = search.ascend(score_of_pairs, starts, optax.sgd(0.05), project, 40)
+    assert (found.values > 0.4).all() and (found.values <= 0.5).all()
+
+
+def test_candidates_around_the_best_point_find_a_spike_and_uniform_ones_do_not():
+    """A spike in six inputs that vanishes at a distance of 0.01, beside the best observed point, on
+    a plane."""
+    best = jnp.full(6, 0.4)
+
+    def spike(u):
+        return jnp.exp(-jnp.square((u - 0.401) / 0.01).sum(1)) + 1e-6 * u[:, 0]
+
+    near, uniform = (
+        search.maximise_over_cube(spike, best, jax.random.key(0), 64, 4, 20, around_best)
+        for around_best in (True, False)
+    )
+    assert float(near[1]) > 0.9
+    assert float(uniform[1]) < 1e-5

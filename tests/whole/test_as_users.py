@@ -15,7 +15,7 @@ from test_online import VARIANTS, examples, one_by_one
 
 from jsketch import Box, loops
 from jsketch.bandits import BKB
-from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, radius
+from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, ball
 from jsketch.loops.streams.stream import stream
 from jsketch.problems import boxes
 
@@ -30,7 +30,7 @@ BOXES = {
     "uniform": UniformBox(initial=4),
     "gp_log_ei": GPBandit(initial=4, candidates=20, starts=2, steps=10, fit_steps=5),
     "turbo": Turbo(initial=4, candidates=20, frequencies=16, fit_steps=5),
-    "go_ucb": GOUCB(radius.OFUL(), initial=4, candidates=16, starts=4, steps=10),
+    "go_ucb": GOUCB(ball.OFUL(), initial=4, candidates=16, starts=4, steps=10),
 }
 
 

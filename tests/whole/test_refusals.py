@@ -26,7 +26,6 @@ from jsketch.bandits import (
 )
 from jsketch.box import GPBandit, UniformBox
 from jsketch.box import history as box_history
-from jsketch.box.go_ucb.radius import Table
 from jsketch.posterior import exact
 from jsketch.sketch import bless
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
@@ -339,7 +338,6 @@ def test_one_number_is_one_number():
             r" \(.*,\)",
         ):
             action()
-    Table(np.ones(3)).check()  # where a vector is meant
     online.over_regularizations(online.PKAWV(Taylor(2, 2)), [0.1, 1.0], 1.0)
 
 

@@ -1,1 +1,1 @@
-"""The packages that the paper's baselines run on, beside ours, with their own defaults."""
+"""The packages on which the paper's baselines run, with their defaults."""

@@ -3,18 +3,20 @@ scikit-optimize and of BoTorch, all their defaults.
 
     python -m experiments.go_ucb_2023.packages.compare --out results/go_ucb_2023/packages
 
-The packages are no dependency: pip install scikit-optimize botorch. The first n points are those of
-`synthetic` under the same seed, and so is the noise on them; the methods of Figure 2 stand beside
-them, the same seeds, out of its tables. BoTorch has no default for the restarts of its ascent and
-the width of its UCB, and has those of its documentation's example here. An interrupted comparison
+The packages are not dependencies of this project: pip install scikit-optimize botorch. The first n
+points and their noise are those of `synthetic` under the same seed; the methods of Figure 2 are
+read from its tables, with the same seeds. BoTorch has no default for the restarts of its ascent and
+the width of its UCB; both are those of the example in its documentation. An interrupted comparison
 resumes with the missing runs.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import importlib
+import importlib.metadata
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +26,114 @@ import numpy as np
 
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic, variants
-from experiments.go_ucb_2023.packages import loops
+from experiments.go_ucb_2023.loop import completed, print_table
 from experiments.results import environment, outputs, store
 from experiments.runs.bandit_runs import keys_of
 from jsketch.box import UniformBox
 from jsketch.loops import run_box
 
-Task = tuple[Path, str, str, int]  # folder, function, method, seed
+PACKAGES = ("scikit-optimize", "botorch", "gpytorch", "torch")
+Value = Callable[[np.ndarray], float]  # a noisy value at x [d], to be maximised
+
+SKOPT = {"skopt_ei": "EI", "skopt_pi": "PI", "skopt_lcb": "LCB"}
+BOTORCH = ("botorch_ei", "botorch_pi", "botorch_ucb")
+NAMES = (*SKOPT, *BOTORCH)
+# BoTorch has no defaults for these; the numbers are those of the example in its documentation
+RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages. Raises ValueError when one is missing."""
+    try:
+        return {name: importlib.metadata.version(name) for name in PACKAGES}
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ValueError(
+            f"this comparison runs {', '.join(PACKAGES)}, and {error.name} is not installed:"
+            " pip install scikit-optimize botorch"
+        ) from error
+
+
+def run(
+    name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
+) -> np.ndarray:
+    """All points [n + steps, d] of one run on the box [d, 2] that starts with x [n, d], y [n]."""
+    warnings.simplefilter("ignore")
+    loop = _scikit_optimize if name in SKOPT else _botorch
+    return loop(name, value, box, x, y, steps, seed)
+
+
+def _scikit_optimize(
+    name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
+) -> np.ndarray:
+    optimizer = importlib.import_module("skopt").Optimizer(
+        [tuple(side) for side in box.tolist()],
+        acq_func=SKOPT[name],
+        n_initial_points=len(x),
+        random_state=seed,
+    )
+    optimizer.tell(x.tolist(), (-y).tolist())  # it minimises
+    points = list(x)
+    for _ in range(steps):
+        points.append(np.asarray(optimizer.ask()))
+        optimizer.tell(points[-1].tolist(), -value(points[-1]))
+    return np.stack(points)
+
+
+def _botorch(
+    name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
+) -> np.ndarray:
+    torch = importlib.import_module("torch")
+    optimize = importlib.import_module("botorch.optim").optimize_acqf
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)  # matrices this small are faster on one core
+    torch.set_default_dtype(torch.float64)
+    bounds = torch.tensor(box.T)
+    points, values = torch.tensor(x), torch.tensor(y)[:, None]
+    for _ in range(steps):
+        acquisition = _acquisition(name, points, values, bounds)
+        found, _ = optimize(
+            acquisition, bounds, q=1, num_restarts=RESTARTS, raw_samples=RAW_SAMPLES
+        )
+        points = torch.cat([points, found.detach()])
+        values = torch.cat([values, torch.tensor([[value(points[-1].numpy())]])])
+    return np.asarray(points.numpy())
+
+
+def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
+    """The acquisition function of a GP with BoTorch's default kernel and priors, fitted to all
+    values."""
+    models = importlib.import_module("botorch.models")
+    transforms = importlib.import_module("botorch.models.transforms")
+    gp = models.SingleTaskGP(
+        points,
+        values,
+        input_transform=transforms.Normalize(points.shape[1], bounds=bounds),
+        outcome_transform=transforms.Standardize(1),
+    )
+    likelihood = importlib.import_module("gpytorch.mlls").ExactMarginalLogLikelihood
+    importlib.import_module("botorch.fit").fit_gpytorch_mll(likelihood(gp.likelihood, gp))
+    kinds = importlib.import_module("botorch.acquisition")
+    if name == "botorch_ucb":
+        return kinds.UpperConfidenceBound(gp, beta=BETA)
+    kind = kinds.LogExpectedImprovement if name == "botorch_ei" else kinds.ProbabilityOfImprovement
+    return kind(gp, best_f=values.max())
 
 
 def configure(function: str, name: str) -> dict[str, Any]:
-    """Everything that the runs of one method on one function depend on."""
+    """The configuration on which the runs of one method on one function depend."""
     _, n, t = synthetic.FUNCTIONS[function]
     config = dict(function=function, algorithm=name, inputs=20, n=n, T=t, root_seed=0)
-    config |= dict(noise_std=synthetic.NOISE_STD, packages=loops.versions())
-    if name in loops.BOTORCH:
-        config |= dict(restarts=loops.RESTARTS, raw_samples=loops.RAW_SAMPLES)
-    return config | (dict(beta=loops.BETA) if name == "botorch_ucb" else {})
+    config |= dict(noise_std=synthetic.NOISE_STD, packages=versions())
+    if name in BOTORCH:
+        config |= dict(restarts=RESTARTS, raw_samples=RAW_SAMPLES)
+    return config | (dict(beta=BETA) if name == "botorch_ucb" else {})
 
 
-def run_one(task: Task) -> None:
-    """One run, saved in the folder; the unit of work of a process."""
-    folder, function, name, seed = task
-    cli.set_up_jax()
-    make, n, steps = synthetic.FUNCTIONS[function]
-    problem = make(20, synthetic.NOISE_STD)
+def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> None:
+    """Makes one run and saves it in the folder."""
+    function, name, [seed] = config["function"], config["algorithm"], seeds
+    problem_of, n, steps = synthetic.FUNCTIONS[function]
+    problem = problem_of(20, synthetic.NOISE_STD)
     first = run_box(UniformBox(initial=n), problem, problem.box, keys_of(0, [seed])[0], n)
     exact = jax.jit(problem.value)
     noise = np.random.default_rng(seed)
@@ -58,45 +143,19 @@ def run_one(task: Task) -> None:
 
     box = np.stack([np.asarray(problem.box.lower), np.asarray(problem.box.upper)], axis=1)
     began = time.perf_counter()
-    x = loops.run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
+    x = run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
     regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))
     arrays = dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))
-    store.write_npz(store.run_path(folder, f"{function}-{name}", seed), arrays)
-
-
-def run_all(folder: Path, names: list[str], functions: list[str], seeds: int, workers: int) -> None:
-    """The runs that the folder lacks, `workers` at a time."""
-    tasks: list[Task] = []
-    for function in functions:
-        for name in names:
-            label = f"{function}-{name}"
-            store.claim(folder, label, configure(function, name))
-            missing = store.missing(folder, label, seeds)
-            tasks += [(folder, function, name, seed) for seed in missing]
-    # jax does not survive a fork
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context) as pool:
-        done = as_completed([pool.submit(run_one, task) for task in tasks])
-        with cli.progress(len(tasks)) as bar:
-            for finished in done:
-                finished.result()
-                bar.update()
+    store.write_npz(store.run_path(folder, label, seed), arrays)
 
 
 @cli.line
 def main() -> None:
     parser = cli.parser(__doc__)
-    choices = list(synthetic.FUNCTIONS)
-    parser.add_argument("--functions", nargs="+", choices=choices, default=choices)
-    parser.add_argument("--algorithms", nargs="+", choices=loops.NAMES, default=loops.NAMES)
-    parser.add_argument("--seeds", type=cli.count, default=synthetic.PAPER_SEEDS)
+    variants.add_options(parser, NAMES, synthetic.PAPER_SEEDS)
     parser.add_argument(
         "--workers", type=cli.count, default=environment.usable_cores(), help="runs side by side"
     )
-    parser.add_argument(
-        "--figure2", type=Path, default=Path("results/go_ucb_2023/synthetic"), help="its tables"
-    )
-    cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
     config = {
@@ -104,42 +163,22 @@ def main() -> None:
     }
     ours = {f: variants.figure2(options.figure2, f, options.seeds) for f in options.functions}
     with outputs.opened(options, "go_ucb_2023.packages", config, options.seeds) as opened:
-        run_all(options.out, options.algorithms, options.functions, options.seeds, options.workers)
+        found = completed(options.out, config, options.seeds, make, jobs=options.workers)
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
             rows = {
                 n: variants.row(regret, function, uniform) for n, regret in ours[function].items()
             }
-            for name in options.algorithms:
-                label = f"{function}-{name}"
-                runs = [store.read_run(options.out, label, s) for s in range(options.seeds)]
+            for name, runs in found[function].items():
                 regret = np.stack([run["regret"] for run in runs])
                 rows[name] = variants.row(regret, function, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
         summary = dict(config=config, seeds=options.seeds, **environment.describe())
         opened.finish(dict(summary, functions=functions), [], "")
-    print_table(functions)
-
-
-def print_table(functions: dict[str, Any]) -> None:
-    """The regret ratio and simple regret of all, and the seconds of the packages' runs."""
-    shown = {
-        f: dict(
-            algorithms={
-                name: {key: of for key, of in row.items() if key != "seconds"}
-                for name, row in part["algorithms"].items()
-            }
-        )
-        for f, part in functions.items()
-    }
-    variants.print_table(shown)
     for function, part in functions.items():
-        seconds = {
-            n: row["seconds"]["mean"] for n, row in part["algorithms"].items() if "seconds" in row
-        }
-        print(f"{function}: seconds a run", *(f"{n} {s:.0f}" for n, s in seconds.items()))
+        print_table(function, part["algorithms"])
 
 
 if __name__ == "__main__":

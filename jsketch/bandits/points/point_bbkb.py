@@ -26,7 +26,7 @@ from jsketch.bandits.core.widths import ucb
 from jsketch.checks import queries
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.posterior import ridge
-from jsketch.search.over_box import maximise_over_box
+from jsketch.search import maximise_over_box
 from jsketch.sketch import nystrom
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Box, Info, PRNGKey, Query, is_traced

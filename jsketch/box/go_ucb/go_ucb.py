@@ -1,122 +1,160 @@
 """GO-UCB: optimistic maximisation of a parametric function over a box.
 
 Liu, Wang. Global optimization with parametric function approximation. ICML 2023, Algorithm 1
-(THEORY 8.1 to 8.3). Phase I evaluates n uniform points and fits w0 to them (`oracle`). Phase II
-keeps a ball of parameters around w_t (`ellipsoid`, with squared radius beta_t of `radius`) and
-evaluates x_t = argmax_x max_{w in Ball_t} f_w(x), found by projected gradient ascent over x and u,
-|u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u (`optimism`): w never leaves the ball.
+(THEORY 8.1 to 8.3). Phase I evaluates n uniform points and fits w0 to them. Phase II keeps a ball
+of parameters around w_t and evaluates x_t = argmax_x max_{w in Ball_t} f_w(x), found by projected
+gradient ascent over x and u, |u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array, lax
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 
-from jsketch import checks, memory, struct
-from jsketch.box import history, scaling
-from jsketch.box.go_ucb import optimism, oracle, parametric, radius
-from jsketch.box.go_ucb.ellipsoid import ellipsoid
-from jsketch.box.go_ucb.forms import Ball
-from jsketch.box.go_ucb.network import Network
-from jsketch.box.go_ucb.optimism import Proposal
-from jsketch.box.go_ucb.oracle import LevenbergMarquardt
-from jsketch.box.go_ucb.parametric import GOState, NotFinite
-from jsketch.box.go_ucb.radius import OFUL
-from jsketch.linalg import lazy_cond
+from jsketch import checks, struct
+from jsketch.box import history
+from jsketch.box.go_ucb import ball as balls
+from jsketch.box.go_ucb import model as models
+from jsketch.box.go_ucb.ball import OFUL, Ball, ellipsoid, estimate
+from jsketch.box.go_ucb.model import (
+    Gradient,
+    LevenbergMarquardt,
+    Network,
+    finite_rows,
+    flatten,
+)
+from jsketch.box.history import History, Scaling, identity_scaling, standard_scaling
+from jsketch.linalg import lazy_cond, matmul, put
 from jsketch.precision import one_dtype
-from jsketch.sketch.tangent import Flat, flatten
-from jsketch.types import Box, BoxQuery, PRNGKey
+from jsketch.search import ascend
+from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
+
+FORMS = {"ball": balls.whitened, "plain": balls.plain, "first_order": balls.linearized}
+# Step of the ascent over w, in radii of the ball. A long step, projected back, follows the gradient
+# along the surface.
+BALL_RATE = 2.0
+# Over this last share of the steps it falls to zero, for maxima inside the ball.
+BALL_DECAY = 0.1
+DIRECTIONS = 4  # one of this many starts over w follows the gradient, the others a random direction
 
 
 @struct.dataclass
-class GOQuery:
-    """`BoxQuery`, and how the point was chosen."""
-
-    x: Array  # [B, d]
-    mask: Array  # [B] bool
-    proposal: Proposal
-
-    @property
-    def size(self) -> Array:
-        return self.mask.sum(dtype=jnp.int32)
+class GOState:
+    box: Box
+    initial: Array  # [n, d]
+    history: History
+    scaling: Scaling  # of phase I; with `refit`, of all observations
+    w0: Array  # [d_w]
+    centre: Array  # [d_w], w_t
+    gradients: Array  # [N, d_w], g_i at w_i; zero in rows that are not used
+    targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); zero in rows that are not used
 
 
 @struct.dataclass
-class GOInfo:
-    """`BoxInfo`, and how the point was chosen."""
+class Proposal:
+    """How a point was chosen; values in units of y, NaN in phase I and for a uniform point."""
 
-    observed: Array  # [] int32
-    failed: Array  # [] int32
-    best: Array  # []
+    beta: Array  # [], beta_t
+    distance: Array  # [], |w - w_t|_Sigma^2 of the optimistic w, <= beta_t
+    acquisition: Array  # [], f_w(x_t)
+    at_starts: Array  # [], the largest acquisition at the starts of the ascent
+    fallback: (
+        Array  # [] bool: the acquisition was finite at no start, so the point is a uniform one
+    )
+
+
+@struct.dataclass
+class GOQuery(BoxQuery):
     proposal: Proposal
-    diverged: Array  # [] bool: the new parameters were not finite, so the ones before stayed
-    # [] int32, evaluations that eqs. 3 and 5 leave out, because the model's value or gradient there
-    # is not finite: of those whose rows this round computed, with `refit` all so far
+
+
+class NotFinite(NamedTuple):
+    """What a round excluded because it is not finite."""
+
+    diverged: Array  # [] bool, the new parameters or their loss
+    rows: Array  # [] int32, rows of eqs. 3 and 5 among those that the round computed
+
+
+@struct.dataclass
+class GOInfo(BoxInfo):
+    proposal: Proposal
+    diverged: Array  # [] bool: the new parameters were not finite, so the previous ones stay
+    # [] int32, evaluations that eqs. 3 and 5 exclude because the model's value or gradient there is
+    # not finite, among the rows that this round computed (with `refit` all of them)
     nonfinite_rows: Array
 
     @property
     def nonfinite(self) -> Array:
-        """[] bool: the round left out parameters, rows or starts that are not finite."""
+        """[] bool: the round excluded parameters, rows or starts that are not finite."""
         return self.diverged | (self.nonfinite_rows > 0) | self.proposal.fallback
 
 
 @struct.dataclass
 @one_dtype
 class GOUCB:
-    """One evaluation at a time, after `initial` uniform ones. Inputs are scaled to [-1,1], values
-    by mean and deviation of phase I (`scaling`), so that one set of numbers serves all problems;
-    `printed` has the paper's own.
+    """One evaluation per round, after `initial` uniform ones. Inputs are scaled to [-1,1], values
+    by mean and deviation of phase I, so that one setting serves all problems; `printed` has the
+    paper's settings.
 
-    acquisition: "ball", the joint maximum over x and w by ascent in whitened coordinates;
-    "first_order", the maximum of the linearization in w; "plain", plain gradient steps over x and
-    w, as printed.
+    schedule        beta_t, a schedule of `ball` such as `OFUL`
+    oracle          the least-squares fit, `LevenbergMarquardt` or `Gradient`
+    regularization  lam; None is the paper's sqrt(T) log^2 T
+    reach           see below
+    rate            step of the ascent over x by Adam; it falls to zero along a cosine
+    model           the parametric function, see `model`
+    acquisition     "ball", the joint maximum over x and w by ascent in whitened coordinates;
+                    "first_order", the maximum of the linearization in w; "plain", the paper's
+                    gradient steps over x and w
+    candidates, starts, steps  random points, the number from which the ascent starts, its steps
+    from_best       the best observed point is one of the starts
 
-    Three fields go beyond the paper, and its theorem does not cover them. `refit` moves w_t to a
-    least-squares fit of all observations after each of them, with gradients and scaling taken anew;
-    without it w_t is eq. 5's, where a row keeps the linearization of its own time for good: on a
-    function that the network cannot fit, w_t then stops moving and the same point is asked for
-    again. `reach` < 1 maximises over points whose inputs differ from the best observed point's by
-    at most that share of a side: the maximum of a network over a whole box lies in a corner of it,
-    far from all that it was fitted to. `exploration_rows` counts phase I's points in eqs. 3 and 5,
-    which otherwise forget them (a refit has all anyway). Numbers were chosen on functions that are
-    not the paper's (experiments/go_ucb_2023/choose.py).
+    Three fields go beyond the paper, and its theorem does not cover them. `refit` sets w_t to a
+    least-squares fit of all observations after each evaluation and recomputes gradients and
+    scaling. Without it, w_t is eq. 5's, where each row keeps the linearization of its round; on a
+    function that the network cannot represent, w_t then stops moving and the same point is
+    evaluated again and again. `reach` < 1 limits the points to those whose inputs differ from the
+    best observed point's by at most that share of a side: over a whole box the maximum of a network
+    lies in a corner, far from all observations. `exploration_rows` includes the points of phase I
+    in eqs. 3 and 5 (a refit includes them anyway). The defaults were chosen on functions other than
+    the paper's (experiments/go_ucb_2023/choose.py).
     """
 
     schedule: Any = OFUL()
     oracle: Any = LevenbergMarquardt()
-    regularization: ArrayLike | None = 0.01  # lam; None is the printed sqrt(T) log^2 T
+    regularization: ArrayLike | None = 0.01
     reach: ArrayLike = 0.02
-    rate: ArrayLike = 0.05  # of the ascent over x; Adam's falls to zero along a cosine
+    rate: ArrayLike = 0.05
     model: Any = struct.field(pytree_node=False, default=Network())
     acquisition: str = struct.field(pytree_node=False, default="ball")
     refit: bool = struct.field(pytree_node=False, default=True)
     exploration_rows: bool = struct.field(pytree_node=False, default=True)
     standardize: bool = struct.field(pytree_node=False, default=True)
-    initial: int = struct.field(pytree_node=False, default=8)  # n
+    initial: int = struct.field(pytree_node=False, default=8)
     candidates: int = struct.field(pytree_node=False, default=256)
     starts: int = struct.field(pytree_node=False, default=16)
     steps: int = struct.field(pytree_node=False, default=60)
-    # the best observed point starts too
     from_best: bool = struct.field(pytree_node=False, default=True)
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> GOState:
-        """Nothing evaluated yet; horizon counts both phases. Raises ValueError on static mistakes,
-        and for more candidates or starts than memory allows."""
+        """The state before any evaluation; `horizon` counts both phases. Raises ValueError for
+        wrong settings, and for a horizon beyond the memory."""
         box = history.checked_box(box)
         model = flatten(self.model, box.lower)
-        self._check(model, horizon, box.lower.dtype.itemsize)
-        past = history.empty(box, horizon)
+        self._check()
+        checks.capacity(horizon=horizon)
+        past = history.empty(box, horizon, int(horizon) * model.size)
         w = jnp.zeros(model.size, box.lower.dtype)
         return GOState(
             box=box,
             initial=history.initial_points(box, key, self.initial),
             history=past,
-            scaling=scaling.identity(box),
+            scaling=identity_scaling(box),
             w0=w,
             centre=w,
             gradients=jnp.zeros((horizon, model.size), w.dtype),
@@ -129,7 +167,7 @@ class GOUCB:
         x, proposal = lax.cond(
             state.history.count == 0,
             lambda: (state.initial[0], Proposal(nan, nan, nan, nan, jnp.zeros((), bool))),
-            lambda: optimism.propose(self, state, self.ball(state), key),
+            lambda: self.propose(state, key),
         )
         query = history.query(state.history, state.initial, lambda: x[None])
         return GOQuery(query.x, query.mask, proposal)
@@ -137,28 +175,24 @@ class GOUCB:
     def tell(
         self, state: GOState, query: GOQuery, y: Array, key: PRNGKey
     ) -> tuple[GOState, GOInfo]:
-        """Learns y [B]: the oracle's fit after phase I, then one row of eqs. 3 and 5 an
-        evaluation."""
-        after = history.add(state.history, BoxQuery(query.x, query.mask), y)
+        """The state with the values y [B]: after phase I the oracle's fit, after each later
+        evaluation a refit, or one more row of eqs. 3 and 5."""
+        after = history.add(state.history, query, y)
         nothing = NotFinite(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
         first, start = state.history.count == 0, (state, nothing)
         explored = lazy_cond(
-            first, lambda _: parametric.explored(self, replace(state, history=after), key), start
+            first, lambda _: self._fit_phase_one(replace(state, history=after), key), start
         )
-        new, not_finite = lazy_cond(
-            ~first,
-            lambda _: parametric.learned(self, state, after, self._regularization(state)),
-            explored,
-        )
-        # a query beyond the horizon is empty and teaches nothing
+        new, not_finite = lazy_cond(~first, lambda _: self._add_evaluation(state, after), explored)
+        # a query beyond the horizon is empty and changes nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
-        news = history.info(state.history, after)
-        return new, GOInfo(news.observed, news.failed, news.best, query.proposal, *not_finite)
+        round_ = history.info(state.history, after)
+        return new, GOInfo(round_.observed, round_.failed, round_.best, query.proposal, *not_finite)
 
     def ball(self, state: GOState) -> Ball:
         """Ball_t around the state's w_t (eqs. 3 and 6)."""
         sigma = ellipsoid(state.gradients, self._regularization(state))
-        step = radius.Step(
+        step = balls.Step(
             t=state.history.count - self.initial + 1,
             horizon=max(state.history.capacity - self.initial, 1),
             parameters=state.w0.shape[0],
@@ -168,16 +202,195 @@ class GOUCB:
         )
         return Ball(sigma, state.centre, self.schedule(step))
 
+    def propose(self, state: GOState, key: PRNGKey) -> tuple[Array, Proposal]:
+        """(x_t [d], how it was chosen) of phase II."""
+        ball = self.ball(state)
+        model = flatten(self.model, state.box.lower)
+        lower, upper = self._region(state)
+        form = FORMS[self.acquisition](model, ball)
+        candidate_key, direction_key = jax.random.split(key)
+        candidates = self._candidates(state, lower, upper, candidate_key)
+        values, gradients = model.features(ball.centre, candidates)
+        # an evaluation where the model has no finite gradient would add no row
+        usable = finite_rows(values, gradients)
+        gradients = jnp.where(usable[:, None], gradients, 0)
+
+        def score(pairs: tuple[Array, Any]) -> Array:
+            values = jax.vmap(form.value)(*pairs)
+            return jnp.where(jnp.isfinite(values), values, -jnp.inf)
+
+        def slope(_: Any, pairs: tuple[Array, Any]) -> tuple[Array, tuple[Array, Any]]:
+            values, (by_x, by_p) = jax.vmap(jax.value_and_grad(form.value, (0, 1)))(*pairs)
+            values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
+            return values, (by_x, jax.vmap(form.direction)(by_p))
+
+        def project(pairs: tuple[Array, Any]) -> tuple[Array, Any]:
+            z, p = pairs
+            return jnp.clip(z, lower[None, :], upper[None, :]), jax.vmap(form.project)(p)
+
+        scores = score((candidates, jax.vmap(form.start)(gradients)))
+        top = self._starts(scores, usable)
+        directions = self._directions(gradients[top], direction_key)
+        starts = candidates[top], jax.vmap(form.start)(directions)
+        found = ascend(score, starts, self._rule(candidates.dtype), project, self.steps, slope)
+        winner = jnp.argmax(found.values)
+        z, p = jax.tree.map(lambda leaf: leaf[winner], found.best)
+        distance = ball.sigma.squared_norm(form.displacement(z, p))
+        fallback = ~jnp.isfinite(found.values[winner])
+        acquisition = jnp.stack([found.values[winner], score(starts).max()])
+        numbers = jnp.append(distance, state.scaling.rewards(acquisition))
+        # the first candidate after the best observed point is a uniform one
+        x = state.scaling.points(jnp.where(fallback, candidates[1], z))
+        distance, value, at_starts = jnp.where(fallback, jnp.nan, numbers)
+        proposal = Proposal(ball.beta, distance, value, at_starts, fallback)
+        return jnp.clip(x, state.box.lower, state.box.upper), proposal
+
+    def _region(self, state: GOState) -> tuple[Array, Array]:
+        """(lower [d], upper [d]) of the points within reach, in the model's units."""
+        around = state.scaling.inputs(history.best(state.history)[0])
+        reach = self.reach * (state.box.upper - state.box.lower) / state.scaling.half
+        lower, upper = state.scaling.inputs(state.box.lower), state.scaling.inputs(state.box.upper)
+        return jnp.maximum(lower, around - reach), jnp.minimum(upper, around + reach)
+
+    def _candidates(self, state: GOState, lower: Array, upper: Array, key: PRNGKey) -> Array:
+        """[1 + C, d] in the model's units: the best observed point, then C points of the region,
+        half of them uniform, half the best point moved in every input by normal steps of a tenth of
+        its side."""
+        best = state.scaling.inputs(history.best(state.history)[0])
+        uniform_key, move_key = jax.random.split(key)
+        half = self.candidates // 2
+        lower, upper = lower[None, :], upper[None, :]
+        uniform = jax.random.uniform(uniform_key, (self.candidates - half, *best.shape), best.dtype)
+        moves = 0.1 * (upper - lower) * jax.random.normal(move_key, (half, *best.shape), best.dtype)
+        around = jnp.clip(best[None, :] + moves, lower, upper)
+        return jnp.concatenate([best[None], lower + uniform * (upper - lower), around])
+
+    def _starts(self, scores: Array, usable: Array) -> Array:
+        """The candidates with these scores [1 + C] from which the ascent starts, [K]: the best
+        observed point, the best of all, and, as those may lie on one hill, as many uniform ones.
+        Candidates that are not usable [1 + C] come last."""
+        uniform = (self.starts - 1) // 2
+        others = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
+        first = jnp.inf if self.from_best else -jnp.inf
+        scores = scores.at[others].set(-jnp.inf).at[0].set(first)
+        scores = jnp.where(usable, scores, -jnp.inf)
+        best = lax.top_k(scores, self.starts - uniform)[1].astype(jnp.int32)
+        return jnp.concatenate([others, best])
+
+    def _directions(self, gradients: Array, key: PRNGKey) -> Array:
+        """The directions in which w leaves the centre at each start, [K, d_w]: the gradients
+        [K, d_w], or, at three of four starts, random ones. A network has many local maxima in w:
+        the gradient at the centre leads to one of them, and close to the data, where the gradient
+        is least informative, often to a low one. The best candidate follows its gradient."""
+        # the position of the best candidate in `_starts`
+        best = (self.starts - 1) // 2 + (self.from_best and self.starts > 1)
+        slots = jnp.arange(self.starts, dtype=jnp.int32)[:, None]
+        drawn = jax.random.normal(key, gradients.shape, gradients.dtype)
+        return jnp.where((slots - best) % DIRECTIONS == 0, gradients, drawn)
+
+    def _rule(self, dtype: DTypeLike) -> optax.GradientTransformation:
+        """The steps of the ascent over (x, p)."""
+        rate = jnp.asarray(self.rate, dtype)
+        if self.acquisition == "plain":
+            return optax.sgd(rate)
+
+        def cosine(count: Array) -> Array:
+            return rate * (1 + jnp.cos(jnp.pi * count.astype(dtype) / self.steps)) / 2
+
+        def constant_then_decay(count: Array) -> Array:
+            left = (self.steps - count.astype(dtype)) / (self.steps * BALL_DECAY)
+            return BALL_RATE * jnp.minimum(left, 1)
+
+        # Adam scales every coordinate separately, which suits a box. On the surface of a ball it
+        # would not converge to where the gradient is normal to the surface.
+        along = optax.sgd(constant_then_decay)
+        return optax.partition({"x": optax.adam(cosine), "p": along}, ("x", "p"))
+
+    def _fit_phase_one(self, state: GOState, key: PRNGKey) -> tuple[GOState, NotFinite]:
+        """The state after phase I with scaling and w0; where the oracle diverges, w0 is as
+        drawn."""
+        model, past = flatten(self.model, state.box.lower), state.history
+        scaling = self._scaling(state)
+        x, y = scaling.inputs(past.x), scaling.values(past.y)
+        n = min(self.initial, past.capacity)
+        fit = models.fit(self.oracle, model, x[:n], y[:n], past.ok[:n], key)
+        state = replace(state, scaling=scaling, w0=fit.w, centre=fit.w)
+        excluded = jnp.zeros((), jnp.int32)
+        if self.exploration_rows:
+            state, excluded = self._recompute_rows(state)
+        return state, NotFinite(~jnp.isfinite(fit.loss), excluded)
+
+    def _add_evaluation(self, state: GOState, after: History) -> tuple[GOState, NotFinite]:
+        """The state with the last evaluation of `after`, one of phase II."""
+        new = replace(state, history=after)
+        if self.refit:
+            return self._refit(new)
+        if not self.standardize:
+            return self._append_row(new)
+        return lax.cond(
+            # the values so far had no scale
+            state.history.ok.sum() < 2,
+            lambda: self._rescale(new),
+            lambda: self._append_row(new),
+        )
+
+    def _scaling(self, state: GOState) -> Scaling:
+        if not self.standardize:
+            return identity_scaling(state.box)
+        return standard_scaling(state.box, state.history)
+
+    def _rescale(self, state: GOState) -> tuple[GOState, NotFinite]:
+        """The scaling of the first two values, with all rows; w0 stays."""
+        state = replace(state, scaling=self._scaling(state), centre=state.w0)
+        state, excluded = self._recompute_rows(state)
+        return state, NotFinite(jnp.zeros((), bool), excluded)
+
+    def _append_row(self, state: GOState) -> tuple[GOState, NotFinite]:
+        """The last evaluation's row, at the w_t that chose it, and w_{t+1} (eqs. 3 and 5)."""
+        model, past = flatten(self.model, state.box.lower), state.history
+        slot = past.count - 1
+        z = state.scaling.inputs(past.x[slot])
+        value, gradient = jax.value_and_grad(model.value)(state.centre, z)
+        y = state.scaling.values(past.y[slot])
+        row, target, excluded = compute_rows(state.centre, value, gradient, y, past.ok[slot])
+        gradients = put(state.gradients, slot, row)
+        targets = put(state.targets, slot, target)
+        sigma = ellipsoid(gradients, self._regularization(state))
+        centre, diverged = finite_or_previous(
+            estimate(sigma, gradients, targets, state.w0), state.centre
+        )
+        state = replace(state, gradients=gradients, targets=targets, centre=centre)
+        return state, NotFinite(diverged, excluded.astype(jnp.int32))
+
+    def _refit(self, state: GOState) -> tuple[GOState, NotFinite]:
+        """Scaling, centre and all rows from all observations."""
+        model, past = flatten(self.model, state.box.lower), state.history
+        scaling = self._scaling(state)
+        x, y = scaling.inputs(past.x), scaling.values(past.y)
+        fit = self.oracle.refine(model, state.centre, x, y, past.ok)
+        w, diverged = finite_or_previous(fit.w, state.centre)
+        state, excluded = self._recompute_rows(replace(state, scaling=scaling, centre=w))
+        # A loss that is not finite cannot fall: values that are not standardized may be too large
+        # for it.
+        return state, NotFinite(diverged | ~jnp.isfinite(fit.loss), excluded)
+
+    def _recompute_rows(self, state: GOState) -> tuple[GOState, Array]:
+        """(the state with the rows of all evaluations at the centre, how many are excluded)."""
+        model, past = flatten(self.model, state.box.lower), state.history
+        values, gradients = model.features(state.centre, state.scaling.inputs(past.x))
+        y = state.scaling.values(past.y)
+        gradients, targets, excluded = compute_rows(state.centre, values, gradients, y, past.ok)
+        return replace(state, gradients=gradients, targets=targets), excluded.sum(dtype=jnp.int32)
+
     def _regularization(self, state: GOState) -> ArrayLike:
         if self.regularization is not None:
             return self.regularization
-        return radius.printed_regularization(max(state.history.capacity - self.initial, 1))
+        return balls.printed_regularization(max(state.history.capacity - self.initial, 1))
 
-    def _check(self, model: Flat, horizon: int, itemsize: int) -> None:
+    def _check(self) -> None:
         checks.capacity(
             initial=self.initial, candidates=self.candidates, starts=self.starts, steps=self.steps
         )
-        checks.capacity(horizon=horizon)
         checks.choice(("ball", "plain", "first_order"), acquisition=self.acquisition)
         checks.positive(rate=self.rate, reach=self.reach)
         if self.regularization is not None:
@@ -189,28 +402,34 @@ class GOUCB:
             )
         self.schedule.check()
         self.oracle.check()
-        # a candidate holds its gradient and its move with the image, a start the position, the
-        # best, the gradient, the way uphill and their updates
-        floats = self.candidates * (2 * model.size + horizon) + self.starts * (
-            10 * model.size + 5 * horizon
-        )
-        # a row for each evaluation
-        floats += horizon * model.size
-        memory.check(
-            floats * itemsize,
-            f"{horizon} evaluations, {self.candidates} candidates and {self.starts} starts of"
-            f" {model.size} parameters",
-            "take fewer",
-        )
+
+
+def finite_or_previous(new: Array, previous: Array) -> tuple[Array, Array]:
+    """(new, or the previous array unless all of new is finite; whether it is not)."""
+    diverged = ~jnp.isfinite(new).all()
+    return jnp.where(diverged, previous, new), diverged
+
+
+def compute_rows(
+    w: Array, values: Array, gradients: Array, y: Array, ok: Array
+) -> tuple[Array, Array, Array]:
+    """(g_i [..., d_w], g_i^T w + y_i - f_{x_i}(w) [...], whether the row is excluded [...]) of
+    observations y [...] with ok [...]. Rows of failed evaluations are zero, and so are excluded
+    rows, those that are not finite."""
+    targets = matmul(gradients, w) + (y - values)
+    usable = ok & finite_rows(values, gradients) & jnp.isfinite(targets)
+    rows = jnp.where(usable[..., None], gradients, 0)
+    return rows, jnp.where(usable, targets, 0), ok & ~usable
 
 
 def printed(initial: int, **changes: Any) -> GOUCB:
-    """The settings of Appendix D.1: eq. 5, no scaling, SGD at rate 1e-11, lam = sqrt(T) log^2 T,
-    beta_t = d_w^3 t / T (F = 1), 2000 plain gradient steps of 1e-4. Where the ascent starts is not
-    printed: here, at the best observed point, or, with from_best=False, at a uniform one."""
+    """The settings of Appendix D.1: eq. 5, no scaling, SGD at rate 1e-11 (2000 steps, after which
+    the parameters are as drawn, THEORY 8.3), lam = sqrt(T) log^2 T, beta_t = d_w^3 t / T (F = 1),
+    2000 plain gradient steps of 1e-4. The paper does not specify where the ascent starts: here, at
+    the best observed point, or, with from_best=False, at a uniform one."""
     settings = GOUCB(
-        schedule=radius.Printed(),
-        oracle=oracle.printed(),
+        schedule=balls.Printed(),
+        oracle=Gradient(rate=1e-11, rule="sgd", steps=2000, restarts=1),
         regularization=None,
         reach=1.0,
         rate=1e-4,

@@ -1,35 +1,6 @@
-"""Gaussian process regression on the unit cube, and the optimiser that reads it.
+"""Gaussian processes on the unit cube.
 
 regression   posterior, marginal likelihood, draws
-prior        priors of the hyperparameters
-fit          their maximum likelihood, or maximum a posteriori
-gp_bandit    GPBandit: an acquisition function of the posterior, maximised
+fit          hyperparameters: bounds, priors, and their estimate
+gp_bandit    `GPBandit`, the maximum of an acquisition function of the posterior
 """
-
-from jsketch.box.gp.regression import (
-    Data,
-    Hyperparameters,
-    Posterior,
-    condition,
-    covariance_of_values,
-    draw,
-    in_few_slots,
-    joint,
-    log_marginal_likelihood,
-    predict,
-    standardized,
-)
-
-__all__ = [
-    "Data",
-    "Hyperparameters",
-    "Posterior",
-    "condition",
-    "covariance_of_values",
-    "draw",
-    "in_few_slots",
-    "joint",
-    "log_marginal_likelihood",
-    "predict",
-    "standardized",
-]

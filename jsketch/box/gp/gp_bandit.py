@@ -15,20 +15,19 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, memory, struct
+from jsketch import checks, struct
 from jsketch.box import acquisition as acquisitions
 from jsketch.box import history
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds, default, fit
-from jsketch.box.gp.prior import Prior
+from jsketch.box.gp.fit import Bounds, Prior, default, fit
 from jsketch.box.gp.regression import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
 from jsketch.kernels import Matern
 from jsketch.precision import one_dtype
-from jsketch.search.over_cube import Score, maximise_over_cube
-from jsketch.types import Box, BoxQuery, PRNGKey
+from jsketch.search import Score, maximise_over_cube
+from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
-ACQUISITIONS = ("log_ei", "ei", "pi", "ucb")
+ACQUISITIONS = ("log_ei", "pi", "ucb")
 
 
 @struct.dataclass
@@ -36,16 +35,11 @@ class GPState:
     box: Box
     initial: Array  # [n, d]
     history: History
-    numbers: Hyperparameters  # the last fit, where the next one starts
+    numbers: Hyperparameters  # the last fit, the start of the next one
 
 
 @struct.dataclass
-class GPInfo:
-    """`BoxInfo`, and how well the GP fits."""
-
-    observed: Array  # [] int32
-    failed: Array  # [] int32
-    best: Array  # []
+class GPInfo(BoxInfo):
     log_marginal_likelihood: Array  # [], of the standardized values
 
 
@@ -57,22 +51,28 @@ def unit_data(box: Box, past: History) -> Data:
 @struct.dataclass
 @one_dtype
 class GPBandit:
-    """One evaluation at a time, after `initial` uniform ones. The fit is made in `tell`, the
-    acquisition maximised in `ask`.
+    """One evaluation per round, after `initial` uniform ones. `tell` refits the hyperparameters,
+    `ask` maximises the acquisition function.
 
-    `kernel` is a kernel of inputs divided by their fitted lengthscales (Matern 5/2 or Gaussian). EI
-    and PI want the best observed value exceeded by `margin` standard deviations of y: with none, PI
-    is greedy; with 0.01, the default of scikit-optimize, EI ends 100 times as far below the maximum
-    of Branin's function. UCB's `width` is scikit-optimize's.
-
-    `prior` keeps lengthscales from what a few points cannot tell (`prior.Prior`); None is maximum
-    likelihood: with it 5 of 40 runs of EI on Hartmann's function of six inputs end on a lower hill
-    after 60 evaluations, instead of 1.
-
-    `sample_around_best`: half of the candidates lie near the best observed point, where the
-    acquisition's maximum is often so narrow that uniform points miss it. With False all are uniform
-    in the box: a step of PI on Rastrigin's function of 20 inputs then costs 0.91 of a uniform
-    point's regret, and not 0.77.
+    kernel       a kernel of inputs divided by their fitted lengthscales (Matern 5/2 or Gaussian)
+    bounds       the intervals of the hyperparameters
+    prior        their prior densities; None is maximum likelihood, with which 5 of 40 runs of EI on
+                 Hartmann's function of six inputs end on a lower hill after 60 evaluations, and 1
+                 with the default
+    margin       EI and PI measure the improvement over the best observed value plus `margin`
+                 standard deviations of y. With 0, PI is greedy; with 0.01, the default of
+                 scikit-optimize, EI ends 100 times as far below the maximum of Branin's function
+    width        UCB is mean + width * standard deviation (the default is scikit-optimize's)
+    acquisition  "log_ei" (the logarithm of EI), "pi" or "ucb"
+    restarts     fits from other starts than the last fit
+    fit_steps    L-BFGS steps from each start
+    candidates   random points from which the ascent starts are chosen
+    sample_around_best  half of the candidates lie near the best observed point, where the
+                 acquisition's maximum is often so narrow that uniform points miss it. With False
+                 all are uniform: PI on Rastrigin's function of 20 inputs then has 0.91 of the
+                 regret of uniform points, and 0.77 with True
+    starts       ascents from each half of the candidates
+    steps        steps of each ascent
     """
 
     kernel: Any = Matern()
@@ -82,19 +82,16 @@ class GPBandit:
     width: ArrayLike = 1.96
     acquisition: str = struct.field(pytree_node=False, default="log_ei")
     initial: int = struct.field(pytree_node=False, default=8)
-    # fits from other points than the last fit
     restarts: int = struct.field(pytree_node=False, default=1)
-    fit_steps: int = struct.field(pytree_node=False, default=25)  # L-BFGS steps of each
-    # scored to find where ascent starts
+    fit_steps: int = struct.field(pytree_node=False, default=25)
     candidates: int = struct.field(pytree_node=False, default=1000)
     sample_around_best: bool = struct.field(pytree_node=False, default=True)
-    # of each half of the candidates
     starts: int = struct.field(pytree_node=False, default=8)
-    steps: int = struct.field(pytree_node=False, default=60)  # of ascent
+    steps: int = struct.field(pytree_node=False, default=60)
 
     def init(self, box: Box, key: PRNGKey, horizon: int) -> GPState:
-        """Nothing evaluated yet. Raises ValueError on static mistakes, and for more evaluations,
-        candidates or starts than memory allows."""
+        """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
+        beyond the memory."""
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
         checks.truth(sample_around_best=self.sample_around_best)
         checks.a_kernel(self.kernel)
@@ -117,25 +114,10 @@ class GPBandit:
         if isinstance(self.prior, Prior):
             self.prior.check()
         box = history.checked_box(box)
-        self._check_memory(box, horizon)
-        past = history.empty(box, horizon)
+        # the covariance, its factor and one product
+        past = history.empty(box, horizon, 3 * int(horizon) ** 2)
         first = default(self.bounds, box.lower.size, box.lower.dtype)
         return GPState(box, history.initial_points(box, key, self.initial), past, first)
-
-    def _check_memory(self, box: Box, horizon: int) -> None:
-        d = box.lower.size
-        # at the least: the covariance, its factor and one product; half the candidates at a time,
-        # or all starts with their slopes, each with two rows of the capacity; the points
-        floats = 3 * int(horizon) ** 2 + int(horizon) * max(
-            int(self.candidates), 8 * int(self.starts)
-        )
-        floats += d * (int(self.candidates) + int(self.initial) + int(horizon))
-        memory.check(
-            floats * box.lower.dtype.itemsize,
-            f"{horizon} evaluations with {self.candidates} candidates and {self.starts} starts of"
-            f" {d} inputs, after {self.initial} initial points,",
-            "take fewer",
-        )
 
     def ask(self, state: GPState, key: PRNGKey) -> BoxQuery:
         """The initial points, then the maximum of the acquisition function."""
@@ -163,7 +145,7 @@ class GPBandit:
     def tell(
         self, state: GPState, query: BoxQuery, y: Array, key: PRNGKey
     ) -> tuple[GPState, GPInfo]:
-        """Learns y [B] and refits the hyperparameters, from where the last fit ended."""
+        """The state with the values y [B], and the hyperparameters refitted from the last fit."""
         after = history.add(state.history, query, y)
 
         def fitted(data: Data) -> tuple[Hyperparameters, Array]:
@@ -179,12 +161,12 @@ class GPBandit:
             )
 
         numbers, likelihood = regression.in_few_slots(unit_data(state.box, after), fitted)
-        news = history.info(state.history, after)
-        info = GPInfo(news.observed, news.failed, news.best, likelihood)
+        round_ = history.info(state.history, after)
+        info = GPInfo(round_.observed, round_.failed, round_.best, likelihood)
         return replace(state, history=after, numbers=numbers), info
 
     def posterior(self, state: GPState) -> Posterior:
-        """Of the standardized values on the unit cube."""
+        """The posterior of the standardized values on the unit cube."""
         return regression.condition(self.kernel, state.numbers, unit_data(state.box, state.history))
 
     def score(self, posterior: Posterior) -> Score:
@@ -197,11 +179,8 @@ class GPBandit:
             mean, variance = regression.predict(posterior, u)
             if self.acquisition == "ucb":
                 return acquisitions.upper_confidence_bound(mean, variance, self.width)
-            improvement = {
-                "log_ei": acquisitions.log_expected_improvement,
-                "ei": acquisitions.expected_improvement,
-                "pi": acquisitions.log_probability_of_improvement,
-            }
-            return improvement[self.acquisition](mean, variance, threshold)
+            if self.acquisition == "pi":
+                return acquisitions.log_probability_of_improvement(mean, variance, threshold)
+            return acquisitions.log_expected_improvement(mean, variance, threshold)
 
         return score

@@ -17,12 +17,12 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.box import scaling
+from jsketch.box.history import moments
 from jsketch.linalg import Factor, aligned, cholesky_inverse, compact, matmul, running_count
 from jsketch.sketch.fourier import RandomFourier, features
 from jsketch.types import PRNGKey
 
-SMALLEST = 64  # slots, below which fewer are not worth a program of their own
+SMALLEST_CAPACITY = 64  # `in_few_slots` compiles no program for fewer slots
 
 
 @struct.dataclass
@@ -45,14 +45,14 @@ class Data(NamedTuple):
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """Data of points u [N,d] of the unit cube and values y [N]; equal values, or a single one, are
-    only centred."""
-    moments = scaling.moments(y, mask)
-    varied = moments.deviation > 0
-    deviation = jnp.where(varied, moments.deviation, 1)
-    rest = jnp.where(mask, y / moments.unit - moments.mean, 0)
-    spread = jnp.where(varied, moments.unit * deviation, 1)
-    return Data(u, rest / deviation, mask, moments.unit * moments.mean, spread)
+    """Data of points u [N,d] of the unit cube and values y [N] where the mask [N] is true. Equal
+    values, or a single one, are only centred."""
+    unit, mean, deviation = moments(y, mask)
+    varied = deviation > 0
+    deviation = jnp.where(varied, deviation, 1)
+    centred = jnp.where(mask, y / unit - mean, 0)
+    spread = jnp.where(varied, unit * deviation, 1)
+    return Data(u, centred / deviation, mask, unit * mean, spread)
 
 
 def covariance_of_values(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
@@ -71,8 +71,8 @@ def _solve(factor: Factor, data: Data) -> Array:
 
 
 def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
-    """log p(y | u), [], of the standardized y: R&W eq. 2.30. Its gradient is eq. 5.9, out of
-    products only."""
+    """log p(y | u), [], of the standardized y: R&W eq. 2.30. Its gradient is eq. 5.9, computed from
+    matrix products only."""
     covariance = covariance_of_values(kernel, numbers, data)
     factor = cholesky_inverse(lax.stop_gradient(covariance))
     weights = _solve(factor, data)
@@ -80,15 +80,14 @@ def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -
     value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
     # d value = tr((w w^T - C^-1) dC) / 2, without a derivative of the factorization
     slope = (weights[:, None] * weights[None, :] - matmul(factor.inverse.T, factor.inverse)) / 2
-    # zero, with the derivative of C
+    # its value is zero, its derivative that of C
     change = covariance - lax.stop_gradient(covariance)
     return value + jnp.sum(slope * change)
 
 
 @struct.dataclass
 class Posterior:
-    """What the data say of f, ready to be read at many points; in the units of the standardized
-    y."""
+    """The posterior of f in the units of the standardized y, factorized once for many points."""
 
     kernel: Any
     numbers: Hyperparameters
@@ -98,11 +97,12 @@ class Posterior:
 
 
 def condition(kernel: Any, numbers: Hyperparameters, data: Data) -> Posterior:
+    """The posterior of f given the data."""
     factor = cholesky_inverse(covariance_of_values(kernel, numbers, data))
     return Posterior(kernel, numbers, data, factor.inverse, _solve(factor, data))
 
 
-def _with_data(posterior: Posterior, u: Array) -> tuple[Array, Array]:
+def _mean_and_half(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     """(mean of f at u [q,d], [q]; L^-1 Cov(y, f(u)), [N,q])."""
     numbers, data = posterior.numbers, posterior.data
     lengthscale = aligned(numbers.lengthscale, u)
@@ -112,10 +112,10 @@ def _with_data(posterior: Posterior, u: Array) -> tuple[Array, Array]:
 
 
 def predict(posterior: Posterior, u: Array) -> tuple[Array, Array]:
-    """(mean [q], variance [q]) of f at u [q,d]; the variance is floored at eps outputscale, so that
+    """(mean [q], variance [q]) of f at u [q,d]; the variance is at least eps outputscale, so that
     its root has a derivative."""
     numbers = posterior.numbers
-    mean, half = _with_data(posterior, u)
+    mean, half = _mean_and_half(posterior, u)
     prior = numbers.outputscale * posterior.kernel.diag(u / aligned(numbers.lengthscale, u))
     floor = jnp.finfo(u.dtype).eps * numbers.outputscale
     return mean, jnp.maximum(prior - jnp.square(half).sum(0), floor)
@@ -124,19 +124,20 @@ def predict(posterior: Posterior, u: Array) -> tuple[Array, Array]:
 def joint(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) of f at u [q,d]."""
     numbers = posterior.numbers
-    mean, half = _with_data(posterior, u)
+    mean, half = _mean_and_half(posterior, u)
     scaled = u / aligned(numbers.lengthscale, u)
     return mean, numbers.outputscale * posterior.kernel.gram(scaled, scaled) - matmul(half.T, half)
 
 
 def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: int) -> Array:
-    """Functions drawn from the posterior, at u [q,d], [draws,q]: O(q) where a root of the joint
-    covariance is O(q^3).
+    """Functions drawn from the posterior, at u [q,d], [draws,q], in O(q); a root of the joint
+    covariance would cost O(q^3).
 
-    Matheron's rule: a draw of the prior less what the data make of its own noisy values. The prior
-    is drawn in random Fourier features (Wilson et al. Efficiently sampling functions from Gaussian
-    process posteriors. ICML 2020): its covariance is right on average over the frequencies, and all
-    that the data say is exact. Raises ValueError for a kernel that has none.
+    Matheron's rule: a draw of the prior, plus the posterior mean of the residuals between the data
+    and a noisy draw at their points. The prior is drawn in random Fourier features (Wilson et al.
+    Efficiently sampling functions from Gaussian process posteriors. ICML 2020): its covariance is
+    exact on average over the frequencies, and the update by the data is exact. Raises ValueError
+    for a kernel without Fourier features.
     """
     numbers, data = posterior.numbers, posterior.data
     frequency_key, weight_key, noise_key = jax.random.split(key, 3)
@@ -145,20 +146,21 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
     normal = jax.random.normal(weight_key, (2 * frequencies, draws), u.dtype)
     prior = jnp.sqrt(numbers.outputscale) * matmul(features(drawn, points), normal)
     noise = jnp.sqrt(numbers.noise) * jax.random.normal(noise_key, (len(data.y), draws), u.dtype)
-    own, prior = prior[: len(data.y)] + noise, prior[len(data.y) :]
-    surprise = jnp.where(data.mask[:, None], data.y[:, None] - own, 0)
+    simulated, prior = prior[: len(data.y)] + noise, prior[len(data.y) :]
+    residual = jnp.where(data.mask[:, None], data.y[:, None] - simulated, 0)
     gram = posterior.kernel.gram(points[len(data.y) :], points[: len(data.y)])
     cross = jnp.where(data.mask, numbers.outputscale * gram, 0)
     return (
-        prior + matmul(cross, matmul(posterior.inverse.T, matmul(posterior.inverse, surprise)))
+        prior + matmul(cross, matmul(posterior.inverse.T, matmul(posterior.inverse, residual)))
     ).T
 
 
 def in_few_slots(data: Data, function: Callable[[Data], Any]) -> Any:
-    """function(data), worked out at the least of a few capacities N, N/2, ... that holds the data:
-    the cost is cubic in the slots. What it returns may not depend on the capacity."""
+    """function(data), computed at the smallest of the capacities N, N/2, ... that holds the data,
+    because the cost is cubic in the capacity. The shape of its result must not depend on the
+    capacity."""
     sizes = [len(data.y)]
-    while sizes[-1] >= 2 * SMALLEST:
+    while sizes[-1] >= 2 * SMALLEST_CAPACITY:
         sizes.append(-(-sizes[-1] // 2))
     running = running_count(data.mask)
 

@@ -1,7 +1,6 @@
-"""TuRBO (Eriksson, Pearce, Gardner, Turner, Poloczek, NeurIPS 2019), part by part.
+"""TuRBO (Eriksson, Pearce, Gardner, Turner, Poloczek, NeurIPS 2019).
 
-sobol           scrambled Sobol points
 local_gp        the Gaussian process of one region: fit and joint draws
-trust_regions   where candidates lie; success, failure, restart
-turbo           Turbo: ask and tell
+trust_regions   candidates; success, failure, restart
+turbo           `Turbo`
 """

@@ -1,10 +1,10 @@
-"""TuRBO's GP: a constant mean, hyperparameters after a few steps of Adam from one start, and joint
-draws of noisy values.
+"""The GP of TuRBO: a constant mean, hyperparameters after a few steps of Adam from one start, and
+joint draws of noisy values.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
-optimization. NeurIPS 2019; the numbers are those of their code. The fitted mean is no detail: once
-a region has climbed it is some three standard deviations below the median (Ackley's function, 60 to
-150 points), so that unobserved points score low and draws stay near good ones.
+optimization. NeurIPS 2019; the constants are those of the authors' code. The fitted mean matters:
+after some rounds it lies about three standard deviations below the median (Ackley's function, 60 to
+150 points), so that draws are low away from the good points.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from jsketch.box.gp.regression import Data, Hyperparameters
 from jsketch.linalg import BLOCK, cholesky_inverse, matmul
 from jsketch.types import PRNGKey
 
-LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # where every fit starts, with mean 0
+LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, with mean 0
 RATE = 0.1  # of Adam
-EDGE = 0.01  # of a range: a start on the bound itself would have no slope
-# points whose joint covariance is factored; draws at more of them are made of Fourier features
+# Starts lie inside the bounds by this share of the range, because the derivative vanishes at them.
+EDGE = 0.01
+# most points whose joint covariance is factorized; draws at more use Fourier features
 MOST_JOINT = 2000
 
 
@@ -40,8 +41,8 @@ class Model:
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """As `regression.standardized`, but y less its median: a few bad values do not move the
-    centre."""
+    """As `regression.standardized`, with the median in place of the mean, which a few bad values
+    would move."""
     data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
     ordered = jnp.sort(jnp.where(mask, y, jnp.inf))
@@ -53,7 +54,7 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
 
 
 class _Free(NamedTuple):
-    """What Adam moves: the mean as it is, positive numbers as low + (high - low) sigmoid(free)."""
+    """The parameters of Adam: the mean, and numbers low + (high - low) sigmoid(free)."""
 
     mean: Array
     lengthscale: Array
@@ -73,8 +74,8 @@ class _Limits(NamedTuple):
 
 
 def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
-    """(low, high) of each number. `points` is how large a covariance must stay positive definite in
-    this precision: that binds the noise in float32 only."""
+    """(low, high) of each number. The lower bound of the noise, active in float32 only, keeps a
+    covariance of `points` points positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
 
     def ends(
@@ -120,23 +121,23 @@ def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
 
 
 def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
-    """Where every fit starts."""
+    """The start of every fit."""
     limits = _limits(bounds, 1, dtype)
     return _model(_start(limits, d, dtype), limits)
 
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
-    """`steps` of Adam on the mean negative log marginal likelihood, from the same start at every
-    fit. `points` is the most whose covariance will be factored. Where a step goes wrong, the start
-    is the answer."""
+    """The model after `steps` of Adam on the mean negative log marginal likelihood, always from the
+    same start; the start, where a step is not finite. `points` is the largest number of points of
+    which a covariance will be factorized."""
     d, dtype = data.u.shape[1], data.u.dtype
     limits = _limits(bounds, points, dtype)
     start = _start(limits, d, dtype)
     count = jnp.maximum(data.mask.sum(dtype=dtype), 1)
     solver = optax.adam(RATE)
 
-    def step(_: Array, both: Any) -> Any:
-        free, state = both
+    def step(_: Array, carry: Any) -> Any:
+        free, state = carry
         slope = jax.tree.map(lambda leaf: -leaf / count, _slope(kernel, free, limits, data))
         # optax mixes integer types
         with jax.numpy_dtype_promotion("standard"):
@@ -149,12 +150,12 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
 
 
 def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
-    """The derivative of the log marginal likelihood, R&W eq. 5.9; its value is never needed."""
+    """The derivative of the log marginal likelihood, R&W eq. 5.9, without its value."""
     model = _model(free, limits)
     inverse = gram_of_lower(
         cholesky_inverse(regression.covariance_of_values(kernel, model.numbers, data)).inverse
     )
-    weights = matmul(inverse, _less_mean(model, data).y)
+    weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
     def linear(free: _Free) -> Array:
@@ -165,7 +166,7 @@ def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
 
 
 def gram_of_lower(lower: Array) -> Array:
-    """L^T L of a lower triangular matrix [n,n], by halves that skip the zeros."""
+    """L^T L of a lower triangular matrix [n,n], by halves, without products with the zeros."""
     half = len(lower) // 2
     if half < BLOCK:
         return matmul(lower.T, lower)
@@ -176,8 +177,8 @@ def gram_of_lower(lower: Array) -> Array:
     )
 
 
-def _less_mean(model: Model, data: Data) -> Data:
-    """The data of f alone."""
+def _subtract_mean(model: Model, data: Data) -> Data:
+    """The data without the mean: values of f and noise."""
     return data._replace(
         y=jnp.where(data.mask, data.y - model.mean, 0),
         centre=data.centre + data.spread * model.mean,
@@ -187,12 +188,9 @@ def _less_mean(model: Model, data: Data) -> Data:
 def draw(
     kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, draws: int, frequencies: int
 ) -> Array:
-    """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y.
-
-    Exact up to MOST_JOINT points; of more of them the prior's part comes from random Fourier
-    features (`regression.draw`).
-    """
-    data, noise = _less_mean(model, data), model.numbers.noise
+    """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y; exact
+    up to MOST_JOINT points, from random Fourier features for more (`regression.draw`)."""
+    data, noise = _subtract_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
     if len(u) > MOST_JOINT:
 
@@ -217,8 +215,8 @@ def draw(
 
 
 def root_times(matrix: Array, z: Array) -> Array:
-    """L z, for a positive definite matrix [q,q] = L L^T and z [q,k], by halves: as in
-    `cholesky_inverse`, products only."""
+    """L z, for a positive definite matrix [q,q] = L L^T and z [q,k], by halves: matrix products
+    only, as in `cholesky_inverse`."""
     half = len(matrix) // 2
     if half < BLOCK:
         # L = matrix L^-T

@@ -1,16 +1,19 @@
-"""Trust regions of TuRBO: where they lie, what they sample, when they grow, shrink and start anew.
+"""Trust regions of TuRBO: their candidates (Sobol points of a box around the best observation), and
+when they grow, shrink and restart.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
-optimization. NeurIPS 2019, section 2; the numbers are those of THEORY 8.5.
+optimization. NeurIPS 2019, section 2; the constants are those of THEORY 8.5.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
+from jax import Array, lax
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import struct
@@ -18,24 +21,23 @@ from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.regression import Data
 from jsketch.box.turbo import local_gp
 from jsketch.box.turbo.local_gp import Model
-from jsketch.box.turbo.sobol import sobol
 from jsketch.types import PRNGKey
 
 FIRST_LENGTH, MOST_LENGTH = 0.8, 1.6  # base sides, in sides of the box
 GROW_AFTER = 3  # rounds with a success in a row
-IMPROVEMENT = 1e-3  # of the best value's size: less is no success
-PERTURBED = 20  # inputs that a candidate changes on average, if there are so many
+IMPROVEMENT = 1e-3  # a success improves on the best value by this share of its size
+PERTURBED = 20  # mean number of inputs in which a candidate differs from the best point
+BITS = 30  # binary digits of the Sobol points
 BOUNDS = Bounds(lengthscale=(0.005, 2.0), outputscale=(0.05, 20.0), noise=(5e-4, 0.2))
 
 
 @struct.dataclass
 class Regions:
-    """R trust regions. Each knows only what was evaluated for it since it was last started."""
+    """R trust regions. The data of each are the evaluations made for it since its last restart."""
 
-    first: Array  # [R] int32, number of the evaluation before which it was started
-    # [R, P, d], of the unit cube: its design when it starts anew, the last ones first
-    points: Array
-    design: Array  # [R] int32, points of the design that it still wants
+    first: Array  # [R] int32, number of the first evaluation after the last restart
+    points: Array  # [R, P, d] in the unit cube, the design after a restart, evaluated in reverse
+    design: Array  # [R] int32, points of the design that are not evaluated yet
     length: Array  # [R], base side
     successes: Array  # [R] int32, rounds with a success in a row
     failures: Array  # [R] int32, evaluations without a success in a row
@@ -43,8 +45,8 @@ class Regions:
 
 
 def started(design: Array, first: Array, points: Array, bounds: Bounds) -> Regions:
-    """Regions at their start, with design [R] of the points [R,P,d] to come after `first` []
-    evaluations."""
+    """New regions after `first` [] evaluations, each with a number `design` [R] of the points
+    [R,P,d] to evaluate."""
     zero = jnp.zeros_like(design)
     d, dtype = points.shape[2], points.dtype
     model = local_gp.default(bounds, d, dtype)
@@ -60,8 +62,8 @@ def started(design: Array, first: Array, points: Array, bounds: Bounds) -> Regio
 
 
 def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
-    """Points [count,d] of the unit cube: in every input, one in each of `count` intervals, uniform
-    there."""
+    """Points [count,d] of the unit cube: in every input, one uniform point in each of `count`
+    intervals."""
     order_key, place_key = jax.random.split(key)
     intervals = jnp.arange(count, dtype=dtype)
     order = jax.vmap(jax.random.permutation, (0, None), 1)(
@@ -70,33 +72,74 @@ def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array
     return (order + jax.random.uniform(place_key, (count, d), dtype)) / count
 
 
+@lru_cache(maxsize=16)
+def _directions(bits: int, d: int) -> np.ndarray:
+    """Direction numbers [bits,d] of the bits of an index, in units of 2^-BITS; computed on the
+    host."""
+    # imported here because it takes a third of a second
+    from scipy.stats import qmc
+
+    points = (qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits) * 2**BITS).astype(
+        np.uint32
+    )
+    # in the order of the Gray code, point 2^k differs from the one before by the k-th direction
+    last = 2 ** np.arange(bits)
+    return points[last] ^ points[last - 1]
+
+
+def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
+    """The first `count` scrambled Sobol points [count,d] in [0,1); traceable.
+
+    The digits of each input are multiplied by a random lower triangular matrix and shifted
+    (Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998). A shift alone
+    would keep the differences between points.
+    """
+    bits = max(1, (count - 1).bit_length())
+    matrix_key, shift_key = jax.random.split(key)
+    # row j: the digits of which digit j (from the top) is the sum, itself and some above it
+    places = np.uint32(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint32)
+    above = ((1 << BITS) - 1) ^ (2 * places - 1)
+    rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & above[None, :]) | places[None, :]
+    summands = rows[:, :, None] & jnp.asarray(_directions(bits, d)).T[:, None, :]  # [d, BITS, bits]
+    digits = lax.population_count(summands) & 1
+    directions = (digits * places[None, :, None]).sum(1, dtype=jnp.uint32)  # [d, bits]
+    index = np.arange(count)
+    gray = ((index ^ (index >> 1))[:, None] >> np.arange(bits)) & 1 == 1  # [count, bits]
+    points = jax.random.bits(shift_key, (d,), jnp.uint32)[None, :] >> (32 - BITS)
+    for k in range(bits):
+        points = points ^ jnp.where(gray[:, k : k + 1], directions[None, :, k], 0)
+    return points.astype(dtype) / 2**BITS
+
+
 def candidates(
-    data: Data, mine: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int
+    data: Data, members: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int
 ) -> Array:
-    """Points [count,d] of one region: Sobol points of its box around the best observation; each
-    takes about PERTURBED inputs, and at least one, and the rest from the best. While all of its
-    evaluations, mine [N] of the data's slots, have failed, the first of them stands for the best.
+    """Candidates [count,d] of one region. Each has about PERTURBED inputs, at least one, of a Sobol
+    point of the region's box, and the others of the best observation, the box's centre. `members`
+    [N] are the region's slots of the data; while all of its evaluations have failed, the first of
+    them is the centre.
     """
     point_key, which_key, one_key = jax.random.split(key, 3)
     shape, dtype = (count, data.u.shape[1]), data.u.dtype
-    # a failure of its own is below all that is observed, and above the slots of other regions
-    failed = jnp.where(mine, jnp.finfo(dtype).min, -jnp.inf)
+    # a failure of this region ranks below all observations and above the slots of other regions
+    failed = jnp.where(members, jnp.finfo(dtype).min, -jnp.inf)
     best = data.u[jnp.argmax(jnp.where(data.mask, data.y, failed))]
     logs = jnp.log(lengthscale)
-    # long where f varies slowly; the volume is length^d
+    # sides in proportion to the lengthscales, the volume is length^d
     half = jnp.exp(logs - logs.mean()) * length / 2
     low, high = jnp.clip(best - half, 0, 1)[None, :], jnp.clip(best + half, 0, 1)[None, :]
     points = low + sobol(point_key, *shape, dtype) * (high - low)
-    taken = jax.random.uniform(which_key, shape) * shape[1] < PERTURBED
+    perturbed = jax.random.uniform(which_key, shape) * shape[1] < PERTURBED
     one = jax.random.randint(one_key, (count, 1), 0, shape[1], jnp.int32)
-    taken |= ~taken.any(1, keepdims=True) & (one == jnp.arange(shape[1], dtype=jnp.int32)[None, :])
-    return jnp.where(taken, points, best)
+    inputs = jnp.arange(shape[1], dtype=jnp.int32)[None, :]
+    perturbed |= ~perturbed.any(1, keepdims=True) & (one == inputs)
+    return jnp.where(perturbed, points, best)
 
 
 def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -> Regions:
-    """Counters and lengths after a round of evaluated [R] evaluations for each region, the best of
-    them found [R]; the best of the region before was best [R] (-inf: none). Points of a design are
-    neither success nor failure."""
+    """Counters and lengths after a round. `evaluated` [R] is the number of evaluations for each
+    region, `found` [R] their best value, and `best` [R] the region's best value before the round
+    (-inf without any). Points of a design are neither success nor failure."""
     known = jnp.where(jnp.isfinite(best), best, 0)
     success = found > jnp.where(jnp.isfinite(best), known + IMPROVEMENT * jnp.abs(known), -jnp.inf)
     counts = (evaluated > 0) & (regions.design == 0)
@@ -105,8 +148,8 @@ def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -
     failures = jnp.where(
         counts, jnp.where(success, 0, regions.failures + evaluated), regions.failures
     )
-    # counted in evaluations, so that batches that regions share mean the same: ceil(max(4, d) / B)
-    # rounds of B
+    # Failures are counted in evaluations, because regions share batches; ceil(max(4, d) / B) rounds
+    # of B for one region.
     grows, shrinks = successes >= GROW_AFTER, failures >= max(4 if count == 1 else 5, d)
     length = jnp.where(grows, jnp.minimum(2 * regions.length, MOST_LENGTH), regions.length)
     return replace(
@@ -119,7 +162,8 @@ def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -
 
 
 def restarted(regions: Regions, fresh: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
-    """(regions, too small [R]): those with a side below `least_length` are taken from `fresh`."""
+    """(regions, restarted [R]): regions with a side below `least_length` are replaced by those of
+    `fresh`."""
     small = regions.length < least_length
 
     def choose(new: Array, old: Array) -> Array:

@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.contrib.problems.play import Played
-from jsketch.problems.draws import rkhs_draw
+from jsketch.problems import rkhs_draw
 from jsketch.types import Arms, Bandit, PRNGKey, attach, detach
 
 

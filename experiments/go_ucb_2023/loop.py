@@ -1,0 +1,89 @@
+"""The loop of the experiments: makes the runs that a folder lacks, reads all of them, and prints
+tables."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments import cli
+from experiments.figures.styles import label as label_of
+from experiments.results import store
+
+Config = dict[str, Any]
+Runs = dict[str, list[dict[str, np.ndarray]]]
+
+
+def completed(
+    folder: Path,
+    configs: Mapping[str, Mapping[str, Config]],
+    seeds: int,
+    make: Callable[[Config, str, list[int], Path], None],
+    at_once: int = 1,
+    jobs: int = 1,
+) -> dict[str, Runs]:
+    """{problem: {method: runs [S]}} of all seeds; the runs that the folder lacks are made first.
+
+    configs  {problem: {method: the configuration on which its runs depend}}
+    make     make(config, label, seeds, folder) makes and saves some runs; with jobs > 1 a function
+             that can be pickled
+    at_once  seeds in one call of `make`
+    jobs     processes
+    """
+    # methods outermost, so that processes work on different evaluations
+    labels = {
+        f"{problem}-{method}": config
+        for method in next(iter(configs.values()))
+        for problem, config in ((problem, row[method]) for problem, row in configs.items())
+    }
+    calls = []
+    for label, config in labels.items():
+        store.claim(folder, label, config)
+        missing = store.missing(folder, label, seeds)
+        chunks = [missing[i : i + at_once] for i in range(0, len(missing), at_once)]
+        calls += [(partial(make, config, label, chunk, folder), len(chunk)) for chunk in chunks]
+    total = seeds * len(labels)
+    with cli.progress(total, total - sum(count for _, count in calls)) as bar:
+        if jobs == 1:
+            for call, count in calls:
+                call()
+                bar.update(count)
+        else:
+            # jax does not survive a fork
+            spawn = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(jobs, spawn, initializer=cli.set_up_jax) as pool:
+                futures = {pool.submit(call): count for call, count in calls}
+                for future in as_completed(futures):
+                    future.result()
+                    bar.update(futures[future])
+    return {
+        problem: {
+            method: [store.read_run(folder, f"{problem}-{method}", s) for s in range(seeds)]
+            for method in row
+        }
+        for problem, row in configs.items()
+    }
+
+
+def print_table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Prints a row of numbers for each method; a number may be a {mean, ci95} of `summaries`."""
+
+    def cell(value: Any) -> str:
+        if not isinstance(value, dict):
+            return "-" if value is None else f"{value:.4g}"
+        width = "" if value.get("ci95") is None else f" ± {value['ci95']:.3f}"
+        return f"{value['mean']:.3f}{width}"
+
+    cells = {
+        label_of(name): {field.replace("_", " "): cell(value) for field, value in row.items()}
+        for name, row in rows.items()
+    }
+    table = pd.DataFrame.from_dict(cells, orient="index").fillna("-")
+    print(f"\n{title}\n{table.to_string()}", flush=True)

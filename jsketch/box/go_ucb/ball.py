@@ -1,0 +1,300 @@
+"""GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6), its squared radius (eqs. 7 and
+9), and the optimistic value of a point, the maximum of f_w(x) over w in the ball.
+
+Sigma = lam I + G^T G with the gradients g_i of the T observed points as rows of G [T, d_w]; rows of
+zeros change nothing. No d_w x d_w matrix is formed: everything costs O(T d_w + T^2). With A = G /
+sqrt(lam) and L L^T = I + A A^T [T,T],
+
+    Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,
+    W = (I - A^T X A) / sqrt(lam),  X = L^-T (I + L)^-1,
+
+because X + X^T - X A A^T X^T = (L L^T)^-1. This root needs no eigenvectors and has no cancellation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.box.go_ucb.model import Flat
+from jsketch.factor import cholesky_inverse, triangular_inverse
+from jsketch.linalg import matmul
+from jsketch.types import is_traced
+
+
+@struct.dataclass
+class Ellipsoid:
+    """The matrix Sigma with its factors."""
+
+    rows: Array  # [T, d_w], A = G / sqrt(lam)
+    inverse: Array  # [T, T], L^-1
+    root: Array  # [T, T], X
+    regularization: Array  # [], lam
+    logdet: Array  # [], logdet(Sigma / lam)
+
+    def image_of_solution(self, v: Array) -> Array:
+        """A Sigma^-1 v = (L L^T)^-1 A v / lam, [T]."""
+        return (
+            matmul(self.inverse.T, matmul(self.inverse, matmul(self.rows, v))) / self.regularization
+        )
+
+    def solve(self, v: Array) -> Array:
+        """Sigma^-1 v, [d_w]."""
+        return v / self.regularization - matmul(self.image_of_solution(v), self.rows)
+
+    def inverse_root(self, u: Array) -> Array:
+        """W u, [d_w]: Sigma^-1/2 u up to a rotation, so that |W u|_Sigma = |u|."""
+        return (u - matmul(matmul(self.root, matmul(self.rows, u)), self.rows)) / jnp.sqrt(
+            self.regularization
+        )
+
+    def inverse_root_transposed(self, v: Array) -> Array:
+        """W^T v, [d_w], so that |W^T v| = |v|_Sigma^-1."""
+        inner = matmul(matmul(self.rows, v), self.root)
+        return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
+
+    def squared_norm(self, v: Array, image: Array | None = None) -> Array:
+        """|v|_Sigma^2, []; image is A v [T], computed where it is None."""
+        image = matmul(self.rows, v) if image is None else image
+        return self.regularization * (jnp.square(v).sum() + jnp.square(image).sum())
+
+    def inverse_squared_norm(self, v: Array) -> Array:
+        """|v|_Sigma^-1 ^2, []."""
+        return jnp.square(self.inverse_root_transposed(v)).sum()
+
+
+def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
+    """Sigma = lam I + sum_i g_i g_i^T of gradients [T, d_w], zero in unused rows."""
+    lam = jnp.asarray(regularization, gradients.dtype)
+    rows = gradients / jnp.sqrt(lam)
+    identity = jnp.eye(rows.shape[0], dtype=rows.dtype)
+    gram = identity + matmul(rows, rows.T)
+    factor = cholesky_inverse(gram)
+    lower = jnp.tril(matmul(gram, factor.inverse.T))
+    root = matmul(factor.inverse.T, triangular_inverse(identity + lower))
+    return Ellipsoid(rows, factor.inverse, root, lam, factor.logdet)
+
+
+def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:
+    """w_t [d_w] of eq. 5, the minimizer of eq. 4, from targets g_i^T w_i + y_i - f_{x_i}(w_i) [T],
+    zero in unused rows.
+
+    In its dual form: w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G w0).
+    """
+    residual = targets - matmul(gradients, w0)
+    dual = matmul(sigma.inverse.T, matmul(sigma.inverse, residual)) / sigma.regularization
+    return w0 + matmul(dual, gradients)
+
+
+class Step(NamedTuple):
+    """The arguments of a schedule: a schedule is a callable pytree, schedule(step) -> beta_t []."""
+
+    t: Array  # [] int32, number of the evaluation in phase II, from 1
+    horizon: int  # T, evaluations of phase II
+    parameters: int  # d_w
+    regularization: Array  # [], lam
+    logdet: Array  # [], logdet(Sigma_t / lam)
+    scale: Array  # [], standard deviation of y, the divisor of values; 1 without standardization
+
+
+@struct.dataclass
+class OFUL:
+    """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a
+    linear model (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; THEORY 8.2."""
+
+    norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
+    noise_std: ArrayLike = 0.01  # sigma, in units of y
+    delta: ArrayLike = 0.1
+
+    def check(self) -> None:
+        checks.nonnegative(norm_bound=self.norm_bound, noise_std=self.noise_std)
+        checks.probability(delta=self.delta)
+
+    def __call__(self, step: Step) -> Array:
+        dtype = step.logdet.dtype
+        noise = jnp.asarray(self.noise_std, dtype) / step.scale
+        confidence = jnp.sqrt(step.logdet + 2 * jnp.log(1 / jnp.asarray(self.delta, dtype)))
+        return jnp.square(jnp.sqrt(step.regularization) * self.norm_bound + noise * confidence)
+
+
+@struct.dataclass
+class Printed:
+    """beta_t = d_w^3 F^4 t / T of Appendix D.1, F >= |f| (the paper gives no number). At F = 1 the
+    ball is so large that it constrains nothing (THEORY 8.2)."""
+
+    range_bound: ArrayLike = 1.0  # F
+
+    def check(self) -> None:
+        checks.positive(range_bound=self.range_bound)
+
+    def __call__(self, step: Step) -> Array:
+        dtype = step.logdet.dtype
+        size = jnp.asarray(float(step.parameters) ** 3 / step.horizon, dtype)
+        return size * jnp.asarray(self.range_bound, dtype) ** 4 * step.t.astype(dtype)
+
+
+@struct.dataclass
+class Theory:
+    """beta_t = c (d_w sigma^2 + d_w^3 / mu^2 + d_w^3 t / (mu^2 T)), all terms of eq. 7; `Printed`
+    has the last one only (THEORY 8.2). The paper gives the order and leaves c open."""
+
+    convexity: ArrayLike = 1.0  # mu, of the expected loss around w*, for standardized values
+    noise_std: ArrayLike = 0.01  # sigma, in units of y
+    factor: ArrayLike = 1.0  # c: constants, and logarithms of T and 1/delta
+
+    def check(self) -> None:
+        checks.positive(convexity=self.convexity, factor=self.factor)
+        checks.nonnegative(noise_std=self.noise_std)
+
+    def __call__(self, step: Step) -> Array:
+        dtype = step.logdet.dtype
+        noise = jnp.square(jnp.asarray(self.noise_std, dtype) / step.scale)
+        cubed = jnp.asarray(float(step.parameters) ** 3, dtype) / jnp.square(
+            jnp.asarray(self.convexity, dtype)
+        )
+        order = step.parameters * noise + cubed * (1 + step.t.astype(dtype) / step.horizon)
+        return jnp.asarray(self.factor, dtype) * order
+
+
+@struct.dataclass
+class CustomSchedule:
+    """beta_t = function(t), for a traceable function of the integer t."""
+
+    function: Callable[[Array], ArrayLike] = struct.field(pytree_node=False)
+
+    def check(self) -> None:
+        value = jnp.asarray(self.function(jnp.ones((), jnp.int32)))
+        if value.shape != ():
+            raise ValueError(
+                "the schedule's function must return one number beta_t for a step t; its shape is"
+                f" {value.shape}."
+            )
+        if not is_traced(value) and not 0 <= float(value) < math.inf:
+            raise ValueError(
+                "the schedule's function must return a finite beta_t of at least 0; for t = 1 it"
+                f" returned {value}."
+            )
+
+    def __call__(self, step: Step) -> Array:
+        return jnp.asarray(self.function(step.t)).astype(step.logdet.dtype)
+
+
+def printed_regularization(horizon: int) -> float:
+    """lam = sqrt(T) log^2 T of Appendix D.1, at least 1 (T = 1 would give 0; THEORY 8.2)."""
+    return max(math.sqrt(horizon) * math.log(horizon) ** 2, 1.0)
+
+
+@struct.dataclass
+class Ball:
+    """Ball_t of eq. 6: |w - centre|_Sigma^2 <= beta."""
+
+    sigma: Ellipsoid
+    centre: Array  # [d_w], w_t
+    beta: Array  # []
+
+    def displacement(self, u: Array) -> Array:
+        """sqrt(beta) Sigma^-1/2 u, [d_w]: the w - centre of a point u [d_w] of the unit ball."""
+        return jnp.sqrt(self.beta) * self.sigma.inverse_root(u)
+
+
+class Form(NamedTuple):
+    """A way to write the maximum of f_w(x) over the ball: as the maximum over (x, p) of
+    value(x, p), where p, a pytree, stands for w."""
+
+    value: Callable[[Array, Any], Array]  # (x [d], p) -> []
+    start: Callable[[Array], Any]  # the first p, from the gradient of f_w(x) by w at w_t [d_w]
+    direction: Callable[[Any], Any]  # the ascent direction of p, from the gradient of value by p
+    project: Callable[[Any], Any]  # the nearest p whose w lies in the ball
+    displacement: Callable[[Array, Any], Array]  # (x, p) -> w - w_t, [d_w]
+
+
+class Displacement(NamedTuple):
+    """w - w_t with its image under A, from which its length costs O(d_w)."""
+
+    w: Array  # [d_w]
+    image: Array  # [T]
+
+
+def _identity(p: Any) -> Any:
+    return p
+
+
+def first_order(model: Flat, ball: Ball, x: Array) -> tuple[Array, Array]:
+    """The maximum over the ball of the linearization at w_t, f_x(w_t) + sqrt(beta) |g|_Sigma^-1 [],
+    and the u [d_w] of the unit ball where it is attained, for x [d]."""
+    value, gradient = jax.value_and_grad(model.value)(ball.centre, x)
+    whitened = ball.sigma.inverse_root_transposed(gradient)
+    # for a gradient of zero, whose length has no derivative
+    length = jnp.sqrt(jnp.square(whitened).sum() + jnp.finfo(x.dtype).tiny)
+    return value + jnp.sqrt(ball.beta) * length, whitened / length
+
+
+def linearized(model: Flat, ball: Ball) -> Form:
+    """The first-order form: the maximum over w is in closed form, and p is empty."""
+    return Form(
+        value=lambda x, p: first_order(model, ball, x)[0],
+        start=lambda gradient: gradient[:0],
+        direction=_identity,
+        project=_identity,
+        displacement=lambda x, p: ball.displacement(first_order(model, ball, x)[1]),
+    )
+
+
+def whitened(model: Flat, ball: Ball) -> Form:
+    """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; p is sqrt(beta) W u, a
+    `Displacement`.
+
+    To first order f rises fastest along the unit vector u = W^T g / |g|_Sigma^-1, g its gradient by
+    w, which displaces w by sqrt(beta) Sigma^-1 g / |g|_Sigma^-1. So the steps in u need neither u
+    nor W, and half of the products: with the image carried along, the only parts of a step that
+    grow with d_w T are A g and a combination of A's rows.
+    """
+    sigma, radius, tiny = ball.sigma, jnp.sqrt(ball.beta), jnp.finfo(ball.centre.dtype).tiny
+
+    def length(p: Displacement) -> Array:
+        return jnp.sqrt(sigma.squared_norm(p.w, p.image))
+
+    def to_surface(gradient: Array) -> Displacement:
+        """From the centre to the surface of the ball, and never beyond it."""
+        image = sigma.image_of_solution(gradient)
+        natural = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
+        # a gradient whose squares vanish has no direction
+        unit = jnp.sqrt(sigma.squared_norm(natural.w, natural.image) + tiny)
+        return Displacement(radius * (natural.w / unit), radius * (natural.image / unit))
+
+    def project(p: Displacement) -> Displacement:
+        # a ball of radius 0 is its centre
+        outside = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))
+        return Displacement(p.w / outside, p.image / outside)
+
+    return Form(
+        value=lambda x, p: model.value(ball.centre + p.w, x),
+        start=to_surface,
+        # the value does not depend on the image
+        direction=lambda gradient: to_surface(gradient.w),
+        project=project,
+        displacement=lambda x, p: p.w,
+    )
+
+
+def plain(model: Flat, ball: Ball) -> Form:
+    """The paper's form: p is w - w_t itself, starts at zero, and is shortened when it leaves the
+    ball."""
+
+    def project(p: Array) -> Array:
+        return p / jnp.maximum(1, jnp.sqrt(ball.sigma.squared_norm(p) / ball.beta))
+
+    return Form(
+        value=lambda x, p: model.value(ball.centre + p, x),
+        start=jnp.zeros_like,
+        direction=_identity,
+        project=project,
+        displacement=lambda x, p: p,
+    )

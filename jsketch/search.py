@@ -1,0 +1,189 @@
+"""Maximisation over a box: random candidates, then projected gradient ascent from the best of them.
+
+`ascend` is the ascent of all callers. `maximise_over_box` returns the best of starts and ends,
+`maximise_over_cube` the best point on the way, of candidates half of which lie around the best
+observed point: with one rule for both, the picks of one of them would change. GO-UCB ascends over
+pairs of a point and parameters (`jsketch.box.go_ucb`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+
+from jsketch.types import Box, PRNGKey
+
+CANDIDATES, STARTS, STEPS = 1024, 16, 80  # defaults of `maximise_over_box`
+RATE = 0.05  # first step of Adam, in sides of the box; it falls to zero along a cosine
+
+Score = Callable[[Array], Array]  # points [n,d] to scores [n], row by row
+# (score, points) to the scores [K] and their gradients by the points
+Slope = Callable[[Callable[[Any], Array], Any], tuple[Array, Any]]
+
+
+class Ascent(NamedTuple):
+    """Result of gradient ascent from K starts."""
+
+    best: Any  # the best point on the way from each start, [K, ...]
+    values: Array  # [K], its scores
+    last: Any  # the last points, [K, ...]
+
+
+def reverse_slope(score: Callable[[Any], Array], points: Any) -> tuple[Array, Any]:
+    """(scores [K], gradients) in reverse mode."""
+
+    def total(points: Any) -> tuple[Array, Array]:
+        values = score(points)
+        return values.sum(), values
+
+    gradients, values = jax.grad(total, has_aux=True)(points)
+    return values, gradients
+
+
+def forward_slope(score: Score, points: Array) -> tuple[Array, Array]:
+    """(scores [n], gradients [n,d]) in forward mode: for few inputs d, and for scores with loops of
+    dynamic length."""
+
+    def along(direction: Array) -> Array:
+        return jax.jvp(score, (points,), (jnp.broadcast_to(direction, points.shape),))[1]
+
+    gradients = jax.vmap(along, out_axes=1)(jnp.eye(points.shape[1], dtype=points.dtype))
+    return score(points), gradients
+
+
+def ascend(
+    score: Callable[[Any], Array],
+    starts: Any,
+    rule: optax.GradientTransformation,
+    project: Callable[[Any], Any],
+    steps: int,
+    slope: Slope = reverse_slope,
+) -> Ascent:
+    """Projected gradient ascent from K starts at once.
+
+    score    K points (a pytree of arrays [K, ...]) to their scores [K]
+    rule     the optax rule of the steps; derivatives that are not finite count as zero
+    project  maps K points to the nearest ones of the domain, after each step
+    steps    int, number of steps
+    """
+
+    def keep(best: tuple[Any, Array], points: Any, values: Array) -> tuple[Any, Array]:
+        better = values > best[1]
+
+        def choose(new: Array, old: Array) -> Array:
+            return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        return jax.tree.map(choose, (points, values), best)
+
+    def step(carry: tuple[Any, Any, tuple[Any, Array]], _: None) -> tuple[Any, None]:
+        points, state, best = carry
+        values, gradients = slope(score, points)
+        best = keep(best, points, values)
+        downhill = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), -g, 0), gradients)
+        # optax counts steps in int32
+        with jax.numpy_dtype_promotion("standard"):
+            moves, state = rule.update(downhill, state)
+        points = project(jax.tree.map(lambda a, b: a + b.astype(a.dtype), points, moves))
+        return (points, state, best), None
+
+    first = jax.tree.leaves(starts)[0]
+    best = (starts, jnp.full(first.shape[:1], -jnp.inf, first.dtype))
+    (last, _, best), _ = lax.scan(step, (starts, rule.init(starts), best), None, steps)
+    return Ascent(*keep(best, last, score(last)), last)
+
+
+def ascend_cube(score: Score, starts: Array, steps: int, slope: Slope = reverse_slope) -> Ascent:
+    """`ascend` in the unit cube, from starts [K,d], by Adam."""
+    rule = optax.adam(optax.cosine_decay_schedule(RATE, steps))
+    return ascend(score, starts, rule, lambda u: jnp.clip(u, 0, 1), steps, slope)
+
+
+def maximise_over_box(
+    score: Score,
+    key: PRNGKey,
+    box: Box,
+    starts: Array | None = None,
+    *,
+    tried: int = CANDIDATES,
+    refined: int = STARTS,
+    steps: int = STEPS,
+    slope: Slope = reverse_slope,
+) -> tuple[Array, Array]:
+    """(point [d], its score []) of the largest score found in the box; never outside it.
+
+    score    a differentiable function of points [n,d] that returns scores [n]
+    starts   [S,d], further candidates, such as points that did well
+    tried    int, random candidates
+    refined  int, the number of the best candidates from which the ascent starts
+    steps    int, steps of the ascent
+    slope    how gradients are computed, `reverse_slope` or `forward_slope`
+    """
+    lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
+    cube = jax.random.uniform(key, (tried, box.lower.shape[0]), box.lower.dtype)
+    if starts is not None:
+        cube = jnp.concatenate([jnp.clip((starts - lower) / sides, 0, 1), cube])
+
+    def value(unit: Array) -> Array:
+        return score(lower + sides * unit)
+
+    first = cube[lax.top_k(value(cube), refined)[1]]
+    every = jnp.concatenate([ascend_cube(value, first, steps, slope).last, first])
+    values = value(every)
+    winner = jnp.argmax(values)
+    return box.lower + sides[0] * every[winner], values[winner]
+
+
+def maximise_over_cube(
+    score: Score,
+    best: Array,
+    key: PRNGKey,
+    candidates: int,
+    starts: int,
+    steps: int,
+    around_best: bool = True,
+) -> tuple[Array, Array]:
+    """(point [d], its score []) of the largest score found in the unit cube. NaN is never the
+    largest.
+
+    best         [d], the best observed point
+    candidates   int, random points, half of them uniform and half around `best`
+    starts       int, the number of the best candidates of each half from which the ascent starts
+    steps        int, steps of the ascent
+    around_best  with False, all candidates are uniform
+    """
+    uniform_key, other_key = jax.random.split(key)
+    half = candidates // 2
+
+    def uniform(key: PRNGKey) -> Array:
+        return jax.random.uniform(key, (half, *best.shape), best.dtype)
+
+    other = nearby(other_key, best, half) if around_best else uniform(other_key)
+    halves = jnp.stack([uniform(uniform_key), other])
+
+    def number(u: Array) -> Array:
+        values = score(u)
+        return jnp.where(jnp.isnan(values), -jnp.inf, values)
+
+    def top(u: Array) -> Array:
+        return u[lax.top_k(number(u), starts)[1]]
+
+    found = ascend_cube(number, jnp.concatenate([top(halves[0]), top(halves[1])]), steps)
+    winner = jnp.argmax(found.values)
+    return found.best[winner], found.values[winner]
+
+
+def nearby(key: PRNGKey, u: Array, count: int) -> Array:
+    """Points around u [d] in the unit cube, [count,d]; each moves a random share of its inputs by
+    0.2 to 0.002 of a side."""
+    share_key, which_key, size_key, move_key = jax.random.split(key, 4)
+    shape = (count, u.shape[0])
+    share = jax.random.uniform(share_key, (count, 1), u.dtype)
+    moved = jax.random.uniform(which_key, shape, u.dtype) < share
+    size = 0.2 * 10 ** (-2 * jax.random.uniform(size_key, (count, 1), u.dtype))
+    moves = jnp.where(moved, size * jax.random.normal(move_key, shape, u.dtype), 0)
+    return jnp.clip(u[None, :] + moves, 0, 1)
