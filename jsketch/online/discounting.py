@@ -1,29 +1,25 @@
 """Discounts for targets that drift: the weight of an example falls by gamma with each later one.
 
-The discounted forecaster of Vovk, Azoury and Warmuth (Jacobsen, Cutkosky. Online linear regression
-in dynamic environments via discounting. ICML 2024, arXiv 2405.19175), in features of a kernel's
-space as in Rokhlin (arXiv 2506.22631). The definition is that of Xie, Zhang, Zhao, Zhou (arXiv
-2602.08372, Section 3.1), as neither text was available in full; the rest is derived here (THEORY
-7.12):
+The discounted forecaster of Vovk, Azoury and Warmuth (Jacobsen, Cutkosky. ICML 2024, arXiv
+2405.19175) by the definition of Xie, Zhang, Zhao, Zhou (arXiv 2602.08372, Section 3.1), with a
+derivation of blocks in THEORY 7.12:
 
     y^_t = z_t.w,  w = argmin sum_{s<t} gamma^(t-s) (y_s - w.z_s)^2 + (w.z_t)^2 + gamma^t lam |w|^2.
 
-Only labelled examples count as time. An example without a label is predicted as if it were the next
+Only labelled examples count as time: an example without a label is predicted as if it were the next
 one to be learned and changes nothing, so that a stream may be cut and padded anywhere.
 
 Windup. The regularization decays as gamma^t lam. In a direction of the features without examples
-A^-1 grows as gamma^-t / lam, which costs the other directions their digits and overflows in the
-end. `winds_up` flags this before predictions are lost, after about 30 / (1 - gamma) examples at lam
-= |z|^2 in float64. It does not happen where examples excite all directions, nor with `PKAWV.renew`,
-an addition to the papers: one feature an example gets its regularization back, which stays between
-lam gamma^r and lam. That serves up to r (1 - gamma) of about 20; a shorter window needs fewer
-features.
+A^-1 grows as gamma^-t / lam, which costs the other directions their digits. `winds_up` flags this
+before predictions are lost, after about 30 / (1 - gamma) examples at lam = |z|^2 in float64.
+`PKAWV.renew`, an addition to the papers, prevents it: one feature an example gets its
+regularization back, which stays between lam gamma^r and lam. It serves up to r (1 - gamma) of about
+20; a shorter window needs fewer features.
 
 Shrinkage. The penalty of the current example divides its prediction by 1 + h, and h is large in
-every direction that is rare among the last 1 / (1 - gamma) examples. With rich features nearly
-every input has one: for inputs uniform on [-1, 1]^2 and a Gaussian kernel of lengthscale 0.5
-predictions have a tenth of their size at gamma = 0.97. `penalize_current=False` (projected kernel
-ridge regression, without the guarantee) does not shrink. No flag is raised, as nothing is inexact.
+every direction that is rare among the last 1 / (1 - gamma) examples: for inputs uniform on
+[-1, 1]^2 and a Gaussian kernel of lengthscale 0.5 predictions have a tenth of their size at gamma =
+0.97. `penalize_current=False` (without the guarantee) does not shrink.
 """
 
 from __future__ import annotations

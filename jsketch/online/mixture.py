@@ -1,19 +1,15 @@
 """Tuning without a validation set: the exponentially weighted average of forecasters that differ in
 some numbers.
 
-The remark after Theorem 4 and Corollary 7 of Jezequel, Gaillard, Rudi (NeurIPS 2019), with the
-expert advice of Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to
-3.6. While |y| <= B, the mixture of G experts has
+The remark after Theorem 4 of Jezequel, Gaillard, Rudi (NeurIPS 2019), with the expert advice of
+Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to 3.6. While |y| <=
+B, on every stream
 
-    loss of the mixture <= min_g loss of expert g + log(G) / eta
+    loss of the mixture <= min_g loss of expert g + log(G) / eta:
 
-on every stream, adversarial ones included: for the average of the predictions (`rule="average"`) at
-eta <= 1/(8 B^2), where the squared loss is exp-concave, and for Vovk's substitution
-(`rule="vovk"`) at eta <= 1/(2 B^2), where it is mixable.
-
-An expert whose numbers are no longer finite has diverged, and its weight is zero from then on. The
-bound against the other experts still holds: each loss of the mixture is bounded through the total
-weight, which a diverged expert only reduces.
+for the average of the predictions (`rule="average"`) at eta <= 1/(8 B^2), where the squared loss is
+exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta <= 1/(2 B^2), where it is mixable.
+An expert that diverges has no weight from then on, and the bound against the others still holds.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from jsketch import checks, struct
 from jsketch.online import discounting
 from jsketch.online.step import step as one_step
 from jsketch.online.step import takes
-from jsketch.precision import in_dtype, one_dtype
+from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey, is_traced
 
 RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guarantee
@@ -108,19 +104,18 @@ class Mixture:
         if not is_traced(self.forecaster, self.grid):
             # vmap leaves numbers unchecked
             for expert in self._experts(count):
-                in_dtype(expert, x.dtype).init(x, key)
-        experts = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))(
-            self.grid
-        )
+                expert.init(x, key)
+        init = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))
+        experts = init(self.grid)
         return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
         """Warns of each expert whose rounding errors are too large for an example x [d]
         (`rounding`), and returns whether there is one."""
+        if not hasattr(self.forecaster, "check_rounding"):
+            return False
         experts = self._experts(_check_grid(self.forecaster, self.grid))
-        return any(
-            [expert.check_rounding(x) for expert in experts if hasattr(expert, "check_rounding")]
-        )
+        return any([expert.check_rounding(x) for expert in experts])
 
     def predict(self, state: MixtureState, x: Array) -> Array:
         """y^ [] for x [d]."""
@@ -140,9 +135,8 @@ class Mixture:
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, Array, MixtureInfo]:
         """`predict` and `update` in one: (state, y^, info)."""
-        experts, predictions, infos = self._each(
-            lambda expert, state: one_step(expert, state, x, y, key), state
-        )
+        each = self._each(lambda expert, state: one_step(expert, state, x, y, key), state)
+        experts, predictions, infos = each
         state, prediction, info = self._after(state, experts, predictions[:, None], y[None], infos)
         return state, prediction[0], info
 
@@ -150,9 +144,8 @@ class Mixture:
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
         """As `step` for each of x [B,d], y [B]; where the experts take blocks."""
-        experts, predictions, infos = self._each(
-            lambda expert, state: expert.predict_update(state, x, y), state
-        )
+        each = self._each(lambda expert, state: expert.predict_update(state, x, y), state)
+        experts, predictions, infos = each
         return self._after(state, experts, predictions, y, infos)
 
     def advance(
@@ -244,9 +237,9 @@ class Mixture:
         penalties = self._rate(bound) * jnp.where(jnp.isfinite(y), losses, 0)
         after = log_weights[:, None] - jnp.cumsum(jnp.where(out, jnp.inf, penalties), axis=1)
         before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
-        return after[:, -1], self.combine(jnp.where(out, -jnp.inf, before), predictions)
+        return after[:, -1], self._combined(jnp.where(out, -jnp.inf, before), predictions)
 
-    def combine(self, log_weights: Array, predictions: Array) -> Array:
+    def _combined(self, log_weights: Array, predictions: Array) -> Array:
         """y^ [...] of predictions [G, ...] in [-B, B] and log weights [G, ...]."""
         if self.rule == "average":
             return (jax.nn.softmax(log_weights, axis=0) * predictions).sum(0)
