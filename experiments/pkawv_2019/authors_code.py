@@ -1,9 +1,5 @@
-"""Runs a checkout of the first PKAWV author's NumPy implementation (Remjez/kernel-online-learning)
-beside ours.
-
-Nothing of it is part of this project: give `scripts/bench-online --reference DIR` a folder that
-holds its `forecaster.py`.
-"""
+"""The first author's NumPy implementation (Remjez/kernel-online-learning), from a checkout: a
+folder DIR with its `forecaster.py` for `scripts/bench-online --reference DIR`."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ FREQUENCIES = 1000  # of FOGD
 
 
 class ReferenceRun(NamedTuple):
-    """The first examples of a stream, as many as there was time for."""
+    """Predictions of the first examples of a stream, and the seconds that they took."""
 
     prediction: np.ndarray
     seconds: float
@@ -45,8 +41,7 @@ def load(folder: Path) -> Any:
 
 
 def can_run(method: str) -> bool:
-    """Whether the author has the method and the package that it needs; says so when it is
-    missing."""
+    """Whether the author has the method and the package that it needs; prints the missing one."""
     if method == "nystrom" and not _has_choldate():
         print(
             f"{'':23s} author: not run, its Nystrom forecaster needs the package choldate",
@@ -66,7 +61,8 @@ def _has_choldate() -> bool:
 def make(
     folder: Path, method: str, degree: int, lengthscale: float, inputs: int, count: int
 ) -> Any:
-    """Their forecaster with the settings of their notebook: projected ridge regression, lam = 1."""
+    """The author's forecaster with the settings of the notebook: projected ridge regression, lam =
+    1."""
     library = load(folder)
 
     def kernel(a: np.ndarray, b: np.ndarray) -> float:

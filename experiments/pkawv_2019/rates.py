@@ -5,9 +5,9 @@ python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
 
 Curves: the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, under
 d_eff(lambda) = (n / lambda)^gamma; a larger dictionary may always be used as a smaller one. Points:
-PKAWV in the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x): the capacity
-condition holds for it, with that lambda (Corollary 8); regret against the function of norm 1 that
-made the labels, which is below the regret against the best one.
+PKAWV in the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x), which satisfy the
+capacity condition, with that lambda (Corollary 8). The regret is that against the function of norm
+1 behind the labels, which is below the regret against the best one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from experiments.results import environment, outputs, store, tidy
 from jsketch import loops, online, struct
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
-FEATURES = 512  # of the whole space, which is cut there
+FEATURES = 512  # dimensions of the space
 NOISE_STD = 0.3
 SIZES = np.linspace(0, 1, 201)  # a
 MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
-MARKS = dict(beforehand="o", pkawv="s", pros_n_kons="^")  # of measured exponents
+MARKS = dict(beforehand="o", pkawv="s", pros_n_kons="^")  # markers of measured exponents
 
 Line = tuple[float, float]  # (slope, intercept) in the exponent of lambda
 
@@ -73,7 +73,7 @@ def curve(method: str, gamma: float) -> np.ndarray:
 
 @struct.dataclass
 class Cosines:
-    """Features sqrt(2) scale_i cos(pi i x) of x [n,1]; a scale of zero takes a feature out."""
+    """Features sqrt(2) scale_i cos(pi i x) of x [n,1]; a scale of zero removes a feature."""
 
     scale: Array  # [R]
 
@@ -92,7 +92,7 @@ def scales(gamma: ArrayLike) -> Array:
 def stream(key: Array, gamma: ArrayLike, count: int) -> tuple[Array, Array, Array]:
     """(examples [n,1], the function's values [n], labels [n]) for n = count."""
     weights = jnp.arange(1.0, FEATURES + 1) ** -0.55
-    # a function of norm 1, hardly smoother than it must be
+    # a function of norm 1, hardly smoother than the space requires
     weights = weights / jnp.sqrt(jnp.square(weights).sum())
     x_key, sign_key, noise_key = jax.random.split(key, 3)
     xs = jax.random.uniform(x_key, (count, 1))
@@ -155,8 +155,8 @@ def points_of(rows: list[dict[str, float]]) -> tuple[list[float], list[float], l
 
 
 def draw(folder: Path) -> None:
-    """rates.png from the summary in the folder, and those of `kors_rates` where they lie beside it:
-    three panels, a gamma each."""
+    """rates.png from the summary in the folder, and those of `kors_rates` in neighbouring folders:
+    one panel for each gamma."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
     styles = {
         "pkawv": ("PKAWV", "#D55E00", "solid"),
@@ -197,7 +197,7 @@ def draw(folder: Path) -> None:
 
 
 def check_counts(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends with a sentence where --counts or --seeds give no slope."""
+    """Exits with a message where --counts or --seeds give no slope."""
     counts = options.counts
     if len(set(counts)) < len(counts):
         parser.error("--counts names one of them twice")
