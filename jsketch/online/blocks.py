@@ -13,12 +13,7 @@ PANEL = 32  # columns of a block that are eliminated one by one; the others take
 
 
 def learn_block(
-    inverse: Array,
-    weights: Array,
-    z: Array,
-    y: Array,
-    learn: Array,
-    roots: Array | None = None,
+    inverse: Array, weights: Array, z: Array, y: Array, learn: Array, roots: Array | None = None
 ) -> tuple[Array, Array, Array, Array]:
     """Learns the rows of z [B,r], y [B] where `learn` [B] is True, in order.
 

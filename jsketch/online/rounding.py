@@ -46,7 +46,7 @@ def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
         f" {np.dtype(dtype).name}: predictions carry a rounding error of up to 40 eps |z|^2 / lam"
         " of the labels, and more where a direction is new after thousands of examples. Use"
         f" {'float64 (jax_enable_x64), ' if single else ''}smaller features or a regularization of"
-        f" at least {least:.2g}.",
+        f" at least {least:.2g}."
     )
     return True
 
