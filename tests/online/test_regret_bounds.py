@@ -15,8 +15,8 @@ N, DELTA, SEEDS = 900, 0.1, 64
 
 
 def stream(seed):
-    """Clusters that come one after the other, and labels of either sign: what a dictionary has to
-    follow."""
+    """Clusters that come one after the other, so that the dictionary has to grow; labels of either
+    sign."""
     random = np.random.default_rng(seed)
     centres = np.repeat(random.uniform(-1, 1, (6, 1)), N // 6, axis=0)
     xs = centres + 0.15 * random.standard_normal((N, 1))
@@ -48,9 +48,9 @@ def theorem_9(gram, kept, ys, lam):
 
 def test_theorem_9():
     """For every sequence of dictionaries, on any labels: the regret against lam |f|^2 + losses is
-    at most what the span itself costs and what the next span has more, over lam^2. Without lam
-    |f|^2 and with lam for lam^2, as printed, it is no bound (the fourth stream, of which almost
-    every example joins); nor is it without the second term."""
+    at most a term of the span and one of its changes over lam^2. Without lam |f|^2 and with lam for
+    lam^2, as printed, it is no bound (on the fourth stream, where almost every example joins), nor
+    without the second term."""
     n, lengthscale = 30, 0.3
     printed = without = 0
     forecaster = online.NystromAWV(
@@ -76,9 +76,9 @@ def test_theorem_9():
 
 
 def missed_at_most(gram, inside, mu):
-    """Whether |(I - P) C (I - P)| <= mu, P the projection onto the points `inside`: mu I - (K - K_I
-    K_II^-1 K_I^T) has a Cholesky root. The jitter makes the projection smaller, so that it can only
-    fail what holds."""
+    """Whether |(I - P) C (I - P)| <= mu, P the projection on the points `inside`: mu I - (K - K_I
+    K_II^-1 K_I^T) has a Cholesky root. The jitter makes the projection smaller and the test
+    stricter."""
     factor = np.linalg.cholesky(gram[np.ix_(inside, inside)] + 1e-9 * np.eye(len(inside)))
     half = np.linalg.solve(factor, gram[inside])
     try:
@@ -102,7 +102,7 @@ def test_proposition_5_and_theorem_6():
     smaller = []
     for seed in range(SEEDS):
         xs, ys = stream(seed)
-        # nearly every example joins: a block would be read again after each of them
+        # nearly every example joins, and ends a block
         forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(seed), block=1)
         gram = np.asarray(kernel.gram(xs, xs))
         count = np.asarray(forecasts.dictionary_size)
@@ -122,5 +122,5 @@ def test_proposition_5_and_theorem_6():
     print(
         f"mu {mu}: m / n {np.mean(smaller):.2f}, held {projections}, {sizes}, {regrets} of {SEEDS}"
     )
-    assert np.mean(smaller) < 0.9  # a dictionary of all points would hold for nothing
+    assert np.mean(smaller) < 0.9  # for a dictionary of all points the bounds are trivial
     assert min(projections, sizes, regrets) >= (1 - DELTA) * SEEDS
