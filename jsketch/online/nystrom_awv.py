@@ -22,8 +22,7 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows
 from jsketch.online import base
-from jsketch.online.blocks import learn_block
-from jsketch.online.ridge import damped
+from jsketch.online.ridge import damped, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Received, Sampling

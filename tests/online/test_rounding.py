@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jsketch import devices
-from jsketch.online import blocks, ridge
+from jsketch.online import ridge
 
 BLOCK, LAM = 16, 1e-7
 EPS = np.finfo(float).eps
@@ -39,7 +39,7 @@ def test_blocks_keep_digits(accelerator, monkeypatch):
     no more."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
     # traced anew, for the other machine
-    learn = jax.jit(lambda *block: blocks.learn_block(*block))
+    learn = jax.jit(lambda *block: ridge.learn_block(*block))
     all_of_them = np.ones(BLOCK, bool)
     for z, ys in streams_of_cosines():
         inverse, weights, found = np.eye(12) / LAM, np.zeros(12), []

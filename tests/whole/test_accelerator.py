@@ -16,7 +16,7 @@ from experiments.bench.accelerator import common, main, parts
 from jsketch import Query, devices, factor, loops, rollout
 from jsketch.bandits import history
 from jsketch.bandits.batches import working_set
-from jsketch.online import blocks
+from jsketch.online import ridge
 
 KEYS = jax.random.split(jax.random.key(5), 3)
 
@@ -86,9 +86,9 @@ def test_blocks_with_missing_labels(monkeypatch):
     z, ys = jnp.asarray(random.standard_normal((70, 40))), random.standard_normal(70)
     ys[random.uniform(size=70) < 0.3] = np.nan
     block = jnp.eye(40) / 0.3, jnp.zeros(40), z, jnp.asarray(ys), jnp.isfinite(ys)
-    wanted = jax.jit(lambda *block: blocks.learn_block(*block))(*block)
+    wanted = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    found = jax.jit(lambda *block: blocks.learn_block(*block))(*block)
+    found = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
