@@ -231,15 +231,12 @@ def parse() -> argparse.Namespace:
         "--awv", action="store_true", help="PKAWV's prediction instead of ridge regression's"
     )
     parser.add_argument(
-        "--time-limit", type=float, default=60.0, help="seconds of a pass (default 60)"
+        "--time-limit", type=cli.positive, default=60.0, help="seconds of a pass (default 60)"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-dir", help="folder of the data sets")
     cli.add_out_folder(parser)
-    options = parser.parse_args()
-    if not options.time_limit > 0:
-        parser.error(f"--time-limit must be above 0; {options.time_limit} was given")
-    return options
+    return parser.parse_args()
 
 
 @cli.line

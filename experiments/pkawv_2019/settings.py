@@ -89,7 +89,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--data", nargs="+", choices=streams.NAMES, default=list(streams.NAMES))
     parser.add_argument("--limit", type=cli.count, default=4_096, help="first examples of each")
-    parser.add_argument("--time-limit", type=float, default=300.0, help="seconds of a pass")
+    parser.add_argument("--time-limit", type=cli.positive, default=300.0, help="seconds of a pass")
     parser.add_argument("--awv", action="store_true", help="as in large_scale")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-dir", help="folder of the data sets")

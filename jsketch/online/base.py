@@ -21,6 +21,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 
 @struct.dataclass
+@one_dtype
 class KernelForecaster:
     """A forecaster in the space of a kernel."""
 
