@@ -145,13 +145,7 @@ def tabulate(folder: Path) -> None:
 
 @cli.line
 def main() -> None:
-    parser = cli.parser(__doc__)
-    parser.add_argument("--seeds", type=cli.count, default=4)
-    parser.add_argument("--counts", type=cli.count, nargs="+", default=[64, 128, 256, 512, 1024])
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    rates.check_counts(parser, options)
-    cli.set_up_jax()
+    options = rates.parse(cli.parser(__doc__), 4, [64, 128, 256, 512, 1024])
     options.counts.sort()
     config = dict(
         counts=options.counts,

@@ -99,12 +99,7 @@ def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) 
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--method", choices=list(SIZES), default="pkawv")
-    parser.add_argument("--seeds", type=cli.count, default=8)
-    parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    rates.check_counts(parser, options)
-    cli.set_up_jax()
+    options = rates.parse(parser, 8, rates.COUNTS)
     config = dict(
         method=options.method,
         counts=options.counts,
