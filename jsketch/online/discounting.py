@@ -58,8 +58,8 @@ def check(discount: Any, renew: bool = False) -> None:
     checks.positive(discount=discount)
     if not is_traced(discount) and float(discount) > 1:
         raise ValueError(
-            f"discount must be at most 1, which forgets nothing; {discount} was given. A window of"
-            " n examples is 1 - 1 / n."
+            f"discount must be at most 1, which keeps all examples; {discount} was given. A window"
+            " of n examples is 1 - 1 / n."
         )
 
 

@@ -72,8 +72,8 @@ class Mixture:
                    counts as -B or B in the weights, and so in the guarantee
     learning_rate  eta; None: the largest with the guarantee
     rule           "average" or "vovk"
-    in_turn        True: the experts are computed one after the other and not in one vmap, for large
-                   states, of which a cache holds only one
+    in_turn        True: the experts are computed one after the other and not in one vmap, for
+                   states so large that a cache holds only one
 
     An expert whose state is not finite, or whose prediction is NaN, loses its weight for good
     (`state.diverged`, `info.diverged`; `prequential` and `Live` warn), and the others continue. In

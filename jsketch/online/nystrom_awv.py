@@ -213,7 +213,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
 class _Observed(NamedTuple):
     inputs: Array  # [N, d]
     labels: Array  # [N], NaN for a missing one
-    count: Array  # [] int32, rows in use
+    used: Array  # [] int32, rows in use
 
 
 class _Sums(NamedTuple):
@@ -233,7 +233,7 @@ def _summed(zeros: _Sums, given: tuple[Any, _Observed, Array, Array]) -> _Sums:
     def add(i: Array, sums: _Sums) -> _Sums:
         inputs = lax.dynamic_slice_in_dim(observed.inputs, i * size, size)
         labels = lax.dynamic_slice_in_dim(observed.labels, i * size, size)
-        labelled = (i * size + jnp.arange(size, dtype=jnp.int32) < observed.count) & jnp.isfinite(
+        labelled = (i * size + jnp.arange(size, dtype=jnp.int32) < observed.used) & jnp.isfinite(
             labels
         )
         k = kernel.gram(inputs, points)
@@ -244,7 +244,7 @@ def _summed(zeros: _Sums, given: tuple[Any, _Observed, Array, Array]) -> _Sums:
             sums.moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
         )
 
-    return lax.fori_loop(0, (observed.count + size - 1) // size, add, zeros)
+    return lax.fori_loop(0, (observed.used + size - 1) // size, add, zeros)
 
 
 class _Posterior(NamedTuple):

@@ -131,16 +131,16 @@ class Received(NamedTuple):
 
 
 def receive(
-    kors: Kors, kernel: Any, sampling: Sampling, x: Array, draws: Array, room: ArrayLike = True
+    kors: Kors, kernel: Any, sampling: Sampling, x: Array, draws: Array, allowed: ArrayLike = True
 ) -> Received:
     """x[0] of a block x [B,d] joins if its random number, of draws [B], is below its probability
-    and the caller has `room` [] for it.
+    and the caller allows it (`allowed` []).
 
     The whole block takes one product with L^-1: a point that joins adds one column to it.
     """
     k = cross(kors, kernel, x)
     probability, row, residual = scores(kors, kernel, sampling, x, k)
-    drawn = (draws[0] < probability[0]) & room
+    drawn = (draws[0] < probability[0]) & allowed
     full = drawn & (kors.used >= kors.points.shape[0])
     joins = drawn & ~full
     pivot = _pivot(sampling, probability[0], residual[0])

@@ -37,13 +37,15 @@ def theorem_9(gram, kept, ys, lam):
         return basis @ basis.T
 
     spans = [projection(inside) for inside in kept] + [np.eye(n)]
-    own = left_out = 0.0
+    in_span = left_out = 0.0
     for t in range(1, n + 1):
         now, change = phi[:t] @ spans[t - 1], phi[:t] @ (spans[t] - spans[t - 1])
-        own += ys[t - 1] ** 2 * (now[-1] @ np.linalg.solve(lam * np.eye(n) + now.T @ now, now[-1]))
+        in_span += ys[t - 1] ** 2 * (
+            now[-1] @ np.linalg.solve(lam * np.eye(n) + now.T @ now, now[-1])
+        )
         mu = np.linalg.norm(change, 2) ** 2
         left_out += (mu + lam) * mu * t
-    return own, left_out
+    return in_span, left_out
 
 
 def test_theorem_9():
@@ -65,13 +67,13 @@ def test_theorem_9():
         joined = np.flatnonzero(np.diff(np.asarray(run.dictionary_size), prepend=0))
         assert 1 < len(joined) < (n if seed != 3 else n + 1)
         gram = oracles.gaussian(xs, xs, lengthscale)
-        own, left_out = theorem_9(gram, [joined[joined <= t] for t in range(n)], ys, lam)
+        in_span, left_out = theorem_9(gram, [joined[joined <= t] for t in range(n)], ys, lam)
         best = lam * ys @ np.linalg.solve(gram + lam * np.eye(n), ys)
         loss = float(run.loss.sum())
-        assert loss <= best + own + left_out / lam**2 + 1e-8
-        without += loss > best + own
+        assert loss <= best + in_span + left_out / lam**2 + 1e-8
+        without += loss > best + in_span
         # against the function through all examples, whose loss is 0
-        printed += loss > own + left_out / lam
+        printed += loss > in_span + left_out / lam
     assert without > 0 and printed > 0
 
 
@@ -113,10 +115,10 @@ def test_proposition_5_and_theorem_6():
         )
         projections += held
         smooth = np.linalg.solve(gram + mu * np.eye(N), gram)  # mu = lam: both effective dimensions
-        own = np.trace(smooth)
-        sizes += count[-1] <= 9 * own * np.log(2 * N / DELTA) ** 2
+        dimension = np.trace(smooth)
+        sizes += count[-1] <= 9 * dimension * np.log(2 * N / DELTA) ** 2
         best = float(ys @ (ys - smooth @ ys))  # min lam |f|^2 + losses = lam y^T (K + lam I)^-1 y
-        bound = own * np.log(np.e + np.e * N / lam) + 2 * (count[-1] + 1) * N * mu / lam
+        bound = dimension * np.log(np.e + np.e * N / lam) + 2 * (count[-1] + 1) * N * mu / lam
         regrets += float(forecasts.loss.sum()) - best <= bound
         smaller.append(count[-1] / N)
     print(
