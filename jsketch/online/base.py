@@ -118,12 +118,3 @@ def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacitie
     checks.kernel_on(kernel, x[None])
     checks.room(size(len(x)), x.dtype, **capacities)
     return x
-
-
-def info_after(
-    size: ArrayLike, y: Array, weights: Array, overflow: ArrayLike = False
-) -> ForecastInfo:
-    """The info of examples with labels y, after which the forecaster has `size` features or points
-    and these weights."""
-    nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(weights).all()
-    return ForecastInfo(jnp.asarray(size, jnp.int32), jnp.asarray(overflow, bool), nonfinite)

@@ -23,6 +23,7 @@ from jsketch import struct
 from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows
 from jsketch.online import base
 from jsketch.online.ridge import damped, learn_block
+from jsketch.online.step import info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Received, Sampling
@@ -118,7 +119,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         state, z = self._border(state, received, x[0])
         inverse, weights, g, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
-        info = base.info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, full)
+        info = info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, full)
         return state, damped(g, leverage, self.penalize_current), done, info
 
     def grow(self, state: NystromState) -> NystromState:

@@ -24,6 +24,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.linalg import matmul, put
 from jsketch.online import base
+from jsketch.online.step import info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Received, Sampling
@@ -60,9 +61,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         state, z = self._restarted(state, received, x[0])
         inverse, weights, prediction = self._newton_steps(state, z, y, taken & jnp.isfinite(y))
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
-        info = base.info_after(
-            state.dictionary.used, jnp.where(taken, y, 0), weights, received.full
-        )
+        info = info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, received.full)
         return state, prediction, done, info
 
     def grow(self, state: base.DictionaryState) -> base.DictionaryState:

@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices, struct
 from jsketch.linalg import matmul
 from jsketch.online import discounting, rounding
-from jsketch.online.base import info_after
+from jsketch.online.step import info_after
 from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -71,7 +71,8 @@ class PKAWV:
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         """The state before the first example; x [d] is one example."""
         checks.positive(regularization=self.regularization)
-        discounting.check(self.discount, self.renew)
+        if self.discount is not None or self.renew:
+            discounting.check(self.discount, self.renew)
         checks.features_of(
             self.features,
             "features",
@@ -79,7 +80,7 @@ class PKAWV:
         )
         x = checks.example(x)
         size = jax.eval_shape(self.features.features, x[None]).shape[1]
-        self.check_rounding(x)
+        rounding.check_features(self.features, x, self.regularization)
         checks.room(size**2, x.dtype, features=size)
         inverse = jnp.eye(size, dtype=x.dtype) / self.regularization
         return RidgeState(inverse, jnp.zeros(size, x.dtype), jnp.zeros((), jnp.int32))

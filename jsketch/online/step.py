@@ -1,4 +1,4 @@
-"""How the loops drive a forecaster, and one example through any forecaster."""
+"""How the loops drive a forecaster, one example through any forecaster, and its info."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.types import ForecastInfo, PRNGKey
@@ -54,3 +55,12 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
     sequential = takes(forecaster) == "growing blocks"
     predictions, overflow = lax.map(one, xs) if sequential else jax.vmap(one)(xs)
     return predictions, overflow.any()
+
+
+def info_after(
+    size: ArrayLike, y: Array, weights: Array, overflow: ArrayLike = False
+) -> ForecastInfo:
+    """The info of examples with labels y, after which the forecaster has `size` features or points
+    and these weights."""
+    nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(weights).all()
+    return ForecastInfo(jnp.asarray(size, jnp.int32), jnp.asarray(overflow, bool), nonfinite)

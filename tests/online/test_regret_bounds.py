@@ -40,9 +40,8 @@ def theorem_9(gram, kept, ys, lam):
     in_span = left_out = 0.0
     for t in range(1, n + 1):
         now, change = phi[:t] @ spans[t - 1], phi[:t] @ (spans[t] - spans[t - 1])
-        in_span += ys[t - 1] ** 2 * (
-            now[-1] @ np.linalg.solve(lam * np.eye(n) + now.T @ now, now[-1])
-        )
+        solved = np.linalg.solve(lam * np.eye(n) + now.T @ now, now[-1])
+        in_span += ys[t - 1] ** 2 * (now[-1] @ solved)
         mu = np.linalg.norm(change, 2) ** 2
         left_out += (mu + lam) * mu * t
     return in_span, left_out
