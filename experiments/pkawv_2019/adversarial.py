@@ -2,10 +2,10 @@
 
 python -m experiments.pkawv_2019.adversarial --out results/pkawv_2019/adversarial
 
-Every step plays the example that maximises the regret against kernel ridge regression on all
-examples (lam = 1), found by gradients through the forecaster from many starts. "fogd" has the
-notebook's 100 frequencies and step 1/sqrt(1000) (THEORY 7.10). Games under different seeds differ
-by the starts and the forecaster's own draws.
+Every step plays the example of largest regret against kernel ridge regression on all examples (lam
+= 1), found by gradients through the forecaster from many starts. "fogd" has the 100 frequencies and
+the step 1/sqrt(1000) of the notebook (THEORY 7.10). Seeds determine the starts and the random
+numbers of the forecaster.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from jsketch.sketch.taylor import Taylor
 from jsketch.types import Box
 
 INPUTS, LENGTHSCALE, REGULARIZATION = 5, 1.0, 1.0
-NOTEBOOK_ROUNDS = 1000  # its FOGD takes the step from them
+NOTEBOOK_ROUNDS = 1000  # they determine the step of its FOGD
 
 
 def make_forecasters(rounds: int) -> dict[str, Any]:
-    """The methods of the figure, and those that it leaves out."""
+    """The methods of the figure and four others."""
     kernel, sampling = kernels.Gaussian(LENGTHSCALE), Sampling(weights="code")
     taylor = {
         f"taylor_{degree}": online.PKAWV(Taylor(INPUTS, degree, LENGTHSCALE), REGULARIZATION)
@@ -54,7 +54,7 @@ def make_forecasters(rounds: int) -> dict[str, Any]:
 
 
 def make_adversary(options: argparse.Namespace) -> adversaries.Adversary:
-    """Appendix G's, with gradients."""
+    """The adversary of Appendix G, with gradients."""
     box = Box(-jnp.ones(INPUTS), jnp.ones(INPUTS))
     return adversaries.Adversary(
         kernels.Gaussian(LENGTHSCALE),
@@ -68,8 +68,7 @@ def make_adversary(options: argparse.Namespace) -> adversaries.Adversary:
 def tidy_runs(
     name: str, config: dict[str, Any], regret: np.ndarray, sizes: np.ndarray
 ) -> list[tidy.Run]:
-    """The games of one method as `tidy.write` takes them, from cumulative regrets [S,n] and final
-    sizes [S]."""
+    """The games of one method for `tidy.write`: cumulative regrets [S,n] and final sizes [S]."""
     t = np.arange(1, regret.shape[1] + 1)
     return [
         tidy.Run(

@@ -1,14 +1,9 @@
-"""Runs a checkout of the first PKAWV author's NumPy implementation (Remjez/kernel-online-learning)
-beside ours.
-
-Nothing of it is part of this project: give `scripts/bench-online --reference DIR` a folder that
-holds its `forecaster.py`.
-"""
+"""The first author's NumPy implementation (Remjez/kernel-online-learning), from a checkout: a
+folder DIR with its `forecaster.py` for `scripts/bench-online --reference DIR`."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 import sys
 import time
@@ -22,52 +17,34 @@ FREQUENCIES = 1000  # of FOGD
 
 
 class ReferenceRun(NamedTuple):
-    """The first examples of a stream, as many as there was time for."""
+    """Predictions of the first examples of a stream, and the seconds that they took."""
 
     prediction: np.ndarray
     seconds: float
 
 
-def load(folder: Path) -> Any:
-    """The author's module. Raises FileNotFoundError when the folder holds no forecaster.py."""
+def can_run(method: str) -> bool:
+    """Whether the author has the method. The Nystrom forecaster, which needs the package
+    choldate, is left out."""
+    return method in ("taylor", "fogd", "pros_n_kons")
+
+
+def make(
+    folder: Path, method: str, degree: int, lengthscale: float, inputs: int, count: int
+) -> Any:
+    """The author's forecaster with the settings of the notebook: projected ridge regression, lam =
+    1. Raises FileNotFoundError where the folder holds no forecaster.py."""
     if not (folder / "forecaster.py").exists():
         raise FileNotFoundError(
             f"{folder} holds no forecaster.py: --reference takes a checkout of"
             " Remjez/kernel-online-learning, the author's code."
         )
     sys.path.insert(0, str(folder.resolve()))
-    if not _has_choldate():
-        # only the Nystrom forecasters call it, but the module imports it
-        absent = types.ModuleType("choldate")
-        absent.cholupdate = absent.choldowndate = None  # type: ignore[attr-defined]
-        sys.modules["choldate"] = absent
-    return importlib.import_module("forecaster")
-
-
-def can_run(method: str) -> bool:
-    """Whether the author has the method and the package that it needs; says so when it is
-    missing."""
-    if method == "nystrom" and not _has_choldate():
-        print(
-            f"{'':23s} author: not run, its Nystrom forecaster needs the package choldate",
-            flush=True,
-        )
-        return False
-    return method != "nystrom_theory"
-
-
-def _has_choldate() -> bool:
-    found = sys.modules.get("choldate")
-    return (
-        found.cholupdate is not None if found else importlib.util.find_spec("choldate") is not None
-    )
-
-
-def make(
-    folder: Path, method: str, degree: int, lengthscale: float, inputs: int, count: int
-) -> Any:
-    """Their forecaster with the settings of their notebook: projected ridge regression, lam = 1."""
-    library = load(folder)
+    # the module imports choldate for its Nystrom forecaster
+    absent = types.ModuleType("choldate")
+    absent.cholupdate = absent.choldowndate = None  # type: ignore[attr-defined]
+    sys.modules.setdefault("choldate", absent)
+    library = importlib.import_module("forecaster")
 
     def kernel(a: np.ndarray, b: np.ndarray) -> float:
         return math.exp(-float(np.sum((a - b) ** 2)) / (2 * lengthscale**2))
@@ -79,9 +56,7 @@ def make(
         )
     if method == "fogd":
         return library.Fourier_online_GD_reg(inputs, FREQUENCIES, lengthscale, 1 / math.sqrt(count))
-    if method == "pros_n_kons":
-        return library.Pros_n_kons(inputs, 1.0, kernel)
-    return library.Nystrom_chol_kernel_ridge_reg(inputs, kernel)
+    return library.Pros_n_kons(inputs, 1.0, kernel)
 
 
 def run(

@@ -1,4 +1,4 @@
-"""What decides the claims of PKAWV (Jézéquel, Gaillard, Rudi, NeurIPS 2019)."""
+"""Checks of the claims of PKAWV (Jézéquel, Gaillard, Rudi, NeurIPS 2019)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from experiments.claims import (
 
 CLOSE = 1.05
 SKETCHES = ("taylor_2", "taylor_3", "nystrom")
-# average losses on casp printed by the notebook of the first author (labels scaled as there)
 MILLION, TEN_MINUTES = 1_000_000, 600.0
-# its seconds there
+# seconds and average losses on casp in the notebook of the first author
 NOTEBOOK_SECONDS = dict(taylor_2=8.5, taylor_3=26.0, nystrom=370.0, fogd=4.5, pros_n_kons=55.0)
 FAST = NOTEBOOK_SECONDS["taylor_2"] / min(NOTEBOOK_SECONDS.values())  # of degree 2
 FALKON_ERROR = 0.196  # of FALKON on SUSY with 10,000 centres (Rudi, Carratino, Rosasco 2017)
@@ -48,7 +47,7 @@ def as_notebook(*names: str) -> Callable[[Source], Found]:
 
 
 def near_exact(metric: str) -> Callable[[Source], Found]:
-    """Degree 2 against the exact forecaster, at the example where that was stopped."""
+    """Degree 2 against the exact forecaster, at the example where that stopped."""
 
     def check(source: Source) -> Found:
         n, exact = line(source, metric, "kernel_ridge")
@@ -65,8 +64,8 @@ def near_exact(metric: str) -> Callable[[Source], Found]:
 
 
 def _under_the_papers_scaling(source: Source, metric: str) -> str:
-    """Degree 2 against the exact forecaster with inputs and labels in [-1, 1], which the published
-    curves do not have; empty where that was not run."""
+    """Degree 2 against the exact forecaster with inputs and labels in [-1, 1], unlike the published
+    curves; empty without such a run."""
     try:
         there = beside(source, "settings")
         key = ("measured", source.folder.name, "paper")
@@ -82,7 +81,7 @@ def _under_the_papers_scaling(source: Source, metric: str) -> str:
 
 
 def degree_two_is_fast(source: Source) -> Found:
-    """No slower beside the others than in the notebook, where FOGD takes half of its time."""
+    """As fast in comparison with the others as in the notebook, where FOGD takes half its time."""
     names = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons", "kernel_ridge")
     seconds = _of(source, names, "seconds")
     return Found(f"Seconds: {listed(names, seconds, 2)}.", seconds[0] <= FAST * min(seconds))
@@ -125,7 +124,7 @@ def least_errors(source: Source) -> Found:
 
 
 def _sizes(source: Source, names: tuple[str, str]) -> str:
-    """How large two methods are, and what the larger one costs."""
+    """The numbers of features of two methods, and the ratio of their seconds."""
     try:
         sizes, seconds = _of(source, names, "size"), _of(source, names, "seconds")
     except Missing:
@@ -160,7 +159,7 @@ def _regrets(source: Source, names: tuple[str, ...]) -> str:
 
 
 def _points(source: Source, names: tuple[str, ...]) -> str:
-    """How many points or features the methods have in the end; the exact one has all examples."""
+    """The points or features of the methods at the end; the exact one has all examples."""
     sizes = [mean(source, "methods", name, "dictionary_size") for name in names]
     return f"Points or features: {listed(names, sizes, 0)}."
 

@@ -15,27 +15,14 @@ _FAST = (
 def _stream(
     name: str, title: str, item: str, note: str, *claims: Claim, classes: bool = True
 ) -> Experiment:
-    first = ("error", "0/1 error") if classes else ("loss", "Average squared loss")
-    return Experiment(
-        f"pkawv_2019/{name}",
-        f"{item}: {title}",
-        note,
-        (
-            Figure(
-                f"{first[0]}.png",
-                f"{first[1]} on {title} against examples, one line for each forecaster",
-            ),
-            Figure(
-                "time.png",
-                f"Seconds on {title} against examples on log axes, one line for each forecaster",
-            ),
-            Figure(
-                "loss_at_time.png",
-                f"Average squared loss on {title} against seconds, one line for each forecaster",
-            ),
-        ),
-        claims,
+    file, metric = ("error", "0/1 error") if classes else ("loss", "Average squared loss")
+    lines = "one line for each forecaster"
+    figures = (
+        Figure(f"{file}.png", f"{metric} on {title} against examples, {lines}"),
+        Figure("time.png", f"Seconds on {title} against examples on log axes, {lines}"),
+        Figure("loss_at_time.png", f"Average squared loss on {title} against seconds, {lines}"),
     )
+    return Experiment(f"pkawv_2019/{name}", f"{item}: {title}", note, figures, claims)
 
 
 def _signs(item: str) -> tuple[Claim, ...]:
@@ -55,12 +42,7 @@ def _signs(item: str) -> tuple[Claim, ...]:
             checks.least_errors,
             cause="Degree 2 has too few features to be as good as the larger sketches.",
         ),
-        Claim(
-            item,
-            "They are fast.",
-            _FAST,
-            checks.degree_two_is_fast,
-        ),
+        Claim(item, "They are fast.", _FAST, checks.degree_two_is_fast),
     )
 
 
@@ -110,12 +92,7 @@ CASP = _stream(
         "Average loss at most 5% above the exact one's where that stopped.",
         checks.near_exact("average_loss"),
     ),
-    Claim(
-        "Figure 4",
-        "They are fast.",
-        _FAST,
-        checks.degree_two_is_fast,
-    ),
+    Claim("Figure 4", "They are fast.", _FAST, checks.degree_two_is_fast),
     Claim(
         "Figure 4",
         "Nyström is as good as Taylor features of degree 3.",

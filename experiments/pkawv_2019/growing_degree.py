@@ -1,13 +1,13 @@
-"""A degree M that grows with the stream, which Section 3.1 of PKAWV proposes and does not run:
-regret beside that of fixed degrees, of exact Kernel-AWV, and the bound of Theorem 4.
+"""A degree M that grows with the stream, as Section 3.1 of PKAWV proposes: regret beside that of
+fixed degrees, of exact Kernel-AWV, and the bound of Theorem 4.
 
 python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing_degree
 
-Inputs are uniform in a cube whose corners have norm R lengthscales; a function of norm NORM in the
-Gaussian kernel's space and noise make the labels. "growing" starts a block after each of --counts
-examples, with the degree that Theorem 4 asks for at the end of the block, and learns the examples
-before it anew: no horizon is known to it. Regret against the function that made the labels, which
-is below the regret against the best one.
+Inputs are uniform in a cube whose corners have norm R lengthscales; labels are a function of norm
+NORM in the Gaussian kernel's space with noise. "growing" starts a block after each of --counts
+examples, with the degree of Theorem 4 for the end of the block, and learns the examples before it
+again: it needs no horizon. The regret is that against the function of the labels, which is below
+the regret against the best one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from experiments.runs import against_published
 from jsketch import kernels, loops, online
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 
-# (d, R over the lengthscale): Theorem 4 asks for a degree of at least 8 R^2 and of 2 log n
+# (d, R over the lengthscale): the degree of Theorem 4 is at least 8 R^2 and 2 log n
 STREAMS = ((1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0))
 FIXED = (2, 4)  # the degrees of the paper's figures that are compared
 NORM, CENTERS, NOISE_STD, REGULARIZATION = 3.0, 20, 0.1, 1.0
@@ -53,8 +53,8 @@ def stream(key: Array, inputs: int, radius: float, count: int) -> tuple[Array, A
 
 @partial(jax.jit, static_argnames=("degree", "begin"))
 def taylor_losses(xs: Array, ys: Array, degree: int, begin: int, key: Array) -> Array:
-    """Squared losses [S,n - begin] of degree M on xs [S,n,d], ys [S,n] from `begin` on, where what
-    is before it was learned."""
+    """Squared losses [S,n - begin] of degree M on xs [S,n,d], ys [S,n] from `begin` on, after the
+    examples before it."""
     forecaster = online.PKAWV(Taylor(xs.shape[2], degree), REGULARIZATION)
 
     def one(x: Array, y: Array) -> Array:
@@ -78,8 +78,8 @@ def exact_losses(xs: Array, ys: Array, key: Array) -> Array:
 
 
 def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
-    """What Theorem 4 allows after n examples of one stream, [N]: lam |f|^2 + 1.5 B^2 logdet(I + K /
-    lam), B the largest label."""
+    """The bound of Theorem 4 after n examples of one stream, [N]: lam |f|^2 + 1.5 B^2 logdet(I + K
+    / lam), with B the largest label."""
     gram = np.asarray(kernels.Gaussian(1.0).gram(xs, xs)) / REGULARIZATION
     logdets = [np.linalg.slogdet(np.eye(n) + gram[:n, :n])[1] for n in counts]
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)
@@ -145,13 +145,7 @@ def tabulate(folder: Path) -> None:
 
 @cli.line
 def main() -> None:
-    parser = cli.parser(__doc__)
-    parser.add_argument("--seeds", type=cli.count, default=4)
-    parser.add_argument("--counts", type=cli.count, nargs="+", default=[64, 128, 256, 512, 1024])
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    rates.check_counts(parser, options)
-    cli.set_up_jax()
+    options = rates.parse(cli.parser(__doc__), 4, [64, 128, 256, 512, 1024])
     options.counts.sort()
     config = dict(
         counts=options.counts,

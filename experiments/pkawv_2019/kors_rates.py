@@ -1,14 +1,12 @@
-"""Measured exponents of PKAWV with KORS (Corollary 7) and of Pros-N-KONS, beside those that the
-paper's Figure 1 and bounds (8) give.
+"""Measured exponents of PKAWV with KORS (Corollary 7) and of Pros-N-KONS, for Figure 1.
 
 python -m experiments.pkawv_2019.kors_rates --out results/pkawv_2019/nystrom_rates
 python -m experiments.pkawv_2019.kors_rates --method pros_n_kons \
     --out results/pkawv_2019/pros_n_kons_rates
 
-The streams of `rates`: labels of a function of norm 1 with noise, under the capacity condition with
-equality, here with the kernel of all features. A dictionary of n^a points is what KORS has at mu =
-n^(1 - a/gamma); the regularization is n^l with the l that (8) is least at. Regret against the
-function that made the labels, which is below the regret against the best one.
+The streams are those of `rates`, with the kernel of all features. KORS has about n^a points at mu =
+n^(1 - a/gamma); the regularization is n^l with the l that minimises (8). The regret is that against
+the function behind the labels, which is below the regret against the best one.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from experiments.results import environment, outputs
 from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
-BOUND = 2.0  # on predictions; labels beyond it are cut there
-# exponents a of the dictionary: for Pros-N-KONS shares of the one at which (8) is least
+BOUND = 2.0  # of predictions and labels, which are clipped
+# exponents a of the dictionary; for Pros-N-KONS shares of the one that minimises (8)
 SIZES = dict(pkawv=(0.2, 0.35, 0.5), pros_n_kons=(0.5, 1.0))
 
 
@@ -48,7 +46,7 @@ class CosineKernel:
 
 
 def best_size(gamma: float) -> float:
-    """The exponent a of the dictionary at which (8) gives Pros-N-KONS its least regret."""
+    """The exponent a of the dictionary that minimises (8) for Pros-N-KONS."""
     return 2 * gamma / (1 + gamma) ** 2
 
 
@@ -81,7 +79,7 @@ def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[flo
 
 
 def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, Any]:
-    """Exponents of regret and of points at dictionaries n^a, with what (8) says."""
+    """Exponents of the regret, measured and by (8), and of the points at dictionaries n^a."""
     found = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
     regret, points = found[..., 0], found[..., 1]
     exponent, error = rates.slope(counts, regret)
@@ -101,12 +99,7 @@ def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) 
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--method", choices=list(SIZES), default="pkawv")
-    parser.add_argument("--seeds", type=cli.count, default=8)
-    parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    rates.check_counts(parser, options)
-    cli.set_up_jax()
+    options = rates.parse(parser, 8, rates.COUNTS)
     config = dict(
         method=options.method,
         counts=options.counts,

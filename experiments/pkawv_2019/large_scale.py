@@ -3,15 +3,15 @@
 python -m experiments.pkawv_2019.large_scale --data casp --out results/pkawv_2019/casp
 
 Settings of the first author's notebook (THEORY 7.8, 10.2): lam = 1, lengthscale 1 (4 for SUSY),
-KORS with mu = 1, beta = 1, eps = 0.5 and that code's weights ("nystrom"; "nystrom_theory" has the
-theory's), FOGD with 1000 frequencies and step 1/sqrt(n), and the prediction of projected kernel
-ridge regression; --awv takes PKAWV's own. Finished methods are kept in the folder and not run
-again.
+KORS with mu = 1, beta = 1, eps = 0.5 and the weights of the code ("nystrom") or of the theory
+("nystrom_theory"), FOGD with 1000 frequencies and step 1/sqrt(n), and the predictions of projected
+kernel ridge regression, or of PKAWV with --awv. Finished methods in the folder are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,12 +41,10 @@ METHODS = (
     "kernel_ridge",
     "sklearn",
 )
-LARGEST_BASIS = 5_000  # Taylor features; a larger degree is left out, and said
+LARGEST_BASIS = 5_000  # Taylor features; a larger degree is left out
 CHUNK = 2_048  # examples between two readings of the clock
-POINTS = 200  # of a saved curve
-# a method is timed this often, unless that has taken REPEATED seconds: one FOGD pass over ijcnn1
-# takes 0.89 to 1.07 s
-PASSES, REPEATED = 5, 20.0
+POINTS = 200  # points of a saved curve
+PASSES, REPEATED = 5, 20.0  # passes of a method, fewer if they take longer than these seconds
 FREQUENCIES, NOGD_POINTS = 1_000, 200
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
 
@@ -54,7 +52,7 @@ Config = dict[str, Any]
 
 
 def configure(name: str, options: argparse.Namespace) -> Config:
-    """Everything that the curve of a method depends on."""
+    """The settings of a method."""
     return dict(
         method=name,
         data=options.data,
@@ -92,13 +90,14 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
     return online.KernelAWV(kernel, **ridge, capacity=512)
 
 
-def passes(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+def passes(
+    config: Config, xs: np.ndarray, ys: np.ndarray, forecaster: Any
+) -> Iterator[tuple[np.ndarray, int]]:
     """(predictions, features or points) of consecutive chunks, each prediction made before its
     label."""
     if config["method"] == "sklearn":
         yield from _sklearn(config, xs, ys)
         return
-    forecaster = make_forecaster(config, xs.shape[1], len(ys))
     chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
     for forecasts, _ in loops.prequential_chunks(
         forecaster, chunks, jax.random.key(config["seed"])
@@ -107,9 +106,8 @@ def passes(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.
 
 
 def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """What people use today: Nystroem features of points among the first inputs (seen beforehand),
-    and stochastic gradient steps with scikit-learn's defaults; a block is predicted, then learned.
-    """
+    """Nystroem features of points among the first inputs, which are known beforehand, and
+    stochastic gradient steps with scikit-learn's defaults; a block is predicted, then learned."""
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import SGDRegressor
 
@@ -120,33 +118,34 @@ def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[n
     features.fit(xs[:SKLEARN_SEEN])
     model = SGDRegressor(random_state=config["seed"])
     for begin in range(0, len(ys), SKLEARN_BLOCK):
-        z, y = (
-            features.transform(xs[begin : begin + SKLEARN_BLOCK]),
-            ys[begin : begin + SKLEARN_BLOCK],
-        )
+        block = slice(begin, begin + SKLEARN_BLOCK)
+        z, y = features.transform(xs[block]), ys[block]
         prediction = model.predict(z) if begin else np.zeros(len(y))
         model.partial_fit(z, y)
         yield prediction, size
 
 
-def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
-    """One pass, or what the time limit leaves of it: cumulative averages and seconds at the chunks'
-    ends."""
+def run_once(
+    config: Config, xs: np.ndarray, ys: np.ndarray, forecaster: Any = None
+) -> dict[str, np.ndarray]:
+    """Cumulative averages of one pass, which the time limit may cut, with seconds and sizes at the
+    ends of chunks. forecaster: another one than that of the configuration."""
     predictions: list[np.ndarray] = []
     seconds: list[float] = []
-    ends: list[int] = []
     sizes: list[int] = []
     began = time.perf_counter()
-    for prediction, size in passes(config, xs, ys):
+    if forecaster is None and config["method"] != "sklearn":
+        forecaster = make_forecaster(config, xs.shape[1], len(ys))
+    for prediction, size in passes(config, xs, ys, forecaster):
         predictions.append(prediction)
         seconds.append(time.perf_counter() - began)
-        ends.append((ends[-1] if ends else 0) + len(prediction))
         sizes.append(size)
         if seconds[-1] > config["time_limit"]:
             break
+    ends = list(itertools.accumulate(len(prediction) for prediction in predictions))
     made = np.concatenate(predictions)
     labels = ys[: len(made)]
-    # a coin is flipped at zero
+    # a prediction of zero is wrong with probability 1/2
     wrong = np.where(made == 0, 0.5, np.sign(made) != np.sign(labels))
     count = np.arange(1, len(made) + 1)
     at = np.unique(np.round(np.geomspace(1, len(made), POINTS)).astype(int)) - 1
@@ -161,7 +160,7 @@ def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.nda
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """A method's curve, from the folder when it is there; the first pass pays for compilation, and
+    """The curve of a method, from the folder if it is there. The first pass includes compilation;
     of the others, several where they are short, the one of median time is kept."""
     name = config["method"]
     store.claim(folder, name, config)
@@ -188,8 +187,7 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
 
 
 def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tidy.Run:
-    """A method's curve as `tidy.write` takes it; signs are wrong or right only where labels are
-    classes."""
+    """The curve of a method for `tidy.write`, with error rates where labels are classes."""
     arrays = {"t" if name == "n" else name: values for name, values in curve.items()}
     if not classes:
         arrays.pop("error_rate")
@@ -203,7 +201,7 @@ def draw(folder: Path) -> None:
     in the folder."""
     curves, _, provenance = tidy.load(folder)
     title = curves.attrs["title"]
-    # the first averages would flatten the rest
+    # without the first averages, which are large
     skip = max(20, provenance["examples"] // 200)
     shown = curves[curves["t"] > skip]
     metric = {name: tidy.lines(shown, name) for name in shown["metric"].unique()}
@@ -233,15 +231,12 @@ def parse() -> argparse.Namespace:
         "--awv", action="store_true", help="PKAWV's prediction instead of ridge regression's"
     )
     parser.add_argument(
-        "--time-limit", type=float, default=60.0, help="seconds of a pass (default 60)"
+        "--time-limit", type=cli.positive, default=60.0, help="seconds of a pass (default 60)"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-dir", help="folder of the data sets")
     cli.add_out_folder(parser)
-    options = parser.parse_args()
-    if not options.time_limit > 0:
-        parser.error(f"--time-limit must be above 0; {options.time_limit} was given")
-    return options
+    return parser.parse_args()
 
 
 @cli.line

@@ -1,4 +1,4 @@
-"""What decides the claims of PKAWV's rates: Figure 1, Table 1 and the corollaries."""
+"""Checks of PKAWV's claims on rates: Figure 1, Table 1 and the corollaries."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from experiments.claims import Found, Missing, Source, beside, entry, listed, number
 
-ABOVE = 0.1  # of an exponent, that counts as above it
-LOGARITHM = 0.14  # what a factor log n adds to an exponent at n = 1,024
-CLOSE = 1.05  # times the exact forecaster's regret, that counts as close to it
+ABOVE = 0.1  # the largest excess of a measured exponent
+LOGARITHM = 0.14  # the contribution of a factor log n to an exponent at n = 1,024
+CLOSE = 1.05  # the largest ratio to the exact forecaster's regret
 
 
 def reaches_optimum(source: Source) -> Found:
@@ -56,7 +56,7 @@ def levels_off(source: Source) -> Found:
 
 
 def _measured_pros_n_kons(source: Source) -> str:
-    """Exponents measured where the bounds (8) are least; empty where they were not."""
+    """Measured exponents where the bounds (8) are least; empty without them."""
     try:
         rows = entry(beside(source, "pros_n_kons_rates"), "measured")
     except Missing:
@@ -71,7 +71,7 @@ def _measured_pros_n_kons(source: Source) -> str:
 
 
 def corollary_7(source: Source) -> Found:
-    """Exponents of PKAWV with KORS against those of the bounds (8), and of its points against a."""
+    """Exponents of PKAWV with KORS against the bounds (8), and of its points against a."""
     rows = entry(beside(source, "nystrom_rates"), "measured")
     above, larger, text = -np.inf, -np.inf, []
     for gamma, found in rows.items():
@@ -90,7 +90,7 @@ def corollary_7(source: Source) -> Found:
 
 
 def degree_grows(source: Source) -> Found:
-    """Degrees that grow as Theorem 4 asks, against exact Kernel-AWV and the theorem's bound."""
+    """The growing degrees of Theorem 4 against exact Kernel-AWV and the theorem's bound."""
     holds, text = True, []
     for name, row in entry(source, "measured").items():
         regret = {of: [at["mean"] for at in found] for of, found in row["regret"].items()}
@@ -107,7 +107,7 @@ def degree_grows(source: Source) -> Found:
 
 
 def beats_sketched_kons(source: Source) -> Found:
-    # imports JAX and matplotlib, which nothing else here needs
+    # imports JAX and matplotlib, which the other checks do not need
     from experiments.pkawv_2019 import rates
 
     # the bounds need no run

@@ -5,9 +5,9 @@ python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
 
 Curves: the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, under
 d_eff(lambda) = (n / lambda)^gamma; a larger dictionary may always be used as a smaller one. Points:
-PKAWV in the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x): the capacity
-condition holds for it, with that lambda (Corollary 8); regret against the function of norm 1 that
-made the labels, which is below the regret against the best one.
+PKAWV in the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x), which satisfy the
+capacity condition, with that lambda (Corollary 8). The regret is that against the function of norm
+1 behind the labels, which is below the regret against the best one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,12 +31,21 @@ from experiments.results import environment, outputs, store, tidy
 from jsketch import loops, online, struct
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
-FEATURES = 512  # of the whole space, which is cut there
+FEATURES = 512  # dimensions of the space
 NOISE_STD = 0.3
 SIZES = np.linspace(0, 1, 201)  # a
 MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
-MARKS = dict(beforehand="o", pkawv="s", pros_n_kons="^")  # of measured exponents
+COUNTS = [256, 512, 1024, 2048, 4096]  # n
+
+# label, colour and dashes of each method
+STYLES: dict[str, tuple[str, str, Any]] = {
+    "pkawv": ("PKAWV", "#D55E00", "solid"),
+    "beforehand": ("PKAWV, features beforehand", "#CC79A7", (0, (6, 1))),
+    "sketched_kons": ("Sketched-KONS", "#0072B2", (0, (3, 1, 1, 1))),
+    "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
+}
+MARKS = dict(beforehand="o", pkawv="s", pros_n_kons="^")  # markers of measured exponents
 
 Line = tuple[float, float]  # (slope, intercept) in the exponent of lambda
 
@@ -73,7 +83,7 @@ def curve(method: str, gamma: float) -> np.ndarray:
 
 @struct.dataclass
 class Cosines:
-    """Features sqrt(2) scale_i cos(pi i x) of x [n,1]; a scale of zero takes a feature out."""
+    """Features sqrt(2) scale_i cos(pi i x) of x [n,1]; a scale of zero removes a feature."""
 
     scale: Array  # [R]
 
@@ -92,7 +102,7 @@ def scales(gamma: ArrayLike) -> Array:
 def stream(key: Array, gamma: ArrayLike, count: int) -> tuple[Array, Array, Array]:
     """(examples [n,1], the function's values [n], labels [n]) for n = count."""
     weights = jnp.arange(1.0, FEATURES + 1) ** -0.55
-    # a function of norm 1, hardly smoother than it must be
+    # a function of norm 1, hardly smoother than the space requires
     weights = weights / jnp.sqrt(jnp.square(weights).sum())
     x_key, sign_key, noise_key = jax.random.split(key, 3)
     xs = jax.random.uniform(x_key, (count, 1))
@@ -122,14 +132,10 @@ def measure(
     """(b, its standard error over seeds, regrets [N,S]) from the slope of log regret on log n."""
     level, _ = exponent("beforehand", gamma, a)
     keys = jax.random.split(jax.random.key(0), seeds)
-    found = [
-        np.asarray(
-            regrets(
-                keys, jnp.asarray(gamma), jnp.asarray(float(n**a)), jnp.asarray(float(n**level)), n
-            )
-        )
-        for n in counts
-    ]
+    found = []
+    for n in counts:
+        kept, regularization = jnp.asarray(float(n**a)), jnp.asarray(float(n**level))
+        found.append(np.asarray(regrets(keys, jnp.asarray(gamma), kept, regularization, n)))
     table = np.array(found)  # [N, S]
     return *slope(counts, table), table
 
@@ -155,15 +161,9 @@ def points_of(rows: list[dict[str, float]]) -> tuple[list[float], list[float], l
 
 
 def draw(folder: Path) -> None:
-    """rates.png from the summary in the folder, and those of `kors_rates` where they lie beside it:
-    three panels, a gamma each."""
+    """rates.png from the summary in the folder, and those of `kors_rates` in neighbouring folders:
+    one panel for each gamma."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
-    styles = {
-        "pkawv": ("PKAWV", "#D55E00", "solid"),
-        "beforehand": ("PKAWV, features beforehand", "#CC79A7", (0, (6, 1))),
-        "sketched_kons": ("Sketched-KONS", "#0072B2", (0, (3, 1, 1, 1))),
-        "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
-    }
     beside = {}
     for method, name in (("pkawv", "nystrom_rates"), ("pros_n_kons", "pros_n_kons_rates")):
         if (folder.parent / name / tidy.PROVENANCE).exists():
@@ -171,7 +171,7 @@ def draw(folder: Path) -> None:
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (9.0, 3.0)}):
         figure, panels = plt.subplots(1, 3, sharey=True)
         for axes, gamma in zip(panels, GAMMAS, strict=True):
-            for method, (label, colour, dashes) in styles.items():
+            for method, (label, colour, dashes) in STYLES.items():
                 axes.plot(SIZES, curve(method, gamma), color=colour, linestyle=dashes, label=label)
             axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
             rows = measured[f"{gamma:.3f}"]
@@ -184,9 +184,9 @@ def draw(folder: Path) -> None:
                     b,
                     half,
                     fmt=MARKS[method],
-                    color=styles[method][1],
+                    color=STYLES[method][1],
                     markersize=4,
-                    label=f"measured: {styles[method][0]}",
+                    label=f"measured: {STYLES[method][0]}",
                 )
             axes.set_title(f"$\\gamma$ = {gamma:.3f}", loc="left")
             axes.set_xlabel("dictionary exponent $a$")
@@ -196,8 +196,13 @@ def draw(folder: Path) -> None:
         drawing.save(figure, path)
 
 
-def check_counts(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends with a sentence where --counts or --seeds give no slope."""
+def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> argparse.Namespace:
+    """The options of the parser with --seeds, --counts and --out; also sets up JAX. Exits with a
+    message where seeds and counts give no slope."""
+    parser.add_argument("--seeds", type=cli.count, default=seeds)
+    parser.add_argument("--counts", type=cli.count, nargs="+", default=counts)
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
     counts = options.counts
     if len(set(counts)) < len(counts):
         parser.error("--counts names one of them twice")
@@ -205,17 +210,13 @@ def check_counts(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         parser.error(
             "a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples"
         )
+    cli.set_up_jax()
+    return options
 
 
 @cli.line
 def main() -> None:
-    parser = cli.parser(__doc__)
-    parser.add_argument("--seeds", type=cli.count, default=16)
-    parser.add_argument("--counts", type=cli.count, nargs="+", default=[256, 512, 1024, 2048, 4096])
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    check_counts(parser, options)
-    cli.set_up_jax()
+    options = parse(cli.parser(__doc__), 16, COUNTS)
     config = dict(
         counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
     )
@@ -245,17 +246,8 @@ def main() -> None:
                     f" bound {bound:.3f}",
                     flush=True,
                 )
-            best = curve("pros_n_kons", gamma).min()
-            print(
-                f"gamma {gamma:.3f}: Pros-N-KONS at best {best:.3f} by (8), printed"
-                f" {4 * gamma / (1 + gamma) ** 2:.3f}; PKAWV {curve('pkawv', gamma)[-1]:.3f},"
-                f" optimal {gamma / (1 + gamma):.3f}"
-            )
         theory = {
-            f"{gamma:.3f}": {
-                m: curve(m, gamma)[::20].tolist()
-                for m in ("pkawv", "beforehand", "sketched_kons", "pros_n_kons")
-            }
+            f"{gamma:.3f}": {method: curve(method, gamma)[::20].tolist() for method in STYLES}
             for gamma in GAMMAS
         }
         summary = dict(

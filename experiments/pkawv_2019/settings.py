@@ -1,20 +1,18 @@
-"""Both scalings, and a dictionary drawn uniformly beside KORS, on the start of each stream.
+"""Both scalings, and uniform dictionaries beside those of KORS, on the first examples of a stream.
 
 python -m experiments.pkawv_2019.settings --out results/pkawv_2019/settings
 
-The paper scales inputs and labels to [-1, 1]; its published curves come from inputs in [0, 1] and
-other labels (THEORY 10.2). It mentions dictionaries drawn uniformly at random and builds them with
-KORS: "nystrom_uniform" is the same prediction on as many inputs as KORS ended with, drawn uniformly
-from the whole stream before it starts. All else as in `large_scale`.
+The paper scales inputs and labels to [-1, 1], but its published curves have inputs in [0, 1] and
+other labels (THEORY 10.2). It mentions uniform dictionaries and uses KORS: "nystrom_uniform" takes
+as many inputs as KORS ended with, uniformly at random from the whole stream, before it starts. All
+else is as in `large_scale`.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -23,13 +21,12 @@ from experiments import cli
 from experiments.data import streams
 from experiments.pkawv_2019 import large_scale
 from experiments.results import environment, outputs
-from jsketch import kernels, loops, online, struct
+from jsketch import kernels, online, struct
 from jsketch.sketch import nystrom
 from jsketch.sketch.nystrom import Nystrom
 
-# the sizes that "nystrom" ends with are those of "nystrom_uniform"
 METHODS = ("taylor_2", "nystrom", "nystrom_uniform", "fogd", "pros_n_kons")
-# where degree 2 is not close to the exact forecaster under the authors' scaling
+# data on which degree 2 is not close to the exact forecaster under the authors' scaling
 EXACT = ("cod_rna", "ijcnn1")
 DIGITS = 5
 
@@ -47,7 +44,7 @@ class OnPoints:
 
 
 def uniform_nystrom(xs: np.ndarray, points: int, config: large_scale.Config) -> Any:
-    """Ridge regression on that many inputs of xs [n,d], drawn without replacement."""
+    """Ridge regression on a number of inputs of xs [n,d], drawn without replacement."""
     drawn = np.random.default_rng(config["seed"]).choice(len(xs), points, replace=False)
     kernel = kernels.Gaussian(config["lengthscale"])
     dictionary = nystrom.build(kernel, jnp.asarray(xs[drawn]), jnp.ones(points, bool))
@@ -57,30 +54,16 @@ def uniform_nystrom(xs: np.ndarray, points: int, config: large_scale.Config) -> 
 
 
 def run(forecaster: Any, stream: streams.Stream, config: large_scale.Config) -> dict[str, Any]:
-    """What summary.json says of one pass, or of what the time limit leaves of it."""
-    chunks = loops.chunks(jnp.asarray(stream.xs), jnp.asarray(stream.ys), large_scale.CHUNK)
-    made: list[np.ndarray] = []
-    size, began = 0, time.perf_counter()
-    for forecasts, _ in loops.prequential_chunks(
-        forecaster, chunks, jax.random.key(config["seed"])
-    ):
-        made.append(np.asarray(forecasts.prediction))
-        size = int(forecasts.dictionary_size[-1])
-        if time.perf_counter() - began > config["time_limit"]:
-            break
-    predicted = np.concatenate(made)
-    labels = stream.ys[: len(predicted)]
-    # a coin is flipped at zero
-    wrong = np.where(predicted == 0, 0.5, np.sign(predicted) != np.sign(labels))
+    """The numbers of one pass, which the time limit may cut."""
+    curve = large_scale.run_once(config, stream.xs, stream.ys, forecaster)
+    examples, loss = int(curve["n"][-1]), float(curve["average_loss"][-1])
     return dict(
-        examples=len(predicted),
-        average_loss=round(float(np.square(predicted - labels).mean()), DIGITS),
-        # the same under both scalings, whose losses have different units
-        loss_over_variance=round(
-            float(np.square(predicted - labels).mean() / labels.var()), DIGITS
-        ),
-        error_rate=round(float(wrong.mean()), DIGITS) if stream.classes else None,
-        size=size,
+        examples=examples,
+        average_loss=round(loss, DIGITS),
+        # comparable between scalings, under which losses have different units
+        loss_over_variance=round(loss / float(stream.ys[:examples].var()), DIGITS),
+        error_rate=round(float(curve["error_rate"][-1]), DIGITS) if stream.classes else None,
+        size=int(curve["size"][-1]),
     )
 
 
@@ -106,7 +89,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--data", nargs="+", choices=streams.NAMES, default=list(streams.NAMES))
     parser.add_argument("--limit", type=cli.count, default=4_096, help="first examples of each")
-    parser.add_argument("--time-limit", type=float, default=300.0, help="seconds of a pass")
+    parser.add_argument("--time-limit", type=cli.positive, default=300.0, help="seconds of a pass")
     parser.add_argument("--awv", action="store_true", help="as in large_scale")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-dir", help="folder of the data sets")

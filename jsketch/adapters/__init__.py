@@ -1,11 +1,5 @@
-"""Forecasters with the interfaces of other packages; each is a `loops.Live` under other names.
-
-    SklearnRegressor   scikit-learn: fit, partial_fit, predict; pipelines, searches over any number
-                       of the forecaster
-    RiverRegressor     river: learn_one, predict_one; pipelines, wrappers, progressive_val_score
-
-Each package is imported with the class that needs it.
-"""
+"""Forecasters with the interfaces of scikit-learn and river. Each package is imported with the
+class that needs it."""
 
 from __future__ import annotations
 

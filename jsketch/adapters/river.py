@@ -1,4 +1,4 @@
-"""A forecaster as a river regressor (its contract: river.base.Regressor, river.checks)."""
+"""A forecaster with the interface of a river regressor."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ except ImportError as error:
 
 
 class RiverRegressor(base.Regressor):
-    """Examples are dicts of numbers: in a pipeline, `progressive_val_score`, a
-    `TargetStandardScaler`.
+    """A stream of dicts of numbers, for pipelines, wrappers and `progressive_val_score`.
 
-    forecaster  a forecaster of `jsketch.online`, or an own one
-    seed        int, of the key of its random choices
+    forecaster  a forecaster of `jsketch.online`, or one of your own
+    seed        int, the seed of its random numbers
 
-    The first example that is learned names the features; every other must have the same ones, in
-    any order. Raises ValueError otherwise, and for what is not a finite number: nothing is learned
-    then. A label NaN or None is a missing one. The inputs of the forecaster (the lengthscales of an
-    ARD kernel, say) are the features in the order of their names.
+    The first example that is learned determines the names of the features, and all others must have
+    the same names, in any order. The inputs of the forecaster (for the lengthscales of an ARD
+    kernel) are the features in the order of their names. A label NaN or None is missing. Methods
+    raise ValueError, and learn nothing, for other names and for values that are not finite numbers.
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):
         self.forecaster = forecaster
         self.seed = seed
-        # of the features, once an example has been learned
+        # the names of the features, known after the first example
         self.names: list[Any] | None = None
         self.live: Live | None = None
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Learns label y at features x."""
+        """Learns the label y of features x."""
         names = self._names(x)
         self._live(names).learn([x[name] for name in names], y)
         self.names = names
@@ -48,8 +47,8 @@ class RiverRegressor(base.Regressor):
         return self._live(names).predict([x[name] for name in names])
 
     def _names(self, x: dict[Any, Any]) -> list[Any]:
-        """The features in the order of the stream. Raises ValueError where x has others."""
-        names = _ordered(x) if self.names is None else self.names
+        """The names in the order of the stream. Raises ValueError where x has others."""
+        names = _sorted(x) if self.names is None else self.names
         if len(x) != len(names) or not all(name in x for name in names):
             missing, new = [n for n in names if n not in x], [n for n in x if n not in names]
             raise ValueError(
@@ -59,7 +58,7 @@ class RiverRegressor(base.Regressor):
         return names
 
     def _live(self, names: list[Any]) -> Live:
-        # another number of them: none is learned yet
+        # before the first label, predictions may have other features
         if self.live is None or self.live.inputs != len(names):
             self.live = Live(self.forecaster, len(names), jax.random.key(self.seed))
         return self.live
@@ -69,8 +68,8 @@ class RiverRegressor(base.Regressor):
         yield {"forecaster": online.FOGD(kernels.Gaussian(), 0.1, count=20)}
 
     def _unit_test_skips(self) -> set[str]:
-        # A kernel compares points of the same inputs: a feature that comes or goes is an error, not
-        # a zero. Fill it in before, as with preprocessing.StatImputer.
+        # A feature that appears or disappears is an error and not a zero: a kernel compares points
+        # with the same inputs. preprocessing.StatImputer fills in missing values.
         return {
             "check_emerging_features",
             "check_disappearing_features",
@@ -78,9 +77,7 @@ class RiverRegressor(base.Regressor):
         }
 
 
-def _ordered(names: Iterable[Any]) -> list[Any]:
-    """Whatever order the first example has them in: features drawn at random would be others
-    otherwise."""
+def _sorted(names: Iterable[Any]) -> list[Any]:
     try:
         return sorted(names)
     except TypeError:

@@ -1,5 +1,4 @@
-"""A forecaster as a scikit-learn regressor (its contract: sklearn.base,
-sklearn.utils.estimator_checks)."""
+"""A forecaster with the interface of a scikit-learn regressor."""
 
 from __future__ import annotations
 
@@ -29,20 +28,21 @@ except ImportError as error:
 
 
 class SklearnRegressor(RegressorMixin, BaseEstimator):
-    """In a `Pipeline`, `cross_val_score`, `GridSearchCV`.
+    """A stream of rows, for `Pipeline`, `cross_val_score` and `GridSearchCV`.
 
-    forecaster  a forecaster of `jsketch.online`, or an own one
-    seed        int, of the key of its random choices
+    forecaster  a forecaster of `jsketch.online`, or one of your own
+    seed        int, the seed of its random numbers
 
     The numbers of the forecaster and of its parts are parameters: `forecaster__regularization`,
     `forecaster__kernel__lengthscale`. NaN labels are predicted and not learned, and do not count in
-    `score`. After learning, `live_` is the stream, and `forecasts_` holds the predictions that the
-    last `fit` or `partial_fit` made, each before its label. AWV forecasters shrink the prediction
-    at a point they have not learned, which protects them in a stream: to fit once and then predict
-    many points, use `penalize_current=False` (ridge regression).
+    `score`. AWV forecasters shrink predictions at new points, which protects them in a stream: to
+    fit once and then predict many points, use `penalize_current=False` (ridge regression).
+
+    Attributes after learning: `live_`, the stream, and `forecasts_`, the predictions of the last
+    `fit` or `partial_fit`, each made before its label.
     """
 
-    live_: Live  # not there before learning
+    live_: Live
     forecasts_: Forecasts
 
     def __init__(self, forecaster: Any, seed: int = 0):
@@ -50,14 +50,14 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> SklearnRegressor:
-        """Forgets everything and learns y [n] at X [n,d] in order."""
+        """Starts a new stream and learns y [n] at X [n,d] in order."""
         return self._learn(X, y, reset=True)
 
     def partial_fit(self, X: Any, y: Any) -> SklearnRegressor:
-        """Learns y [n] at X [n,d] after what was learned before.
+        """Continues the stream with y [n] at X [n,d].
 
         Raises ValueError for shapes that do not fit, columns of other names, inputs that are not
-        finite, and where the parameters were changed since learning started.
+        finite, and parameters that have changed since the stream started.
         """
         started = self.__sklearn_is_fitted__()
         if started and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
@@ -67,8 +67,7 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         return self._learn(X, y, reset=not started)
 
     def predict(self, X: Any) -> np.ndarray:
-        """[n] at X [n,d], from what was learned so far. Raises NotFittedError, a ValueError, before
-        anything was."""
+        """Predictions [n] at X [n,d]. Raises NotFittedError, a ValueError, before learning."""
         check_is_fitted(self)
         return self.live_.predict_many(validate_data(self, X, reset=False))
 
@@ -81,18 +80,18 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         params = {"forecaster": self.forecaster, "seed": self.seed}
-        return params | dict(_numbers(self.forecaster, "forecaster")) if deep else params
+        return params | dict(_fields(self.forecaster, "forecaster")) if deep else params
 
     def set_params(self, **params: Any) -> SklearnRegressor:
-        """Raises ValueError, and sets nothing, for a parameter that is not there."""
+        """Raises ValueError, and sets nothing, for an unknown parameter."""
         new: dict[str, Any] = self.get_params(deep=False)
         # the whole before its parts
         for name in sorted(params, key=lambda name: name.count("__")):
-            head, *parts = name.split("__")
-            if head not in new or not _has(new[head], parts):
-                names = sorted([*new, *dict(_numbers(new["forecaster"], "forecaster"))])
-                raise ValueError(f"{name!r} is not a parameter; they are {names}.")
-            new[head] = _replaced(new[head], parts, params[name])
+            names = [*new, *dict(_fields(new["forecaster"], "forecaster"))]
+            if name not in names:
+                raise ValueError(f"{name!r} is not a parameter; they are {sorted(names)}.")
+            head, *path = name.split("__")
+            new[head] = _replaced(new[head], path, params[name])
         for name, value in new.items():
             setattr(self, name, value)
         return self
@@ -111,28 +110,17 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         return hasattr(self, "live_")
 
 
-def _is_made_of_fields(part: Any) -> bool:
-    return dataclasses.is_dataclass(part) and not isinstance(part, type)
-
-
-def _numbers(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Every field of a forecaster, and of what it is made of, under its path."""
-    if _is_made_of_fields(part):
+def _fields(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """(path, value) of the fields of a dataclass and, recursively, of its values."""
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
         for field in dataclasses.fields(part):
             value = getattr(part, field.name)
             yield f"{prefix}__{field.name}", value
-            yield from _numbers(value, f"{prefix}__{field.name}")
-
-
-def _has(part: Any, path: list[str]) -> bool:
-    if not path:
-        return True
-    names = [field.name for field in dataclasses.fields(part)] if _is_made_of_fields(part) else []
-    return path[0] in names and _has(getattr(part, path[0]), path[1:])
+            yield from _fields(value, f"{prefix}__{field.name}")
 
 
 def _replaced(part: Any, path: list[str], value: Any) -> Any:
-    """The part with that value at the end of the path."""
+    """The part with another value at the path of a field."""
     if not path:
         return value
     return dataclasses.replace(

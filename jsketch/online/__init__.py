@@ -1,4 +1,5 @@
-"""Forecasters of streams: each predicts an example's label before it sees it, then learns it."""
+"""Forecasters of streams: each predicts the label of an example before it is observed, then learns
+it."""
 
 from jsketch.online.gradient import FOGD, NOGD
 from jsketch.online.kernel_awv import KernelAWV

@@ -1,23 +1,20 @@
 """Tuning without a validation set: the exponentially weighted average of forecasters that differ in
 some numbers.
 
-The remark after Theorem 4 and Corollary 7 of Jezequel, Gaillard, Rudi (NeurIPS 2019), with the
-expert advice of Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to
-3.6. While |y| <= B, the mixture of G experts has
+The remark after Theorem 4 of Jezequel, Gaillard, Rudi (NeurIPS 2019), with the expert advice of
+Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to 3.6. While |y| <=
+B, on every stream
 
-    loss of the mixture <= min_g loss of expert g + log(G) / eta
+    loss of the mixture <= min_g loss of expert g + log(G) / eta:
 
-on every stream, however chosen: for the average of the predictions (`rule="average"`) at eta <=
-1/(8 B^2), where the squared loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta
-<= 1/(2 B^2), where it is mixable.
-
-An expert whose numbers are no longer finite has diverged: its weight is zero from then on. Against
-the others the bound holds as it stands: the mixture pays for what losses take from the pooled
-weights, and not for what an expert takes with it.
+for the average of the predictions (`rule="average"`) at eta <= 1/(8 B^2), where the squared loss is
+exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta <= 1/(2 B^2), where it is mixable.
+An expert that diverges has no weight from then on, and the bound against the others still holds.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -27,10 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.scipy.special import logsumexp
-from jax.typing import ArrayLike, DTypeLike
+from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.online import discounting, grids
+from jsketch.online import discounting
 from jsketch.online.step import step as one_step
 from jsketch.online.step import takes
 from jsketch.precision import one_dtype
@@ -41,7 +38,7 @@ RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guaran
 
 @struct.dataclass
 class MixtureState:
-    """What each expert believes, and how much it is believed."""
+    """The states of the experts, and their weights."""
 
     experts: Any  # the state of the forecaster, every leaf with a leading axis G
     # [G], of weights that sum to one; the largest is that of the expert with the least loss
@@ -49,49 +46,52 @@ class MixtureState:
 
     @property
     def diverged(self) -> Array:
-        """[G] bool, the experts that have lost their weight for good; all others have some."""
+        """[G] bool, the experts without weight."""
         return jnp.isneginf(self.log_weights)
 
 
 @struct.dataclass
-class MixtureInfo:
-    """What `ForecastInfo` says, of all experts together, and which of them diverged."""
+class MixtureInfo(ForecastInfo):
+    """As `ForecastInfo`: the largest size of the experts, `overflow` if one of them has no
+    capacity, and `nonfinite` if a label was infinite or all experts have diverged."""
 
-    dictionary_size: Array  # [] int32, the largest of the experts
-    overflow: Array  # [] bool, some expert has no room: nothing was learned
-    nonfinite: Array  # [] bool, a label was infinite (and ignored), or no expert is left
-    diverged: Array  # [G] bool, the experts that lost their weight in this example or block
+    diverged: Array  # [G] bool, the experts that diverged in this example or block
 
 
 @struct.dataclass
 @one_dtype
 class Mixture:
-    """G copies of `forecaster` that differ in the fields named in `grid`, weighted by exp(-eta *
-    their losses).
+    """G copies of a forecaster that differ in some fields, weighted by exp(-eta * their losses).
 
-    grid: the values of each field, every leaf with a leading axis G: {"regularization": [G]}, or a
-    whole part of the forecaster such as {"kernel": Gaussian([G])}. What the experts share is
-    computed once (PKAWV's features, unless they are in the grid); the rest costs G times one
-    forecaster. All get the same key, so they draw the same.
+    forecaster     a forecaster
+    grid           the values of each field, every leaf with a leading axis G:
+                   {"regularization": [G]}, or a whole part such as {"kernel": Gaussian([G])}. What
+                   the experts share is computed once (PKAWV's features, unless they are in the
+                   grid); the rest costs G times one forecaster. All have the same key
+    bound          B. Predictions are clipped to [-B, B]. A label outside is learned as it is, and
+                   counts as -B or B in the weights, and so in the guarantee
+    learning_rate  eta; None: the largest with the guarantee
+    rule           "average" or "vovk"
+    in_turn        True: the experts are computed one after the other and not in one vmap, for
+                   states so large that a cache holds only one
 
-    in_turn: the experts one after the other, each on its own, instead of in one vmapped
-    computation: for large states, when the cache has room for one but not for all.
-
-    An expert that diverges, in its state or in a prediction that is NaN, loses its weight for good
+    An expert whose state is not finite, or whose prediction is NaN, loses its weight for good
     (`state.diverged`, `info.diverged`; `prequential` and `Live` warn), and the others continue. In
-    a block it is left out from the first prediction that is NaN there, which may be one that it
-    still makes when taken one by one.
-
-    Predictions are clipped to [-B, B]. A label outside is learned as it is and counts as -B or B in
-    the weights, and so in the guarantee.
+    a block it is left out from its first prediction that is NaN there, which can come earlier than
+    in single steps.
     """
 
     forecaster: Any
     grid: dict[str, Any]
-    bound: ArrayLike  # B
-    learning_rate: ArrayLike | None = None  # eta; None: the largest with the guarantee
+    bound: ArrayLike
+    learning_rate: ArrayLike | None = None
     rule: str = struct.field(pytree_node=False, default="average")
     in_turn: bool = struct.field(pytree_node=False, default=False)
+
+    @property
+    def takes(self) -> str:
+        """As the experts."""
+        return takes(self.forecaster)
 
     def init(self, x: Array, key: PRNGKey) -> MixtureState:
         """Equal weights; x [d] is one example. Raises ValueError on static mistakes of the grid and
@@ -100,36 +100,34 @@ class Mixture:
         checks.positive(bound=self.bound)
         if self.learning_rate is not None:
             checks.positive(learning_rate=self.learning_rate)
-        x, count = checks.example(x), grids.count(self.forecaster, self.grid)
+        x, count = checks.example(x), _check_grid(self.forecaster, self.grid)
         if not is_traced(self.forecaster, self.grid):
-            # under vmap their numbers would go unchecked
-            for g in range(count):
-                self._expert(g, x.dtype).init(x, key)
-        experts = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))(
-            grids.floating(self.grid, x.dtype)
-        )
+            # vmap leaves numbers unchecked
+            for expert in self._experts(count):
+                expert.init(x, key)
+        init = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))
+        experts = init(self.grid)
         return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns of each expert whose rounding is too much for an example x [d] (`rounding`); says
-        whether it did."""
-        experts = [self._expert(g, x.dtype) for g in range(grids.count(self.forecaster, self.grid))]
-        return any(
-            [expert.check_rounding(x) for expert in experts if hasattr(expert, "check_rounding")]
-        )
+        """Warns of each expert whose rounding errors are too large for an example x [d]
+        (`rounding`), and returns whether there is one."""
+        if not hasattr(self.forecaster, "check_rounding"):
+            return False
+        experts = self._experts(_check_grid(self.forecaster, self.grid))
+        return any([expert.check_rounding(x) for expert in experts])
 
     def predict(self, state: MixtureState, x: Array) -> Array:
         """y^ [] for x [d]."""
-        predictions = self._each(lambda expert, own: expert.predict(own, x), state, x.dtype)
-        return self._weighed(
-            state.log_weights, predictions[:, None], jnp.full(1, jnp.nan, x.dtype)
-        )[1][0]
+        predictions = self._each(lambda expert, state: expert.predict(state, x), state)
+        no_label = jnp.full(1, jnp.nan, x.dtype)
+        return self._weigh(state.log_weights, predictions[:, None], no_label)[1][0]
 
     def update(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, MixtureInfo]:
         """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
-        comes back unchanged."""
+        does not change."""
         state, _, info = self.step(state, x, y, key)
         return state, info
 
@@ -137,95 +135,47 @@ class Mixture:
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, Array, MixtureInfo]:
         """`predict` and `update` in one: (state, y^, info)."""
-        experts, predictions, infos = self._each(
-            lambda expert, own: one_step(expert, own, x, y, key), state, x.dtype
-        )
-        state, prediction, info = self._settled(
-            state, experts, predictions[:, None], y[None], infos
-        )
+        each = self._each(lambda expert, state: one_step(expert, state, x, y, key), state)
+        experts, predictions, infos = each
+        state, prediction, info = self._after(state, experts, predictions[:, None], y[None], infos)
         return state, prediction[0], info
-
-    @property
-    def takes(self) -> str:
-        """As its experts."""
-        return takes(self.forecaster)
 
     def predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """As `step` for x [B,d] and y [B], exactly; where the experts take blocks."""
-        experts, predictions, infos = self._each(
-            lambda expert, own: expert.predict_update(own, x, y), state, x.dtype
-        )
-        return self._settled(state, experts, predictions, y, infos)
+        """As `step` for each of x [B,d], y [B]; where the experts take blocks."""
+        each = self._each(lambda expert, state: expert.predict_update(state, x, y), state)
+        experts, predictions, infos = each
+        return self._after(state, experts, predictions, y, infos)
 
     def advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
-        """As `step` for as many of x [B,d] and y [B] as all experts can take at once, exactly;
-        where they take growing blocks. A limit of zero changes nothing."""
+        """As `step` for as many of x [B,d], y [B] as all experts can take at once; where they take
+        growing blocks (`GrowingBlocks.advance`)."""
 
         def up_to(limit: Array) -> Any:
-            return self._each(lambda expert, own: expert.advance(own, x, y, limit), state, x.dtype)
+            return self._each(lambda expert, state: expert.advance(state, x, y, limit), state)
 
         ends = up_to(jnp.asarray(limit, jnp.int32))
         done = ends[2].min()
-        # dictionaries that differ end their blocks at different examples: again, to the first of
-        # the ends
+        # different dictionaries end their blocks at different examples: repeat up to the first end
         same = (ends[2] == done).all() | (done == 0)
         experts, predictions, _, infos = lax.cond(same, lambda: ends, lambda: up_to(done))
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
-        # what is predicted after `done` does not count, not even as NaN
+        # predictions after `done` do not count, not even as NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
-        new, prediction, info = self._settled(state, experts, predictions, y, infos)
-        # to normalize weights again may change their last bits
+        new, prediction, info = self._after(state, experts, predictions, y, infos)
+        # normalizing weights again may change their last bits
         log_weights = jnp.where(done > 0, new.log_weights, state.log_weights)
         return replace(new, log_weights=log_weights), prediction, done, info
 
-    def _settled(
-        self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
-    ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """(state, y^ [B], info) after the block y [B] that the experts have predicted, [G, B], and
-        learned."""
-        infinite = jnp.isinf(y).any()
-        log_weights, prediction = self._weighed(state.log_weights, predictions, y)
-        # an infinite label raises the flag of every expert
-        log_weights = jnp.where(infos.nonfinite & ~infinite, -jnp.inf, log_weights)
-        overflow = infos.overflow.any()
-        new = self._unless(overflow, state, MixtureState(experts, grids.normalized(log_weights)))
-        info = MixtureInfo(
-            dictionary_size=infos.dictionary_size.max(),
-            overflow=overflow,
-            nonfinite=(infinite & ~overflow) | new.diverged.all(),
-            diverged=new.diverged & ~state.diverged,
-        )
-        return new, prediction, info
-
-    def _weighed(self, log_weights: Array, predictions: Array, y: Array) -> tuple[Array, Array]:
-        """(log weights [G] after a block, up to a constant; y^ [B]) of the experts' predictions [G,
-        B], each expert left out from its first NaN on."""
-        out = jnp.isneginf(log_weights)[:, None] | (
-            jnp.cumsum(jnp.isnan(predictions), axis=1, dtype=jnp.int32) > 0
-        )
-        predictions = jnp.where(out, 0, self._clipped(predictions))
-        penalties = jnp.where(out, jnp.inf, self._penalties(predictions, y))
-        after = log_weights[:, None] - jnp.cumsum(penalties, axis=1)
-        before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
-        return after[:, -1], self._combined(jnp.where(out, -jnp.inf, before), predictions)
-
-    def _unless(self, overflow: Array, old: MixtureState, new: MixtureState) -> MixtureState:
-        """The new state, or the old one for all experts when one has no room."""
-        if not hasattr(self.forecaster, "grow"):
-            return new
-        return jax.tree.map(lambda before, after: jnp.where(overflow, before, after), old, new)
-
     def grow(self, state: MixtureState) -> MixtureState:
-        """The same state with more room for every expert. Raises ValueError when they come to
-        differ in size."""
-        dtype = state.log_weights.dtype
+        """The same state with more capacity for every expert. Raises ValueError where the experts
+        need different capacities."""
         grown = [
-            self._expert(g, dtype).grow(jax.tree.map(lambda leaf, g=g: leaf[g], state.experts))
-            for g in range(len(state.log_weights))
+            expert.grow(jax.tree.map(lambda leaf, g=g: leaf[g], state.experts))
+            for g, expert in enumerate(self._experts(len(state.log_weights)))
         ]
         if len({tuple(leaf.shape for leaf in jax.tree.leaves(expert)) for expert in grown}) > 1:
             raise ValueError(
@@ -235,47 +185,77 @@ class Mixture:
             )
         return replace(state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown))
 
-    def _each(self, call: Callable[[Any, Any], Any], state: MixtureState, dtype: DTypeLike) -> Any:
-        """call(expert, its state) for all G, stacked."""
+    def _experts(self, count: int) -> list[Any]:
+        return [
+            replace(self.forecaster, **jax.tree.map(lambda leaf, g=g: leaf[g], self.grid))
+            for g in range(count)
+        ]
 
-        def one(values: dict[str, Any], own: Any) -> Any:
-            return call(replace(self.forecaster, **values), own)
+    def _each(self, call: Callable[[Any, Any], Any], state: MixtureState) -> Any:
+        """call(expert, its state) of all G, stacked."""
 
-        if self.in_turn:
-            return lax.map(
-                lambda pair: one(*pair), (grids.floating(self.grid, dtype), state.experts)
-            )
-        return jax.vmap(one)(grids.floating(self.grid, dtype), state.experts)
+        def one(pair: tuple[dict[str, Any], Any]) -> Any:
+            values, expert_state = pair
+            return call(replace(self.forecaster, **values), expert_state)
 
-    def _expert(self, g: int, dtype: DTypeLike) -> Any:
-        return replace(
-            self.forecaster, **jax.tree.map(lambda leaf: leaf[g], grids.floating(self.grid, dtype))
+        pairs = (jax.tree.map(jnp.asarray, self.grid), state.experts)
+        return lax.map(one, pairs) if self.in_turn else jax.vmap(one)(pairs)
+
+    def _after(
+        self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
+    ) -> tuple[MixtureState, Array, MixtureInfo]:
+        """(state, y^ [B], info) after a block y [B] for which the experts, now in the states
+        `experts`, made predictions [G,B]."""
+        infinite = jnp.isinf(y).any()
+        log_weights, prediction = self._weigh(state.log_weights, predictions, y)
+        # an infinite label raises the flag of every expert
+        log_weights = jnp.where(infos.nonfinite & ~infinite, -jnp.inf, log_weights)
+        # normalized at every step, as sums of losses would outgrow the digits of their differences
+        total = logsumexp(log_weights)
+        log_weights = log_weights - jnp.where(jnp.isneginf(total), 0, total)
+        new, overflow = MixtureState(experts, log_weights), infos.overflow.any()
+        if hasattr(self.forecaster, "grow"):
+            # where one expert has no capacity, none learns
+            new = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state, new)
+        info = MixtureInfo(
+            dictionary_size=infos.dictionary_size.max(),
+            overflow=overflow,
+            nonfinite=(infinite & ~overflow) | new.diverged.all(),
+            diverged=new.diverged & ~state.diverged,
         )
+        return new, prediction, info
 
-    def _rate(self, dtype: DTypeLike) -> Array:
-        bound = jnp.asarray(self.bound, dtype)
-        largest = RATES[self.rule] / jnp.square(bound)
-        return largest if self.learning_rate is None else jnp.asarray(self.learning_rate, dtype)
-
-    def _clipped(self, values: Array) -> Array:
-        bound = jnp.asarray(self.bound, values.dtype)
-        return jnp.clip(values, -bound, bound)
-
-    def _penalties(self, predictions: Array, y: Array) -> Array:
-        """eta (y^_g - y)^2 [G, ...]; zero where there is no label."""
-        losses = jnp.where(jnp.isfinite(y), jnp.square(predictions - self._clipped(y)[None]), 0)
-        return self._rate(predictions.dtype) * losses
+    def _weigh(self, log_weights: Array, predictions: Array, y: Array) -> tuple[Array, Array]:
+        """(log weights [G] after a block, up to a constant; y^ [B]) of predictions [G,B] and labels
+        y [B]; each expert is left out from its first NaN on."""
+        bound = jnp.asarray(self.bound, predictions.dtype)
+        out = jnp.isneginf(log_weights)[:, None] | (
+            jnp.cumsum(jnp.isnan(predictions), axis=1, dtype=jnp.int32) > 0
+        )
+        predictions = jnp.where(out, 0, jnp.clip(predictions, -bound, bound))
+        losses = jnp.square(predictions - jnp.clip(y, -bound, bound)[None])
+        penalties = self._rate(bound) * jnp.where(jnp.isfinite(y), losses, 0)
+        after = log_weights[:, None] - jnp.cumsum(jnp.where(out, jnp.inf, penalties), axis=1)
+        before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
+        return after[:, -1], self._combined(jnp.where(out, -jnp.inf, before), predictions)
 
     def _combined(self, log_weights: Array, predictions: Array) -> Array:
-        """y^ [...] of the experts' predictions and log weights [G, ...] before the label."""
+        """y^ [...] of predictions [G, ...] in [-B, B] and log weights [G, ...]."""
         if self.rule == "average":
             return (jax.nn.softmax(log_weights, axis=0) * predictions).sum(0)
-        rate, bound = self._rate(predictions.dtype), jnp.asarray(self.bound, predictions.dtype)
-        # the experts' pooled losses if the label were -B or B: y^ balances its own losses against
-        # them
+        bound = jnp.asarray(self.bound, predictions.dtype)
+        rate = self._rate(bound)
+        # the pooled losses of the experts for the labels -B and B; y^ balances its own losses
+        # against them
         low = logsumexp(log_weights - rate * jnp.square(predictions + bound), axis=0)
         high = logsumexp(log_weights - rate * jnp.square(predictions - bound), axis=0)
         return (high - low) / (4 * rate * bound)
+
+    def _rate(self, bound: Array) -> Array:
+        """eta []."""
+        if self.learning_rate is None:
+            return RATES[self.rule] / jnp.square(bound)
+        return jnp.asarray(self.learning_rate, bound.dtype)
 
 
 def over_regularizations(
@@ -284,16 +264,54 @@ def over_regularizations(
     """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`. Raises
     ValueError unless they are a vector of finite numbers above 0 and the forecaster has a
     regularization."""
-    values = grids.vector("regularizations", regularizations, "np.geomspace(0.01, 100, 9)")
+    values = _vector("regularizations", regularizations, "np.geomspace(0.01, 100, 9)")
     checks.all_positive(regularizations=values)
-    grid = grids.over(forecaster, "regularization", values)
-    return Mixture(forecaster, grid, bound, **options)
+    return _over(forecaster, "regularization", values, bound, options)
 
 
 def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
     """`forecaster` at each of the discounts [G], as `over_regularizations`: for drift of unknown
     speed (`discounting`). Raises ValueError unless they are numbers above 0 and at most 1."""
-    values = grids.vector("discounts", discounts, "[0.9, 0.99, 0.999, 1]")
+    values = _vector("discounts", discounts, "[0.9, 0.99, 0.999, 1]")
     for value in values:
         discounting.check(value)
-    return Mixture(forecaster, grids.over(forecaster, "discount", values), bound, **options)
+    return _over(forecaster, "discount", values, bound, options)
+
+
+def _vector(name: str, values: Any, example: str) -> np.ndarray:
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or numbers.size == 0:
+        raise ValueError(
+            f"{name} must be a vector of at least one number, such as {example}; its shape is"
+            f" {numbers.shape}."
+        )
+    return numbers
+
+
+def _over(
+    forecaster: Any, field: str, values: np.ndarray, bound: ArrayLike, options: dict[str, Any]
+) -> Mixture:
+    grid = {field: jnp.asarray(values, float)}
+    _check_grid(forecaster, grid)
+    return Mixture(forecaster, grid, bound, **options)
+
+
+def _check_grid(forecaster: Any, grid: dict[str, Any]) -> int:
+    """The number G of experts. Raises ValueError for a grid that does not fit the forecaster."""
+    numbers = [
+        f.name for f in dataclasses.fields(forecaster) if f.metadata.get("pytree_node", True)
+    ]
+    for name in grid:
+        if name not in numbers:
+            raise ValueError(
+                f"the grid names {name!r}; the numbers of a {type(forecaster).__name__} are"
+                f" {numbers}."
+            )
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(grid)]
+    lengths = {shape[:1] for shape in shapes}
+    if len(lengths) != 1 or lengths & {(), (0,)}:
+        raise ValueError(
+            "every number in the grid needs a leading axis with one entry for each of the G >= 1"
+            f" experts; their shapes are {shapes}."
+        )
+    return shapes[0][0]

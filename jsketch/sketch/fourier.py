@@ -2,16 +2,15 @@
 cos(omega_i.(x - y)) ~ k(x,y).
 
 Random (RFF): Rahimi and Recht. Random features for large-scale kernel machines. NIPS 2007.
-Frequencies drawn from the kernel's spectral density: unbiased, with an error of order 1/sqrt(count)
-that no smoothness of the kernel reduces.
+Frequencies are samples of the kernel's spectral density: unbiased, with an error of order
+1/sqrt(count) whatever the smoothness of the kernel.
 
 Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity
-and quadrature Fourier features. NeurIPS 2018. Gauss-Hermite nodes in place of draws: exponentially
-accurate, on a grid that is exponential in d.
+and quadrature Fourier features. NeurIPS 2018. Gauss-Hermite nodes in place of samples:
+exponentially accurate, on a grid that is exponential in d.
 
-Neither has a residual that it knows of: z(x).z(x) = k(x,x) everywhere, so a posterior in these
-features runs out of variance once their number of directions has been observed, wherever that was
-(variance starvation).
+Both have z(x).z(x) = k(x,x) everywhere and so no residual: a posterior in M features has no
+variance left after observations in M directions, wherever these were (variance starvation).
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from jsketch.sketch.sincos import cos_sin
 from jsketch.types import PRNGKey
 
 LARGEST_GRID = 100_000  # frequencies
-FAR = 16  # times the spread of an input; its mean is then taken out
+FAR = 16  # a mean that exceeds the spread of an input by this factor is subtracted
 
 
 @struct.dataclass
 class Fourier:
-    """Frequencies with weights that sum to k(x,x) = 1; a cosine and a sine each, M features in
+    """Frequencies with weights that sum to k(x,x) = 1. Each has a cosine and a sine, M features in
     all."""
 
     frequencies: Array  # [M/2, d]
@@ -53,8 +52,8 @@ def features(fourier: Fourier, x: Array) -> Array:
 
 
 def near_zero(x: Array) -> Array:
-    """Points [n,d] with the mean taken out of the inputs that lie far from zero, the others as they
-    are: of a phase only differences count, and eps |x| of it is rounding."""
+    """Points [n,d] without the mean of the inputs that lie far from zero: only differences of
+    phases count, and a phase has a rounding error of eps |x|."""
     mean = x.mean(0, keepdims=True)
     spread = jnp.abs(x - mean).max(0, keepdims=True)
     return x - jnp.where(jnp.abs(mean) > FAR * spread, mean, 0)
@@ -93,8 +92,8 @@ class QuadratureFourier:
     """A grid of Gauss-Hermite nodes, `nodes` per input, for a Gaussian kernel; M = nodes^d features
     (+ 1 for odd nodes).
 
-    The grid is symmetric, and a frequency and its negative make the same two features: half of it
-    serves.
+    The grid is symmetric, and a frequency and its negative have the same features up to signs: half
+    of the grid suffices.
     """
 
     nodes: int = struct.field(pytree_node=False, default=16)
@@ -134,8 +133,8 @@ class QuadratureFourier:
 def quadrature_error(nodes: int, difference: ArrayLike) -> Array:
     """A bound on |k(x,y) - z(x).z(y)|, [...], at differences (x - y)/lengthscale [...,d].
 
-    Per input, Gauss-Hermite's remainder for cos is at most n!/(2n)! difference^(2n); factors of
-    modulus <= 1 add up theirs.
+    For each input the Gauss-Hermite remainder for cos is at most n!/(2n)! difference^(2n), and the
+    errors of factors of modulus <= 1 add up.
     """
     log_factor = math.lgamma(nodes + 1) - math.lgamma(2 * nodes + 1)
     distance = jnp.maximum(

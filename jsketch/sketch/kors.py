@@ -3,12 +3,12 @@
 Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive
 sketching. ICML 2017; PKAWV Appendix H.2 (THEORY 7.5). An arriving point joins with probability p =
 min(1, beta tau), where tau overestimates its ridge leverage score at mu from the dictionary alone.
-With the dictionary weighted by 1/sqrt(p_j),
+With dictionary points weighted by 1/sqrt(p_j) and x itself by one,
 
-    tau = (1 + eps) r / (mu + r),   r = k(x,x) - k_I(x)^T (K_II + mu diag(p))^-1 k_I(x):
+    tau = (1 + eps) r / (mu + r),   r = k(x,x) - k_I(x)^T (K_II + mu diag(p))^-1 k_I(x).
 
-the point itself counts with weight one, which turns r into r / (1 + r / mu). The authors' code
-weights by 1/p_j (THEORY 7.5): smaller scores, and dictionaries a third smaller.
+The authors' code has weights 1/p_j (THEORY 7.5): scores are smaller, and dictionaries have a third
+fewer points.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jsketch.types import is_traced
 from jsketch.warn import warn
 
 WEIGHTS = ("theory", "code")
-LEAST_MU_EPS = 1000  # mu below so many rounding errors of k(x,x) is not served
+LEAST_MU_EPS = 1000  # the least mu, in rounding errors of k(x,x)
 
 
 def theory_beta(horizon: int, delta: float) -> float:
@@ -49,7 +49,7 @@ class Kors:
 
 @struct.dataclass
 class Sampling:
-    """The numbers of KORS."""
+    """The settings of KORS."""
 
     mu: ArrayLike = 1.0  # regularization of the leverage scores
     beta: ArrayLike = 1.0  # oversampling; `theory_beta` for the guarantee
@@ -58,8 +58,8 @@ class Sampling:
 
 
 def check(sampling: Sampling, dtype: DTypeLike) -> None:
-    """Raises ValueError when a number of KORS is out of its range; warns where residuals are only
-    rounding."""
+    """Raises ValueError for a setting of KORS out of its range; warns where rounding errors decide
+    residuals."""
     checks.positive(mu=sampling.mu, beta=sampling.beta)
     checks.nonnegative(eps=sampling.eps)
     checks.choice(WEIGHTS, weights=sampling.weights)
@@ -69,13 +69,13 @@ def check(sampling: Sampling, dtype: DTypeLike) -> None:
     if smallest < least:
         warn(
             f"mu = {smallest:g} is too small for {np.dtype(dtype).name}: below {least:.0e} rounding"
-            " hides what the sketch misses, and points that it needs are not drawn. Use float64 or"
-            " a larger mu.",
+            " errors hide residuals, and points that the dictionary needs do not join. Use float64"
+            " or a larger mu."
         )
 
 
 def empty(x: Array, capacity: int) -> Kors:
-    """No points yet, room for M = `capacity`; x [d] is one example."""
+    """A dictionary without points and with capacity M; x [d] is one example."""
     return Kors(
         points=jnp.zeros((capacity, *x.shape), x.dtype),
         inverse=jnp.eye(capacity, dtype=x.dtype),
@@ -90,65 +90,65 @@ def cross(kors: Kors, kernel: Any, x: Array) -> Array:
 
 
 def filled(points: Array, used: Array, x: Array) -> Array:
-    """The points [M,d] with x [d] in unused rows: kernels centre what they are given, and zeros may
-    be far from it all."""
+    """The points [M,d] with x [d] in unused rows: kernels subtract the mean of their points, and
+    zeros may be far from all of them."""
     return jnp.where(jnp.arange(points.shape[0], dtype=jnp.int32)[:, None] < used, points, x)
 
 
 def scores(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array
 ) -> tuple[Array, Array, Array]:
-    """(p [B], row [B,M] of L, r [B]) of points x [B,d] that might arrive next, with k = k_I(x)
+    """(p [B], the rows [B,M] that x would add to L, r [B]) for points x [B,d] with k = k_I(x)
     [B,M]."""
     row = matmul(k, kors.inverse.T)
-    rest = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
-    return _probability(sampling, rest), row, rest
+    residual = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
+    return _probability(sampling, residual), row, residual
 
 
-def _probability(sampling: Sampling, rest: Array) -> Array:
-    """p for a residual r; rounding may leave less than zero."""
-    rest = jnp.maximum(rest, 0)
-    tau = (1 + sampling.eps) * rest / (sampling.mu + rest)
+def _probability(sampling: Sampling, residual: Array) -> Array:
+    """p for a residual r, which may be below zero by rounding."""
+    residual = jnp.maximum(residual, 0)
+    tau = (1 + sampling.eps) * residual / (sampling.mu + residual)
     return jnp.clip(sampling.beta * tau, 0, 1)
 
 
 def draws(key: Array, first: Array, count: int, dtype: DTypeLike) -> Array:
-    """The uniform numbers [count] of the examples from the `first`-th on, each from its own number;
-    `key` is key data."""
+    """The uniform random numbers [count] of the examples from number `first` on, which depend on
+    the number of the example alone; `key` is key data."""
     root = jax.random.wrap_key_data(key)
     numbers = first + jnp.arange(count, dtype=jnp.int32)
     return jax.vmap(lambda t: jax.random.uniform(jax.random.fold_in(root, t), dtype=dtype))(numbers)
 
 
 class Received(NamedTuple):
-    """A dictionary after the first of a block of examples had its draw."""
+    """A dictionary after the first of a block of examples has joined or not."""
 
     dictionary: Kors
     joins: Array  # [] bool, whether it joined
-    full: Array  # [] bool, whether it was drawn and there was no room
-    k: Array  # [B, M], k_I of the examples, I the dictionary above
-    until: Array  # [] int32, position of the next example that joins, B if there is none
+    full: Array  # [] bool, whether it would join, but the dictionary is full
+    k: Array  # [B, M], k_I of the examples, with I the dictionary above
+    until: Array  # [] int32, position of the next example that joins, B without one
 
 
 def receive(
-    kors: Kors, kernel: Any, sampling: Sampling, x: Array, draws: Array, room: ArrayLike = True
+    kors: Kors, kernel: Any, sampling: Sampling, x: Array, draws: Array, allowed: ArrayLike = True
 ) -> Received:
-    """x[0] of a block x [B,d] has its draw, of draws [B], and may join if there is `room` [] for it
-    elsewhere.
+    """x[0] of a block x [B,d] joins if its random number, of draws [B], is below its probability
+    and the caller allows it (`allowed` []).
 
-    All of the block in one product with L^-1: a point that joins adds one column to it.
+    The whole block takes one product with L^-1: a point that joins adds one column to it.
     """
     k = cross(kors, kernel, x)
-    probability, row, rest = scores(kors, kernel, sampling, x, k)
-    drawn = (draws[0] < probability[0]) & room
+    probability, row, residual = scores(kors, kernel, sampling, x, k)
+    drawn = (draws[0] < probability[0]) & allowed
     full = drawn & (kors.used >= kors.points.shape[0])
     joins = drawn & ~full
-    pivot = _pivot(sampling, probability[0], rest[0])
-    dictionary = join(kors, sampling, x[0], probability[0], row[0], rest[0], joins)
+    pivot = _pivot(sampling, probability[0], residual[0])
+    dictionary = join(kors, sampling, x[0], probability[0], row[0], residual[0], joins)
 
-    own = kernel.gram(x, x[:1])[:, 0]
-    column = jnp.where(joins, (own - matmul(row, row[0])) / pivot, 0)
-    probability = _probability(sampling, rest - jnp.square(column))
+    first = kernel.gram(x, x[:1])[:, 0]
+    column = jnp.where(joins, (first - matmul(row, row[0])) / pivot, 0)
+    probability = _probability(sampling, residual - jnp.square(column))
     slots = jnp.arange(len(x), dtype=jnp.int32)
     next_joins = (draws < probability) & (slots > 0)
     here = joins & (jnp.arange(k.shape[1], dtype=jnp.int32) == kors.used)
@@ -156,7 +156,7 @@ def receive(
         dictionary=dictionary,
         joins=joins,
         full=full,
-        k=jnp.where(here[None, :], own[:, None], k),
+        k=jnp.where(here[None, :], first[:, None], k),
         until=jnp.where(next_joins, slots, len(x)).min(),
     )
 
@@ -167,15 +167,17 @@ def join(
     x: Array,
     probability: Array,
     row: Array,
-    rest: Array,
+    residual: Array,
     joins: ArrayLike = True,
 ) -> Kors:
-    """The dictionary with x [d] if it `joins` [], with what `scores` says of x. Then there must be
-    room."""
+    """The dictionary with x [d] if it `joins` [], for which there must be capacity; probability,
+    row and residual as from `scores`."""
     joins = jnp.asarray(joins)
-    # the one product is left out when nothing joins
+    # without a product where nothing joins
     back = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
-    inverse_row = put(back, kors.used, jnp.ones((), x.dtype)) / _pivot(sampling, probability, rest)
+    inverse_row = put(back, kors.used, jnp.ones((), x.dtype)) / _pivot(
+        sampling, probability, residual
+    )
     return Kors(
         points=put_if(joins, kors.points, kors.used, x),
         inverse=put_if(joins, kors.inverse, kors.used, inverse_row),
@@ -183,14 +185,14 @@ def join(
     )
 
 
-def _pivot(sampling: Sampling, probability: Array, rest: Array) -> Array:
-    """The pivot of L that a point would have."""
+def _pivot(sampling: Sampling, probability: Array, residual: Array) -> Array:
+    """The pivot of a new row of L."""
     noise = probability if sampling.weights == "theory" else jnp.square(probability)
-    return jnp.sqrt(rest + sampling.mu * noise)
+    return jnp.sqrt(residual + sampling.mu * noise)
 
 
 def grow(kors: Kors, capacity: int) -> Kors:
-    """The same dictionary with room for `capacity` points."""
+    """The same dictionary with another capacity."""
     extra = capacity - kors.points.shape[0]
     return replace(
         kors,

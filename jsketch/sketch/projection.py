@@ -6,9 +6,9 @@ appended so far and A_k its best rank-k approximation, the sketch S [m,d] keeps,
 
     0 <= x^T (A^T A - S^T S) x <= shrunk |x|^2,      shrunk <= |A - A_k|_F^2 / (m + 1 - k).
 
-The textbook variant with m rows keeps m - 1 directions and one row free for the next point. Here
-the next point has a row of its own, which is that variant with m + 1 rows: nothing is lost as long
-as the points span at most m dimensions.
+The textbook variant with m rows keeps m - 1 directions and one free row for the next point. Here
+the next point has an additional row, as in that variant with m + 1 rows: the sketch is exact while
+the points span at most m dimensions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FrequentDirections:
 
     directions: Array  # [m, d], orthonormal rows; zero where energies are
     energies: Array  # [m], squared singular values of S, descending
-    shrunk: Array  # [], the sum of all that was subtracted; >= lambda_max(A^T A - S^T S)
+    shrunk: Array  # [], the sum of the subtracted energies; >= lambda_max(A^T A - S^T S)
 
 
 def empty(size: int, inputs: int, dtype: jnp.dtype) -> FrequentDirections:
@@ -41,7 +41,7 @@ def empty(size: int, inputs: int, dtype: jnp.dtype) -> FrequentDirections:
 
 
 def _split(sketch: FrequentDirections, x: Array) -> tuple[Array, Array]:
-    """(coordinates [m] of x [d] along the directions, the rest [d] of it)."""
+    """(coordinates [m] of x [d] along the directions, the orthogonal part [d] of x)."""
     along = matmul(sketch.directions, x)
     rest = x - matmul(along, sketch.directions)
     # a second pass removes the rounding of the first
@@ -52,9 +52,9 @@ def _split(sketch: FrequentDirections, x: Array) -> tuple[Array, Array]:
 def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     """The sketch after one more point x [d]; O(m^2 d + m^3).
 
-    In coordinates of the directions and of what x adds to them, S^T S + x x^T is a diagonal plus a
-    rank-one matrix of size m + 1. Its eigenvectors turn the directions, and all its eigenvalues are
-    lowered by the smallest.
+    In the directions and the orthogonal part of x, S^T S + x x^T is a diagonal plus a rank-one
+    matrix of size m + 1. Its eigenvectors rotate the directions, and its smallest eigenvalue is
+    subtracted from all.
     """
     size, dtype = sketch.energies.shape[0], x.dtype
     eps = jnp.finfo(dtype).eps
@@ -68,7 +68,7 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
         jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
         + coordinates[:, None] * coordinates[None, :]
     )
-    # every eigenvalue moves at every step, so no rank-one update of a factor does instead
+    # every eigenvalue changes at every step, so that a rank-one update of a factor cannot serve
     values, vectors = jnp.linalg.eigh(core)
     cut = (size + 1) * eps * values[-1]
     loss = jnp.where(values[0] > cut, values[0], 0)

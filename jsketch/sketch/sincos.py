@@ -1,8 +1,8 @@
-"""Cosine and sine of the same float64 phases at once, an order faster than XLA's own on a CPU.
+"""Cosine and sine of the same float64 phases at once, ten times as fast as those of XLA on a CPU.
 
-Random Fourier features are little else than these two. XLA calls a scalar routine for each
-(measured, 2 cores: 1.7 s for 90 million pairs); one reduction to [-pi/4, pi/4] and two Taylor
-polynomials vectorize (0.18 s).
+They take most of the time of random Fourier features. XLA calls a scalar routine for each (measured
+on 2 cores: 1.7 s for 90 million pairs); one reduction to [-pi/4, pi/4] and two Taylor polynomials
+vectorize (0.18 s).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jax import Array
 
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
-# pi/2 in three parts; two of them leave room for a quotient of 20 bits: its products with them are
-# exact
+# pi/2 in three parts; the first two have few enough bits for exact products with a quotient of 20
+# bits
 HIGH = Fraction(round(HALF_PI * 2**32), 2**32)
 MIDDLE = Fraction(round((HALF_PI - HIGH) * 2**64), 2**64)
 PARTS = (float(HIGH), float(MIDDLE), float(HALF_PI - HIGH - MIDDLE))
@@ -23,15 +23,15 @@ TERMS = 9  # Taylor terms: the next one is below 1e-17 on [-pi/4, pi/4]
 
 
 def cos_sin(phase: Array) -> tuple[Array, Array]:
-    """(cos, sin) of any phases, to 2e-16 below a million, and to the rounding of the phase itself
-    beyond."""
+    """(cos, sin) of any phases, to 2e-16 below a million and to the rounding error of the phase
+    above."""
     if phase.dtype != jnp.float64:
         return jnp.cos(phase), jnp.sin(phase)
     quotient = jnp.round(phase / (math.pi / 2))
     rest = phase
     for part in PARTS:
         rest = rest - quotient * part
-    # a phase of 1e18 has no digits left; the polynomials stay bounded
+    # a phase of 1e18 has no digits left, but the polynomials stay bounded
     rest = jnp.clip(rest, -0.8, 0.8)
     square = rest * rest
     cos, sin = _taylor(square, 0), rest * _taylor(square, 1)

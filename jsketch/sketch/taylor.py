@@ -2,8 +2,8 @@
 
 Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale
 problems. NeurIPS 2019, Section 3.1: g_k(x) = exp(-|x|^2 / (2 l^2)) prod_i x_i^k_i / (l^k_i
-sqrt(k_i!)) over the C(d + M, M) multi-indices |k| <= M. For |x|, |y| <= R their products differ
-from the kernel by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
+sqrt(k_i!)) over the C(d + M, M) multi-indices |k| <= M. For |x|, |y| <= R their inner product
+differs from the kernel by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def theorem_degree(horizon: int, radius: float, lengthscale: float, regularizati
 
 @struct.dataclass
 class Taylor:
-    """Feature map of degree M for d = `inputs` inputs; raises ValueError on a degree < 0 or more
-    than 20,000 features."""
+    """The feature map of degree M for d = `inputs` inputs. Raises ValueError for a degree < 0 and
+    for more than 20,000 features."""
 
     inputs: int = struct.field(pytree_node=False)
     degree: int = struct.field(pytree_node=False)  # M
@@ -44,7 +44,7 @@ class Taylor:
 
     @property
     def size(self) -> int:
-        """r = C(d + M, M), checked."""
+        """r = C(d + M, M). Raises ValueError for inputs and degrees out of range."""
         if self.inputs < 1 or self.degree < 0:
             raise ValueError(
                 f"Taylor features need at least one input and a degree M >= 0; d = {self.inputs}"
@@ -62,15 +62,15 @@ class Taylor:
         return size
 
     def features(self, x: Array) -> Array:
-        """[n, r] of x [n, d], degree by degree; O(1) a feature."""
-        size, powers = self.size, []
+        """[n, r] of x [n, d], degree by degree; O(1) for each feature."""
+        size = self.size
         if x.shape[1] != self.inputs:
             raise ValueError(
                 f"these Taylor features are of {self.inputs} inputs; {x.shape[1]} were given."
             )
         scaled = (x / aligned(jnp.asarray(self.lengthscale, x.dtype), x)).T  # [d, n]
         level = jnp.exp(-0.5 * jnp.square(scaled).sum(0))[None]
-        powers.append(level)
+        levels = [level]
         for pieces in _recurrence(self.inputs, self.degree):
             level = jnp.concatenate(
                 [
@@ -79,32 +79,32 @@ class Taylor:
                     for i, scale in enumerate(pieces)
                 ]
             )
-            powers.append(level)
-        whole = jnp.concatenate(powers)
-        assert whole.shape[0] == size
-        return whole.T
+            levels.append(level)
+        features = jnp.concatenate(levels)
+        assert features.shape[0] == size
+        return features.T
 
 
 def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
-    """For each degree and input i the factors 1/sqrt(k_i) that x_i needs to turn monomials of the
-    degree before into new ones.
+    """For each degree and input i the factors 1/sqrt(k_i) of the monomials that are x_i times one
+    of the degree before.
 
-    The monomials of one degree are ordered by the largest input that they contain, so those without
-    an input above i are the first ones: a new monomial with largest input i is x_i times one of
-    them, and nothing is computed twice.
+    The monomials of a degree are ordered by their largest input, so that those without an input
+    above i come first. A monomial of the next degree with largest input i is x_i times one of them,
+    and each is computed once.
     """
     exponents = np.zeros((1, inputs), int)
     largest = np.zeros(1, int)
     levels = []
     for _ in range(degree):
-        pieces, rows, owners = [], [], []
+        pieces, rows, largest_inputs = [], [], []
         for i in range(inputs):
             parents = exponents[largest <= i]
             children = parents.copy()
             children[:, i] += 1
             pieces.append(1 / np.sqrt(children[:, i]))
             rows.append(children)
-            owners.append(np.full(len(children), i))
-        exponents, largest = np.concatenate(rows), np.concatenate(owners)
+            largest_inputs.append(np.full(len(children), i))
+        exponents, largest = np.concatenate(rows), np.concatenate(largest_inputs)
         levels.append(pieces)
     return levels

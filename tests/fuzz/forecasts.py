@@ -11,8 +11,8 @@ def labelled(ys, t):
 
 
 def regression(gram, ys, t, lam, awv):
-    """The prediction for example t from the labelled ones before it (closed form (9) of PKAWV): AWV
-    has the example itself in its Gram matrix, with label zero."""
+    """The prediction for example t from the labelled ones before it (closed form (9) of PKAWV). For
+    AWV the example itself is in the Gram matrix, with label zero."""
     past = labelled(ys, t)
     rows = np.append(past, t) if awv else past
     if not len(rows):
@@ -28,11 +28,9 @@ def ridge(gram, ys, lam, awv):
 
 
 def spans(gram, joined, least=0.0, cut=1e-18):
-    """Orthonormal coordinates [n,r] of all examples in the span of the points that have joined:
-    before the first, after the first, and so on; and the residuals [m], relative to k(x,x), that
-    the points had when they joined. Pivoted, so that points nearly dependent on the others do no
-    harm: directions below `cut` of the largest k(x,x) are left out, and so are points whose
-    residual is below `least`."""
+    """(orthonormal coordinates [n,r] of all examples in the span of the first 0, 1, ... points that
+    have joined; the residuals [m] of the points when they joined, relative to k(x,x)). By pivoting,
+    without directions below `cut` of the largest k(x,x) and points with residuals below `least`."""
     out, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
     for j in joined:
         residuals.append(float((gram[j, j] - out[-1][j] @ out[-1][j]) / gram[j, j]))
@@ -47,7 +45,7 @@ def have_joined(joined, count):
 
 
 def on_a_dictionary(features, ys, joined, lam, awv):
-    """The same in the span of the points that have joined by then; features as `spans` has them."""
+    """`ridge` in the span of the points that have joined by then; features as those of `spans`."""
     projected = [z @ z.T for z in features]
     joins = have_joined(joined, len(ys))
     return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
@@ -66,12 +64,12 @@ def leverages(features, ys, joined, lam):
 
 
 def forgetting(features, ys, joined, lam, awv):
-    """Ridge regression on examples that are each projected on the span of their own time: the inner
-    product of two of them is the kernel's in the smaller span."""
-    own = np.zeros((len(ys), len(ys)), LD)
+    """Ridge regression on examples that are each projected on the span at their own time: the inner
+    product of two of them is that in the smaller span."""
+    projected = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(have_joined(joined, len(ys))):
-        own[t, t:] = own[t:, t] = features[m][t:] @ features[m][t]
-    return ridge(own, ys, lam, awv)
+        projected[t, t:] = projected[t:, t] = features[m][t:] @ features[m][t]
+    return ridge(projected, ys, lam, awv)
 
 
 def kors_probabilities(gram, joined, mu, beta, eps, code):
@@ -92,7 +90,7 @@ def kors_probabilities(gram, joined, mu, beta, eps, code):
 
 
 def pros_n_kons(features, ys, joined, alpha, bound):
-    """Newton steps in the span of the points that have joined, begun anew whenever one does."""
+    """Newton steps in the span of the points that have joined, restarted whenever one does."""
     out, curvature = np.zeros(len(ys), LD), 1 / (8 * LD(bound) ** 2)
     for t, m in enumerate(have_joined(joined, len(ys))):
         z = features[m]
@@ -103,14 +101,11 @@ def pros_n_kons(features, ys, joined, alpha, bound):
 
 
 def sketched_kons(gram, ys, enters, alpha, bound):
-    """Newton steps in explicit features of the whole stream; only the examples `enters` [n] bend
+    """Newton steps in explicit features of the whole stream; only the examples `enters` [n] change
     the matrix."""
     z = pivoted(gram, np.arange(len(gram)), 1e-18 * np.max(np.diag(gram)))[0]
-    out, inverse, u = (
-        np.zeros(len(ys), LD),
-        np.eye(z.shape[1], dtype=LD) / LD(alpha),
-        np.zeros(z.shape[1], LD),
-    )
+    out, u = np.zeros(len(ys), LD), np.zeros(z.shape[1], LD)
+    inverse = np.eye(z.shape[1], dtype=LD) / LD(alpha)
     for t in range(len(ys)):
         curvature = (1 / (8 * LD(bound) ** 2)) * bool(enters[t])
         out[t], u, inverse = _newton_step(z[t], ys[t], u, inverse, bound, curvature)
@@ -134,9 +129,9 @@ def _newton_step(z, y, u, inverse, bound, curvature):
 
 
 def gradient(features, ys, step):
-    """Gradient steps of the squared loss in the kernel's space: the step for example t is taken
-    along the projection of its representer onto a span, in which all examples have the coordinates
-    features[t] [n,r]."""
+    """Gradient steps of the squared loss in the kernel's space: the step for example t is along the
+    projection of its representer on a span, in which all examples have coordinates features[t]
+    [n,r]."""
     # the values of the function at all examples
     out, function = np.zeros(len(ys), LD), np.zeros(len(ys), LD)
     for t, z in enumerate(features):

@@ -1,4 +1,4 @@
-"""Streams: every prediction, and every decision of a dictionary, against the definitions."""
+"""Random streams: predictions and joins of dictionaries against their definitions."""
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +27,10 @@ from jsketch.sketch import fourier, kors
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.newton import LEAST_RESIDUAL
 
-SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # examples, inputs; the first one only, unless --long
+SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # examples, inputs; others than the first with --long
 BLOCK = 16
-NOISE = 16  # roundings that a kernel's value may be off by, as in `disturbed`
-NEARLY_DEPENDENT = 1e-7  # of k(x,x): residual of a point that joins
+NOISE = 16  # rounding errors of a kernel value, as in `disturbed`
+NEARLY_DEPENDENT = 1e-7  # residual of a point that joins, relative to k(x,x)
 INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 RUN = as_users(
     lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK)
@@ -42,7 +42,7 @@ ALGORITHMS = (*QUICK, "kernel", "cosines", "forgetting", "nogd", "fogd", "vovk",
 
 @struct.dataclass
 class Cosines:
-    """Features that are no kernel's: cosines and a constant."""
+    """Features that no kernel defines: cosines and a constant."""
 
     frequencies: jax.Array
 
@@ -52,13 +52,13 @@ class Cosines:
 
 
 class Problem:
-    """A stream, a kernel in both words, and numbers."""
+    """A stream, a kernel of the library and of the oracles, and the numbers of a forecaster."""
 
     def __init__(self, seed, long):
         random = np.random.default_rng([seed, 3])
         size = seed // 11 % len(SIZES) if long else 0
         count, inputs = SIZES[size]
-        style, self.xs = self._inputs(random, count, inputs, long)
+        style, self.xs = inputs_of(random, count, inputs, long)
         words, self.kernel, self.parts = kernel_of(random, self.xs, SMOOTHNESS[size % 3])
         self.ys = np.sin(self.xs.sum(1)) + 0.3 * random.standard_normal(count)
         labels = str(random.choice(["all", "some", "signs", "late", "constant"]))
@@ -72,73 +72,63 @@ class Problem:
             self.ys[: count // 2] = np.nan
         true = gram(self.parts, self.xs, self.xs)
         self.grams = [true] + [disturbed(true, random) for _ in range(2)]
-        # relative to the kernel: rounding is at most 1e-7 of what is left of it unless --long
-        self.lam = float(np.diag(true).max()) * float(
-            10 ** (random.uniform(-8, 1) if long else random.uniform(-3, 1))
-        )
-        self.mu, self.beta = (
-            self.lam * float(10 ** random.uniform(-1, 1)),
-            float(random.choice([0.3, 1.0, 4.0])),
-        )
+        self.largest = float(np.diag(true).max())  # k(x,x)
+        # without --long rounding errors are at most 1e-7 of it
+        lam = 10 ** (random.uniform(-8, 1) if long else random.uniform(-3, 1))
+        self.lam = self.largest * float(lam)
+        self.mu = self.lam * float(10 ** random.uniform(-1, 1))
+        self.beta = float(random.choice([0.3, 1.0, 4.0]))
         self.bound = float(random.choice([0.5, 1.0, 3.0]))
         self.frequencies = random.standard_normal((inputs, 5))
-        self.step, self.gamma = (
-            float(random.choice([0.01, 0.1])),
-            float(random.choice([0.0, 0.2, 1.0])),
-        )
+        self.step = float(random.choice([0.01, 0.1]))
+        self.gamma = float(random.choice([0.0, 0.2, 1.0]))
+        self.largest_label = np.nanmax(np.abs(self.ys), initial=0.0)
         self.words = (
             f"seed {seed}, {count} {style} examples, {labels} labels, {words}, lam {self.lam:.2e}"
         )
 
-    @staticmethod
-    def _inputs(random, count, inputs, hard):
-        style = str(
-            random.choice(
-                ["uniform", "normal", "repeated", "grid", *(["walk", "near"] if hard else [])]
-            )
-        )
-        x = random.uniform(-1, 1, (count, inputs))
-        if style == "normal":
-            x = random.standard_normal((count, inputs))
-        elif style == "repeated":
-            x = x[random.integers(0, max(1, count // 3), count)]
-        elif style == "grid":
-            x = random.integers(-1, 2, (count, inputs)).astype(float)
-        elif style == "walk":
-            x = np.cumsum(0.1 * x, 0)
-        elif style == "near":
-            x = x[random.integers(0, min(3, count), count)] + 1e-6 * x
-        return style, x
+
+def inputs_of(random, count, inputs, hard):
+    """(style, x [count,inputs])."""
+    styles = ["uniform", "normal", "repeated", "grid", *(["walk", "near"] if hard else [])]
+    style = str(random.choice(styles))
+    x = random.uniform(-1, 1, (count, inputs))
+    if style == "normal":
+        x = random.standard_normal((count, inputs))
+    elif style == "repeated":
+        x = x[random.integers(0, max(1, count // 3), count)]
+    elif style == "grid":
+        x = random.integers(-1, 2, (count, inputs)).astype(float)
+    elif style == "walk":
+        x = np.cumsum(0.1 * x, 0)
+    elif style == "near":
+        x = x[random.integers(0, min(3, count), count)] + 1e-6 * x
+    return style, x
 
 
 def forecaster_of(name, p):
-    n = len(p.xs)
+    given, n = (p.kernel, p.lam), len(p.xs)
     sampling = Sampling(p.mu, p.beta, 0.5, "code" if name == "nystrom_code" else "theory")
     cosines = online.PKAWV(Cosines(jnp.asarray(p.frequencies)), p.lam)
     lams = p.lam * np.array([1.0, 10.0, 100.0])
+    over = online.over_regularizations
     return {
-        "kernel": lambda: online.KernelAWV(p.kernel, p.lam, capacity=n),
-        "cosines": lambda: cosines,
-        "nystrom": lambda: online.NystromAWV(p.kernel, p.lam, sampling, capacity=n, memory=128),
-        "nystrom_code": lambda: online.NystromAWV(
-            p.kernel, p.lam, sampling, False, capacity=n, memory=128
-        ),
-        "forgetting": lambda: online.ForgettingNystromAWV(
-            p.kernel, p.lam, sampling=sampling, capacity=n
-        ),
-        "pros_n_kons": lambda: online.ProsNKONS(p.kernel, p.lam, p.bound, sampling, capacity=n),
-        "sketched_kons": lambda: online.SketchedKONS(
-            p.kernel, p.lam, p.bound, p.gamma, p.beta, capacity=n
-        ),
-        "nogd": lambda: online.NOGD(p.kernel, p.step / float(np.diag(p.grams[0]).max()), count=5),
-        "fogd": lambda: online.FOGD(kernels.Gaussian(p.parts[0][2]), p.step, count=6),
-        "mixture": lambda: online.over_regularizations(cosines, lams, p.bound),
-        "vovk": lambda: online.over_regularizations(cosines, lams, p.bound, rule="vovk"),
-    }[name]()
+        "kernel": online.KernelAWV(*given, capacity=n),
+        "cosines": cosines,
+        "nystrom": online.NystromAWV(*given, sampling, capacity=n, memory=128),
+        "nystrom_code": online.NystromAWV(*given, sampling, False, capacity=n, memory=128),
+        "forgetting": online.ForgettingNystromAWV(*given, sampling=sampling, capacity=n),
+        "pros_n_kons": online.ProsNKONS(*given, p.bound, sampling, capacity=n),
+        "sketched_kons": online.SketchedKONS(*given, p.bound, p.gamma, p.beta, capacity=n),
+        "nogd": online.NOGD(p.kernel, p.step / p.largest, count=5),
+        "fogd": online.FOGD(kernels.Gaussian(p.parts[0][2]), p.step, count=6),
+        "mixture": over(cosines, lams, p.bound),
+        "vovk": over(cosines, lams, p.bound, rule="vovk"),
+    }[name]
 
 
 def check(seed, report, long=False):
-    """One forecaster of the seed's on one stream."""
+    """The forecaster of a seed on its stream."""
     names = ALGORITHMS if long else QUICK
     name, p = names[seed % len(names)], Problem(seed, long)
     report.problem = f"{name}, {p.words}"
@@ -157,34 +147,30 @@ def check(seed, report, long=False):
         truths, allowance = expected
         floor = 1e-10 + carried(name, p) + allowance
         if np.ndim(floor):
-            # some predictions may be decided by rounding where others are not
-            decided = floor <= 0.1 * np.nanmax(np.abs(p.ys), initial=0.0)
+            # predictions that rounding decides are left out
+            decided = floor <= 0.1 * p.largest_label
             prediction, floor = prediction[decided], floor[decided]
             truths = [np.asarray(truth)[decided] for truth in truths]
         report.near("prediction", prediction, truths, floor)
 
 
 def carried(name, p):
-    """What is lost of predictions by those that carry A^-1 along, from I / lam: eps |z|^2 / lam
+    """The rounding error of predictions from an A^-1 that is updated from I / lam: eps |z|^2 / lam
     (`online.rounding`)."""
-    largest = float(np.diag(p.grams[0]).max())
     if name == "pros_n_kons":
-        # a step of slope g turns the leverage l = |z|^2 / lam of an example into l / (1 + w l),
-        # about 1 / w, and its output becomes g / w: both are differences that keep a relative error
-        # of eps w l. The next projection divides the one by the other's kind: eps l |g|, |g| <= 2
-        # (C + |y|), once for the numerator and once for the denominator
-        slope = 2 * (p.bound + np.nanmax(np.abs(p.ys), initial=0.0))
-        return 2 * EPS * largest / p.lam * slope
+        # A step of slope g changes the leverage l = |z|^2 / lam of an example to l / (1 + w l),
+        # about 1 / w, and its output to g / w: both are differences with a relative error of eps w
+        # l. The next projection divides them: eps l |g|, |g| <= 2 (C + |y|), for each of the two.
+        return 2 * EPS * p.largest / p.lam * 2 * (p.bound + p.largest_label)
     carries = ("cosines", "mixture", "vovk", "nystrom", "nystrom_code", "forgetting")
-    # |z|^2 <= 6 here. THEORY 9.5: at most B^1.5 + B = 80 times for blocks of 16 and labels of size
-    # 1; the library is off by 2 at most in 54 problems, and by 300 to 500 in some where S is not
-    # eliminated symmetrically
+    # |z|^2 <= 6 here. THEORY 9.5: a factor of at most B^1.5 + B = 80 for blocks of 16 and labels of
+    # size 1; measured: at most 2, and 300 to 500 where S is not eliminated symmetrically
     return 32 * EPS * 6 / p.lam if name in carries else 0.0
 
 
 def of_grams(function):
-    """Predictions from the kernel's Gram matrix alone; as all of these, with disturbed ones and a
-    further allowance."""
+    """A function that returns (predictions from the Gram matrix and from disturbed ones, a further
+    allowance), for predictions that need the matrix alone."""
     return lambda p, run, first, key, report: ([function(p, g) for g in p.grams], 0.0)
 
 
@@ -193,7 +179,7 @@ def of_cosines(function):
         waves = np.cos(np.asarray(p.xs, LD) @ np.asarray(p.frequencies, LD))
         true = np.column_stack([waves, np.ones(len(p.xs), LD)])
         random = np.random.default_rng(0)
-        # errors of the features, each of its own
+        # with independent errors of the features
         errors = [0 * true] + [16 * EPS * random.uniform(-1, 1, true.shape) for _ in range(2)]
         return [function(p, (true + e) @ (true + e).T) for e in errors], 0.0
 
@@ -201,14 +187,14 @@ def of_cosines(function):
 
 
 def in_spans(p, joined, predict, feature_error, report):
-    """(predictions in the spans of a dictionary and in disturbed ones, what else is allowed); None
-    where that says nothing.
+    """(predictions in the spans of a dictionary and in disturbed ones, a further allowance); None
+    where rounding decides all predictions.
 
-    predict(features) -> [n]. Float64 knows directions down to NOISE roundings of its kernel's
-    values. Of points that join nearly dependent on the others more is allowed: `sketch.newton`
-    leaves directions below 1e-10 out or keeps them, as rounding has it, so that predictions with
-    and without them are both right; and it knows its features to the root of eps only, by which
-    `feature_error` [] or [n] is multiplied."""
+    predict(features) -> [n]. Float64 resolves directions down to NOISE rounding errors of the
+    kernel values. Points that are nearly dependent when they join get an allowance: rounding
+    decides whether `sketch.newton` keeps directions below 1e-10, so that predictions with and
+    without them are both right; and features are accurate to the root of eps, which multiplies
+    `feature_error` [] or [n]."""
     noise = NOISE * max(len(joined), 1) * EPS
     features, residuals = spans(p.grams[0], joined, cut=noise)
     truths = [predict(features)] + [predict(spans(g, joined, cut=noise)[0]) for g in p.grams[1:]]
@@ -219,7 +205,7 @@ def in_spans(p, joined, predict, feature_error, report):
     ]
     apart = max(float(np.abs(other - truths[0]).max()) for other in others)
     allowance = 2 * apart + 4 * EPS**0.5 * feature_error
-    if tolerance(truths) + np.min(allowance) > 0.1 * np.nanmax(np.abs(p.ys), initial=0.0):
+    if tolerance(truths) + np.min(allowance) > 0.1 * p.largest_label:
         report.skipped["predictions that rounding decides"] += 1
         return None
     report.checks["dictionaries that are nearly dependent"] += 1
@@ -231,8 +217,7 @@ def of_dictionaries(function, code=False):
 
     def predictions(p, run, first, key, report):
         sizes = np.diff(np.asarray(run.forecasts.dictionary_size), prepend=0)
-        # in a block the size is that of its end, and a block ends where the next point joins: joins
-        # are told by the points
+        # sizes are those at the ends of blocks; the points show which examples joined
         points = np.asarray(run.state.dictionary.points)[: sizes.sum()]
         joined, start = [], 0
         uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
@@ -254,16 +239,13 @@ def of_dictionaries(function, code=False):
         if not certain.all():
             report.skipped["draws too close to call"] += 1
             return None
-        largest = float(np.diag(p.grams[0]).max())
-        # the weights of a ridge regression are at most |y| / (2 sqrt(lam)); an error of z is
-        # multiplied by them
-        feature_error = (largest / p.lam * np.isfinite(p.ys).sum()) ** 0.5 * np.nanmax(
-            np.abs(p.ys), initial=0.0
-        )
+        # the weights of a ridge regression are at most |y| / (2 sqrt(lam)), and multiply an error
+        # of z
+        feature_error = (p.largest / p.lam * np.isfinite(p.ys).sum()) ** 0.5 * p.largest_label
         if code:
-            # ridge regression's own predictions z A^-1 Z^T y: with h = z A^-1 z and residuals e,
-            # errors of the features in the past move it by |A^-1 z| |dZ^T e| + |Z A^-1 z| |dZ w| <=
-            # sqrt(h / lam) |dZ| |e| + sqrt(h) |dZ| |w|; the other forecasters divide it by 1 + h
+            # with h = z A^-1 z and residuals e, errors dZ of observed features change predictions
+            # z A^-1 Z^T y by |A^-1 z| |dZ^T e| + |Z A^-1 z| |dZ w| <= sqrt(h / lam) |dZ| |e| +
+            # sqrt(h) |dZ| |w|; the other forecasters divide that by 1 + h
             h = leverages(spans(p.grams[0], joined)[0], p.ys, joined, p.lam)
             feature_error = feature_error * np.sqrt(np.maximum(h, 1))
         found = in_spans(
@@ -271,7 +253,7 @@ def of_dictionaries(function, code=False):
         )
         if found is None or not code:
             return found
-        # not divided by 1 + h, it moves sqrt(1 + h) times as much by what A^-1 carries (THEORY 9.5)
+        # without division by 1 + h the error of A^-1 counts sqrt(1 + h) times (THEORY 9.5)
         truths, allowance = found
         further = np.sqrt(1 + np.maximum(h, 0)) - 1
         return truths, allowance + carried("nystrom_code", p) * further
@@ -280,7 +262,8 @@ def of_dictionaries(function, code=False):
 
 
 def _first_drawn(p, joined, at, uniform, code):
-    """Which of several equal examples joined: the first whose draw says so."""
+    """Which of several equal examples joined: the first with a uniform number below its
+    probability."""
     for t in at:
         chance = kors_probabilities(
             p.grams[0][: t + 1, : t + 1], [*joined], p.mu, p.beta, 0.5, code
@@ -291,7 +274,8 @@ def _first_drawn(p, joined, at, uniform, code):
 
 
 def of_sketched_kons(p, run, first, key, report):
-    """Which labelled examples enter the matrix is KORS's draw at alpha, and at least gamma."""
+    """Labelled examples enter the matrix with the probability of KORS at alpha, or gamma if that is
+    larger."""
     labels = np.flatnonzero(np.isfinite(p.ys))
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, kept, close = [], [], False
@@ -317,14 +301,13 @@ def of_sketched_kons(p, run, first, key, report):
 def of_gradient(p, run, first, key, report):
     """The first five labelled examples span the space of all later steps."""
     joined = np.flatnonzero(np.isfinite(p.ys))[:5]
-    largest = float(np.diag(p.grams[0]).max())
     number = have_joined(joined, len(p.xs))
 
     def predict(features):
-        return gradient([features[m] for m in number], p.ys, p.step / largest)
+        return gradient([features[m] for m in number], p.ys, p.step / p.largest)
 
-    # each of the steps moves predictions by at most 2 step |y|
-    feature_error = 2 * p.step * len(p.ys) * np.nanmax(np.abs(p.ys), initial=0.0)
+    # each step changes predictions by at most 2 step |y|
+    feature_error = 2 * p.step * len(p.ys) * p.largest_label
     return in_spans(p, joined, predict, feature_error, report)
 
 

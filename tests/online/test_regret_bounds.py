@@ -15,8 +15,8 @@ N, DELTA, SEEDS = 900, 0.1, 64
 
 
 def stream(seed):
-    """Clusters that come one after the other, and labels of either sign: what a dictionary has to
-    follow."""
+    """Clusters that come one after the other, so that the dictionary has to grow; labels of either
+    sign."""
     random = np.random.default_rng(seed)
     centres = np.repeat(random.uniform(-1, 1, (6, 1)), N // 6, axis=0)
     xs = centres + 0.15 * random.standard_normal((N, 1))
@@ -37,20 +37,21 @@ def theorem_9(gram, kept, ys, lam):
         return basis @ basis.T
 
     spans = [projection(inside) for inside in kept] + [np.eye(n)]
-    own = left_out = 0.0
+    in_span = left_out = 0.0
     for t in range(1, n + 1):
         now, change = phi[:t] @ spans[t - 1], phi[:t] @ (spans[t] - spans[t - 1])
-        own += ys[t - 1] ** 2 * (now[-1] @ np.linalg.solve(lam * np.eye(n) + now.T @ now, now[-1]))
+        solved = np.linalg.solve(lam * np.eye(n) + now.T @ now, now[-1])
+        in_span += ys[t - 1] ** 2 * (now[-1] @ solved)
         mu = np.linalg.norm(change, 2) ** 2
         left_out += (mu + lam) * mu * t
-    return own, left_out
+    return in_span, left_out
 
 
 def test_theorem_9():
     """For every sequence of dictionaries, on any labels: the regret against lam |f|^2 + losses is
-    at most what the span itself costs and what the next span has more, over lam^2. Without lam
-    |f|^2 and with lam for lam^2, as printed, it is no bound (the fourth stream, of which almost
-    every example joins); nor is it without the second term."""
+    at most a term of the span and one of its changes over lam^2. Without lam |f|^2 and with lam for
+    lam^2, as printed, it is no bound (on the fourth stream, where almost every example joins), nor
+    without the second term."""
     n, lengthscale = 30, 0.3
     printed = without = 0
     forecaster = online.NystromAWV(
@@ -65,20 +66,20 @@ def test_theorem_9():
         joined = np.flatnonzero(np.diff(np.asarray(run.dictionary_size), prepend=0))
         assert 1 < len(joined) < (n if seed != 3 else n + 1)
         gram = oracles.gaussian(xs, xs, lengthscale)
-        own, left_out = theorem_9(gram, [joined[joined <= t] for t in range(n)], ys, lam)
+        in_span, left_out = theorem_9(gram, [joined[joined <= t] for t in range(n)], ys, lam)
         best = lam * ys @ np.linalg.solve(gram + lam * np.eye(n), ys)
         loss = float(run.loss.sum())
-        assert loss <= best + own + left_out / lam**2 + 1e-8
-        without += loss > best + own
+        assert loss <= best + in_span + left_out / lam**2 + 1e-8
+        without += loss > best + in_span
         # against the function through all examples, whose loss is 0
-        printed += loss > own + left_out / lam
+        printed += loss > in_span + left_out / lam
     assert without > 0 and printed > 0
 
 
 def missed_at_most(gram, inside, mu):
-    """Whether |(I - P) C (I - P)| <= mu, P the projection onto the points `inside`: mu I - (K - K_I
-    K_II^-1 K_I^T) has a Cholesky root. The jitter makes the projection smaller, so that it can only
-    fail what holds."""
+    """Whether |(I - P) C (I - P)| <= mu, P the projection on the points `inside`: mu I - (K - K_I
+    K_II^-1 K_I^T) has a Cholesky root. The jitter makes the projection smaller and the test
+    stricter."""
     factor = np.linalg.cholesky(gram[np.ix_(inside, inside)] + 1e-9 * np.eye(len(inside)))
     half = np.linalg.solve(factor, gram[inside])
     try:
@@ -102,7 +103,7 @@ def test_proposition_5_and_theorem_6():
     smaller = []
     for seed in range(SEEDS):
         xs, ys = stream(seed)
-        # nearly every example joins: a block would be read again after each of them
+        # nearly every example joins, and ends a block
         forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(seed), block=1)
         gram = np.asarray(kernel.gram(xs, xs))
         count = np.asarray(forecasts.dictionary_size)
@@ -113,14 +114,14 @@ def test_proposition_5_and_theorem_6():
         )
         projections += held
         smooth = np.linalg.solve(gram + mu * np.eye(N), gram)  # mu = lam: both effective dimensions
-        own = np.trace(smooth)
-        sizes += count[-1] <= 9 * own * np.log(2 * N / DELTA) ** 2
+        dimension = np.trace(smooth)
+        sizes += count[-1] <= 9 * dimension * np.log(2 * N / DELTA) ** 2
         best = float(ys @ (ys - smooth @ ys))  # min lam |f|^2 + losses = lam y^T (K + lam I)^-1 y
-        bound = own * np.log(np.e + np.e * N / lam) + 2 * (count[-1] + 1) * N * mu / lam
+        bound = dimension * np.log(np.e + np.e * N / lam) + 2 * (count[-1] + 1) * N * mu / lam
         regrets += float(forecasts.loss.sum()) - best <= bound
         smaller.append(count[-1] / N)
     print(
         f"mu {mu}: m / n {np.mean(smaller):.2f}, held {projections}, {sizes}, {regrets} of {SEEDS}"
     )
-    assert np.mean(smaller) < 0.9  # a dictionary of all points would hold for nothing
+    assert np.mean(smaller) < 0.9  # for a dictionary of all points the bounds are trivial
     assert min(projections, sizes, regrets) >= (1 - DELTA) * SEEDS

@@ -14,7 +14,7 @@ from jsketch.online.step import takes
 from jsketch.sketch.kors import Sampling
 
 M = 23
-# two do not fit and end early
+# two of the streams exceed the capacity and end early
 SEEDS = [3, 5, 0]
 FORECASTER = online.NystromAWV(kernels.Gaussian(1.0), 1e-3, Sampling(1e-2), capacity=M, memory=192)
 
@@ -33,8 +33,7 @@ def streams():
 
 
 def test_vmapped_streams_are_each_alone():
-    """Predictions, and what is left of every run, also of those that had ended long before the
-    last."""
+    """Predictions and states, also of runs that ended long before the last."""
     inputs = streams()
     together, alone = jax.jit(jax.vmap(passed))(*inputs), jax.jit(passed)
     ended = []
@@ -53,7 +52,7 @@ GROWING = [n for n in CASES if takes(CASES[n]) == "growing blocks" and n not in 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_a_limit_of_zero_changes_nothing(name):
-    """Bit for bit: under vmap a run that has ended takes part until the last one has."""
+    """Bit for bit: under vmap a run that has ended is computed until the last one ends."""
     xs, ys = (jnp.asarray(values) for values in examples(n=48))
     advance = jax.jit(CASES[name].advance)
     state, t = CASES[name].init(xs[0], jax.random.key(1)), 0
@@ -83,8 +82,8 @@ def carries(equation, shape):
 
 
 def equations(program):
-    """Those of a program and of what it calls in every step; not those of its loops, which may not
-    run at all."""
+    """The equations of a program and of what it calls in every step, without those of loops, which
+    may have no iterations."""
     for equation in program.eqns:
         yield equation
         if equation.primitive.name != "while":
@@ -96,7 +95,7 @@ def equations(program):
 
 
 def test_no_step_of_one_stream_copies_the_memory():
-    """Examples that are written behind a loop that reads them would be copied before."""
+    """XLA copies an array that is written after a loop that reads it."""
     xs, ys, keys = (leaf[0] for leaf in streams())
     program = jax.jit(passed).lower(xs, ys, keys).compile().as_text()
     steps, _ = program.split("\nENTRY ")

@@ -1,0 +1,120 @@
+"""Fields, checks and methods that several forecasters share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.linalg import pad_identity
+from jsketch.online import rounding
+from jsketch.precision import one_dtype
+from jsketch.sketch import kors
+from jsketch.sketch.kors import Kors
+from jsketch.types import ForecastInfo, PRNGKey
+
+
+@struct.dataclass
+@one_dtype
+class KernelForecaster:
+    """A forecaster in the space of a kernel."""
+
+    kernel: Any
+    regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
+
+    def check_rounding(self, x: Array) -> bool:
+        """Warns, and returns True, where rounding errors are too large for an example x [d]
+        (`rounding`). Runs on the host."""
+        return rounding.check_kernel(self.kernel, x, self.regularization)
+
+    def _checked(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
+        """`checked_example` after a check of the regularization and before one of rounding."""
+        checks.positive(regularization=self.regularization)
+        x = checked_example(self.kernel, x, size, **capacities)
+        self.check_rounding(x)
+        return x
+
+
+@one_dtype
+class GrowingBlocks:
+    """A forecaster whose features change at some examples: blocks end there. Single steps are
+    blocks of one example."""
+
+    takes = "growing blocks"
+
+    def predict(self, state: Any, x: Array) -> Array:
+        """y^ [] for x [d], before its label is observed."""
+        return self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)[1][0]
+
+    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, ForecastInfo]:
+        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
+        does not change."""
+        state, _, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
+        return state, info
+
+    def advance(
+        self, state: Any, x: Array, y: Array, limit: ArrayLike
+    ) -> tuple[Any, Array, Array, ForecastInfo]:
+        """Predicts and learns examples x [B,d] with labels y [B] in order, up to the next example
+        that changes the features and at most `limit` [] of them.
+
+        Returns (state, y^ [B], valid before `done`, done [] int32, info). `done` is zero on
+        overflow. A limit of zero changes nothing.
+        """
+        raise NotImplementedError
+
+
+@struct.dataclass
+class DictionaryState:
+    """m inducing points of at most M, and ridge regression in their orthonormal coordinates z(x) =
+    basis k_I(x) (`sketch.newton`)."""
+
+    dictionary: Kors
+    basis: Array  # [M, M]; a row of zeros adds no coordinate
+    inverse: Array  # [M, M], A^-1
+    weights: Array  # [M]
+    received: Array  # [] int32, t, the number of examples so far
+    key: Array  # key data of the random numbers of KORS
+
+
+def empty_dictionary(
+    x: Array, capacity: int, regularization: ArrayLike, key: PRNGKey
+) -> DictionaryState:
+    """The state before the first example; x [d] is one example."""
+    return DictionaryState(
+        dictionary=kors.empty(x, capacity),
+        basis=jnp.zeros((capacity, capacity), x.dtype),
+        inverse=jnp.eye(capacity, dtype=x.dtype) / regularization,
+        weights=jnp.zeros(capacity, x.dtype),
+        received=jnp.zeros((), jnp.int32),
+        key=jax.random.key_data(key),
+    )
+
+
+def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any:
+    """The same `DictionaryState` with capacity for that many inducing points."""
+    extra = capacity - state.basis.shape[0]
+    lam = jnp.asarray(regularization, state.basis.dtype)
+    return replace(
+        state,
+        dictionary=kors.grow(state.dictionary, capacity),
+        basis=jnp.pad(state.basis, (0, extra)),
+        inverse=pad_identity(state.inverse * lam, capacity) / lam,
+        weights=jnp.pad(state.weights, (0, extra)),
+    )
+
+
+def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacities: int) -> Array:
+    """One example x [d]. Raises ValueError where it is not one, where the kernel is not defined for
+    it, and where a state of size(d) numbers with these capacities does not fit the memory."""
+    checks.capacity(**capacities)
+    x = checks.example(x)
+    checks.kernel_on(kernel, x[None])
+    checks.room(size(len(x)), x.dtype, **capacities)
+    return x
