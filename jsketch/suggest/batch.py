@@ -307,7 +307,7 @@ def _check_batch(data: Data, constraints: Constraints, taken: np.ndarray, batch:
         out = constraints.excluded
         excluded = f", {len(out)} are excluded" if len(out) else ""
         raise ValueError(
-            f"batch = {batch} is more than the candidates left: of {len(taken)} candidates"
+            f"batch = {batch} is more than what is left: of {len(taken)} candidates"
             f" {evaluated} were evaluated and {len(data.pending)} are pending{excluded},"
             f" {left} are left."
         )

@@ -480,7 +480,14 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
         (dict(same=np.array(["a", 1] * 30, object)), "no order, int, str: give numbers, or text"),
         (dict(same=np.arange(A)), "batch = 3 is more than any value of `same` has left: 1"),
         (
-            dict(same=np.arange(A) < 2, costs=TWO_CHEAP, budget=9, arms=ARMS[:2], pending=[]),
+            dict(
+                same=np.arange(A) < 2,
+                costs=TWO_CHEAP,
+                budget=20,
+                arms=ARMS,
+                values=TRUTH[ARMS],
+                pending=[],
+            ),
             "the rest of the budget pays for no candidate of a value of `same`",
         ),
         (dict(costs=COST[1:]), "costs must hold one number for each of the 60"),

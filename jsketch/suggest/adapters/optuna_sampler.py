@@ -129,7 +129,7 @@ class OptunaSampler(BaseSampler):
 
     def _advice(self) -> str:
         last = len(self.library.features) - 1
-        return f'call suggest_int("{self.parameter}", 0, {last}) in the objective.'
+        return f'suggest_int("{self.parameter}", 0, {last}) must be called in the objective.'
 
 
 def _value(trial: FrozenTrial) -> float:
