@@ -28,8 +28,7 @@ class Inputs(NamedTuple):
 
 
 def read(options: argparse.Namespace) -> Inputs:
-    """Reads and checks the tables. Raises ValueError for a mistake in a table, and for a batch
-    larger than the number of candidates that are left."""
+    """Reads and checks the tables. Raises ValueError for a mistake in a table."""
     results = (options.value_column, *filter(None, [options.error_column]))
     roles = tables.Roles(options.id_column, results, options.cost, options.ignore)
     kinds = tables.Kinds(
@@ -55,15 +54,6 @@ def read(options: argparse.Namespace) -> Inputs:
         return np.unique(tables.read_ids(path, candidates, options.id_column))
 
     pending, excluded = np.setdiff1d(rows(options.pending), done.arms), rows(options.exclude)
-    count = len(candidates.ids)
-    left = count - len(np.union1d(np.union1d(done.arms, pending), excluded))
-    if options.batch > left:
-        out = f", {len(excluded)} are excluded" if len(excluded) else ""
-        raise ValueError(
-            f"--batch {options.batch} is more than what is left: of {count} candidates"
-            f" {len(np.unique(done.arms))} were evaluated and {len(pending)} are pending{out},"
-            f" {left} are left."
-        )
     values = -done.values if options.minimize else done.values
     return Inputs(candidates, scaled, done.arms, values, pending, excluded, done.errors)
 

@@ -15,26 +15,17 @@ from experiments.suggest import cells, messages, page
 from experiments.suggest.inputs import Inputs, check_outputs, read
 from experiments.suggest.options import acquisition_of, parse
 from experiments.suggest.tables import BATCH_COLUMNS, Candidates
-from jsketch.suggest import Model, Suggestion, fit, suggest
+from jsketch.suggest import Model, Suggestion, suggest
 
 
 def run(options: argparse.Namespace) -> Suggestion:
-    """Reads the tables, fits a model, chooses a batch and writes it. Raises ValueError for a
-    mistake in the tables."""
+    """Reads the tables, chooses a batch and writes it. Raises ValueError for a mistake in the
+    tables."""
     began, key = time.perf_counter(), jax.random.key(options.seed)
     check_outputs(options)
     inputs = read(options)
     print("\n".join(messages.describe_inputs(options, inputs)))
-    model = fit(
-        inputs.library,
-        inputs.arms,
-        inputs.values,
-        errors=inputs.errors,
-        lengthscale=options.lengthscale,
-        key=key,
-    )
-    print(messages.describe_model(options, model, inputs))
-    batch = choose(options, inputs, model, key)
+    batch = choose(options, inputs, key)
     for line in messages.describe_batch(options, inputs, batch):
         print(line)
     write(options, inputs.candidates, batch)
@@ -45,8 +36,10 @@ def run(options: argparse.Namespace) -> Suggestion:
     return batch
 
 
-def choose(options: argparse.Namespace, inputs: Inputs, model: Model, key: Any) -> Suggestion:
-    """The batch of `jsketch.suggest` with these options."""
+def choose(
+    options: argparse.Namespace, inputs: Inputs, key: Any, model: Model | None = None
+) -> Suggestion:
+    """The batch of `jsketch.suggest` with these options; without a `model` it is fitted."""
     return suggest(
         inputs.library,
         inputs.arms,
@@ -61,6 +54,7 @@ def choose(options: argparse.Namespace, inputs: Inputs, model: Model, key: Any) 
         failures=options.failures,
         batch=options.batch,
         acquisition=acquisition_of(options),
+        lengthscale=options.lengthscale if model is None else None,
         model=model,
         key=key,
     )

@@ -41,25 +41,10 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     return [line, *inputs.candidates.notes]
 
 
-def describe_model(options: argparse.Namespace, model: Model, inputs: Inputs) -> str:
-    """A line on noise, signal and lengthscales."""
-    if not model.fitted:
-        count = int((~np.isnan(inputs.values)).sum())
-        return f"{count} values are too few, or too similar, to fit a model: defaults are used"
-    names = np.array(inputs.candidates.names)
-    order = np.argsort(model.lengthscale, kind="stable")[:IMPORTANT_COLUMNS]
-    shown = ", ".join(f"{names[i]} ({model.lengthscale[i]:.2g})" for i in order)
-    return (
-        f"noise {model.noise_std:.3g} and signal {model.scale:.3g} in units of the values;"
-        f" lengthscales ({'given' if options.lengthscale else 'fitted'}; the shorter, the more a"
-        f" column matters): {shown}" + (", ..." if len(names) > IMPORTANT_COLUMNS else "")
-    )
-
-
 def describe_batch(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> list[str]:
-    """Lines on the constraints of the batch and its certificate; with --explain the reasons too."""
-    lines, candidates = [], inputs.candidates
+    """Lines on the model, the constraints and the certificate; with --explain the reasons too."""
     count = int((~np.isnan(inputs.values)).sum())
+    candidates, lines = inputs.candidates, [_describe_model(options, inputs, batch.model, count)]
     if batch.dictionary_size < count:
         lines.append(
             f"{count} evaluations are approximated by {batch.dictionary_size} inducing points"
@@ -77,6 +62,20 @@ def describe_batch(options: argparse.Namespace, inputs: Inputs, batch: Suggestio
     if batch.certificate is not None:
         lines.append(certificate(candidates.ids, batch))
     return lines + (reasons(options, inputs, batch) if options.explain else [])
+
+
+def _describe_model(options: argparse.Namespace, inputs: Inputs, model: Model, count: int) -> str:
+    """A line on noise, signal and lengthscales of a model of `count` values."""
+    if not model.fitted:
+        return f"{count} values are too few, or too similar, to fit a model: defaults are used"
+    names = np.array(inputs.candidates.names)
+    order = np.argsort(model.lengthscale, kind="stable")[:IMPORTANT_COLUMNS]
+    shown = ", ".join(f"{names[i]} ({model.lengthscale[i]:.2g})" for i in order)
+    return (
+        f"noise {model.noise_std:.3g} and signal {model.scale:.3g} in units of the values;"
+        f" lengthscales ({'given' if options.lengthscale else 'fitted'}; the shorter, the more a"
+        f" column matters): {shown}" + (", ..." if len(names) > IMPORTANT_COLUMNS else "")
+    )
 
 
 def certificate(ids: np.ndarray, batch: Suggestion) -> str:
@@ -97,7 +96,7 @@ def reasons(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> l
     ids, model, flip = inputs.candidates.ids, batch.model, sign(options)
     if observed.size == 0:
         return [
-            f"{ids[row]}: no value is known yet; it differs from the others" for row in batch.rows
+            f"{ids[row]}: there are no values yet; it is unlike the others" for row in batch.rows
         ]
     arms, values = inputs.arms[observed], inputs.values[observed]
     evaluated, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]

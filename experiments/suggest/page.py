@@ -32,6 +32,8 @@ LARGEST_CURVE = 10**9
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
 # "$" would start a formula, and the name of a column may contain it
 PAGE_STYLE = STYLE | {"figure.figsize": (5.6, 4.0), "text.parse_math": False}
+# a decorator, which the type stubs of matplotlib do not declare
+styled: Any = plt.rc_context(PAGE_STYLE)
 
 
 class Figure(NamedTuple):
@@ -89,7 +91,7 @@ def _png(figure: plt.Figure) -> bytes:
     return buffer.getvalue()
 
 
-@plt.rc_context(PAGE_STYLE)
+@styled
 def _fit(
     options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any
 ) -> tuple[Figure, str]:
@@ -118,12 +120,12 @@ def _fit(
     figure, axes = _axes("predicted from the others", "observed")
     ends = min(observed.min(), mean.min()), max(observed.max(), mean.max())
     axes.plot(ends, ends, color="0.4", linewidth=0.8)
-    bars = dict(xerr=found.std, markersize=3, elinewidth=0.6)
+    bars: dict[str, Any] = dict(xerr=found.std, markersize=3, elinewidth=0.6)
     axes.errorbar(mean, observed, fmt="o", color=BLUE, alpha=0.8, **bars)
     return Figure("Fit", caption, _png(figure)), note
 
 
-@plt.rc_context(PAGE_STYLE)
+@styled
 def _best_so_far(options: argparse.Namespace, inputs: Inputs) -> Figure:
     flip = messages.sign(options)
     caption = f"The {'smallest' if flip < 0 else 'largest'} value up to each evaluation"
@@ -142,7 +144,7 @@ def _best_so_far(options: argparse.Namespace, inputs: Inputs) -> Figure:
     return Figure("Best so far", f"{caption}.", _png(figure))
 
 
-@plt.rc_context(PAGE_STYLE)
+@styled
 def _map(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> Figure:
     count = len(inputs.candidates.ids)
     shown = np.random.default_rng(0).permutation(count)[:SHOWN]
@@ -165,7 +167,7 @@ def _map(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> Figu
         values = messages.sign(options) * inputs.values[observed]
         drawn = axes.scatter(x, y, c=values, cmap="viridis", s=18, zorder=2, label="evaluated")
         figure.colorbar(drawn, label="value")
-    circles = dict(markersize=7, fillstyle="none", zorder=3)
+    circles: dict[str, Any] = dict(markersize=7, fillstyle="none", zorder=3)
     axes.plot(*points[batch.rows].T, "o", color=ORANGE, label="next batch", **circles)
     axes.grid(False)
     axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -201,7 +203,7 @@ def projected(points: np.ndarray) -> tuple[np.ndarray, float]:
     return coordinates, float(np.square(size[:2]).sum() / np.square(size).sum())
 
 
-@plt.rc_context(PAGE_STYLE)
+@styled
 def _importance(names: list[str], lengthscale: np.ndarray) -> Figure:
     caption = (
         "The inverse lengthscale of each column. The larger it is, the more the values change over"
@@ -216,7 +218,7 @@ def _importance(names: list[str], lengthscale: np.ndarray) -> Figure:
     return Figure("What matters", caption, _png(figure))
 
 
-@plt.rc_context(PAGE_STYLE)
+@styled
 def _certificates(inputs: Inputs, batch: Suggestion, key: Any) -> list[Figure]:
     """The gap of the certificate after fewer evaluations; empty where that takes long."""
     count = len(inputs.values)

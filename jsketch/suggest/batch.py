@@ -195,16 +195,6 @@ def _choose(
         batch,
         members,
     )
-    size = int(inducing[1].sum()) or int(data.observed.sum())
-    chance = None if limits.success is None else limits.success[chosen.rows]
-    return _in_units_of_values(chosen, chance, model, width, size)
-
-
-def _in_units_of_values(
-    chosen: choice.Batch, chance: Any, model: Model, width: float, size: int
-) -> Suggestion:
-    """The suggestion; `chance` [B] of success, or None. Raises ValueError where it is not
-    finite."""
     rows = np.asarray(chosen.rows)
     used = rows >= 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -212,16 +202,13 @@ def _in_units_of_values(
         std = model.scale * np.sqrt(np.asarray(chosen.variance, float)[used])
         gap = model.scale * np.asarray(chosen.gap, float)
     check_finite(model, means=mean, standard_deviations=std, bounds=gap)
-    certificate = Certificate(float(gap), int(chosen.best), int(chosen.rival), width)
-    return Suggestion(
-        rows[used],
-        mean,
-        std,
-        model,
-        size,
-        certificate if model.fitted else None,
-        None if chance is None else np.asarray(chance, float)[used],
-    )
+    size = int(inducing[1].sum()) or int(data.observed.sum())
+    certificate, chance = None, None
+    if model.fitted:
+        certificate = Certificate(float(gap), int(chosen.best), int(chosen.rival), width)
+    if limits.success is not None:
+        chance = np.asarray(limits.success[chosen.rows], float)[used]
+    return Suggestion(rows[used], mean, std, model, size, certificate, chance)
 
 
 def _compiled_limits(

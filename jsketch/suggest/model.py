@@ -64,6 +64,9 @@ LEAST_NOISE = 1e-5
 LARGEST_LOSS = 1e10  # in place of a loss that is not finite
 
 
+_evidence = jax.jit(evidence.log_evidence)
+
+
 class Model(NamedTuple):
     """A Gaussian process for the values: centre + scale * f + noise, f with a `Mixed` kernel."""
 
@@ -257,33 +260,19 @@ def _fit_scale_to_all(
     index, observed = padded_rows(arms)
     y = zero_padded(values / unit - centre, len(index))
     kernel = kernel_of(library, model.lengthscale)
-    arrays = map(jnp.asarray, (index, y, points, RATIOS, observed, included))
-    likelihood = _evidence(kernel, library.features, *arrays)
+    features = library.features
+    likelihood = _evidence(
+        kernel,
+        features[jnp.asarray(index)],
+        jnp.asarray(y),
+        features[jnp.asarray(points)],
+        jnp.asarray(RATIOS, features.dtype),
+        observed=jnp.asarray(observed),
+        included=jnp.asarray(included),
+    )
     best = int(np.nanargmax(np.asarray(likelihood.log_likelihood)))
     scale = unit * float(likelihood.scale[best])
     return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
-
-
-@jax.jit
-def _evidence(
-    kernel: Mixed,
-    features: Array,
-    index: Array,
-    y: Array,
-    points: Array,
-    ratios: Array,
-    observed: Array,
-    included: Array,
-) -> evidence.MarginalLikelihood:
-    return evidence.log_evidence(
-        kernel,
-        features[index],
-        y,
-        features[points],
-        ratios.astype(features.dtype),
-        observed=observed,
-        included=included,
-    )
 
 
 class LeftOut(NamedTuple):

@@ -216,7 +216,7 @@ def test_distances_are_those_of_the_kernel():
         (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
         (("--cost", "size"), "column 'size': a cost must be above 0; it is '-"),
         (("--cost", "price", "--budget", "3"), "of the budget of 3 the evaluations made"),
-        (("--batch", "59"), "--batch 59 is more than what is left: of 60 .* 9 were evaluated"),
+        (("--batch", "59"), "batch = 59 is more than what is left: of 60 .* 9 were evaluated"),
         (("--report", "OUT/next.csv"), "are both"),
         (("--report", "OUT/library.csv"), "--report .* is the table of --candidates"),
         (("--out", "OUT/library.csv"), "is the table of --candidates"),

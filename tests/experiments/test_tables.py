@@ -1,4 +1,4 @@
-"""Tables of `scripts/suggest`: cells of all formats and spellings, kinds of columns, and refusals."""
+"""Tables of `scripts/suggest`: formats, spellings of cells, kinds of columns, and refusals."""
 
 import sys
 import tracemalloc
@@ -104,10 +104,8 @@ def test_points_between_thousands_are_read_beside_decimal_commas(tmp_path):
     ("words", "why"),
     [
         (["1,500", "2,750", "3,000"], "may separate thousands or decimals"),
-        (
-            ["1,500", "2.750"],
-            "may separate thousands or decimals",
-        ),  # 1500 and 2.75, or 1.5 and 2750
+        # 1500 and 2.75, or 1.5 and 2750
+        (["1,500", "2.750"], "may separate thousands or decimals"),
         (["1,5", "2.5", "3,5"], "may separate thousands or decimals"),
         (["50 C", "50 K", "40 C"], "have different units: 'C', 'K'"),
         (["50%", "40", "30"], "have different units: '%', none"),
@@ -267,7 +265,7 @@ def test_empty_rows_are_left_out(tmp_path, ending):
 
 @pytest.mark.parametrize("ending", ENDINGS[1:])
 def test_binary_formats_are_read_as_text_is(tmp_path, ending):
-    frame = library().assign(price=1 + np.arange(A) % 7, lot=np.arange(A) % 3)
+    frame = library().round(3).assign(price=1 + np.arange(A) % 7, lot=np.arange(A) % 3)
     frame["solvent"] = np.where(np.arange(A) % 2, "water", "none")
     options = dict(
         roles=tables.Roles(cost="price"), kinds=tables.Kinds(categories=["lot"]), same="solvent"
@@ -353,10 +351,10 @@ def change(column, row, value):
         (
             change("size", 4, "heavy"),
             {},
-            "row 6, column 'size': the value is 'heavy', not a finite",
+            "row 6, column 'size': the value is 'heavy', not a",
         ),
         (change("size", 4, "inf"), {}, "row 6, column 'size': the value is 'inf'"),
-        (change("size", 4, "-1e301"), {}, r"row 6, .*: the value is '-1e301', larger than 1e\+300"),
+        (change("size", 4, "-1e301"), {}, r"row 6, .* is '-1e301', larger than 1e\+300"),
         (change("id", 7, ""), {}, "row 9, column 'id': the id is missing"),
         (change("id", 7, "c2"), {}, "row 9, column 'id': the id 'c2' is that of row 4 already"),
         (lambda t: t.assign(size=1.5), {}, "column 'size': every value is 1.5"),
@@ -396,12 +394,8 @@ def change(column, row, value):
     ],
 )
 def test_refusals_of_libraries(tmp_path, edit, kinds, words):
-    kinds = {"sequences": ["protein"], "bits": ["print"]} | kinds if len(kinds) < 2 else kinds
-    table = edit(mixed_library())
-    if isinstance(table, str) or not {"protein", "print"} <= set(table.columns):
-        kinds = {}
-    if "proteins" in kinds:
-        del kinds["sequences"]
+    frame = mixed_library()
+    table = edit(frame if kinds else frame.drop(columns=["protein", "print"]))
     with pytest.raises(ValueError, match=words):
         read(tmp_path, table, kinds=tables.Kinds(**kinds))
 
@@ -475,7 +469,7 @@ def test_different_molecules_have_different_features(tmp_path, one, other):
     [
         (
             ["CCO", "C1CC"],
-            "row 3, column 'molecule': RDKit cannot read .* a molecule; it is 'C1CC'",
+            "row 3, column 'molecule': RDKit cannot .* molecule; it is 'C1CC'",
         ),
         (["CCO", ""], "row 3, column 'molecule': the value is missing"),
         (["CCO", "CCO"], "column 'molecule': every value is CCO"),
