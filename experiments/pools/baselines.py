@@ -1,9 +1,9 @@
-"""What people use today, in place of `jsketch.suggest`: a greedy random forest of scikit-learn, and
-BoTorch's Gaussian process with expected improvement, both with their packages' defaults; and
-candidates at random.
+"""Other methods in place of `jsketch.suggest`: a greedy random forest of scikit-learn and BoTorch's
+Gaussian process with expected improvement, both with the defaults of their packages, and random
+candidates.
 
-The features are those that `suggest` sees, numbers scaled to [0, 1]. BoTorch is no dependency of
-this project: `pip install botorch`.
+Features are those of `suggest`, with numbers scaled to [0, 1]. BoTorch is not a dependency of this
+project: `pip install botorch`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def botorch_ei(
         found, _ = importlib.import_module("botorch.optim").optimize_acqf_discrete(
             improvement, q=batch, choices=torch.tensor(features[left]), unique=True
         )
-    # rows of the candidates that were chosen; equal candidates one after the other
+    # the rows of the chosen candidates; equal candidates in order
     rows: list[int] = []
     for point in found.numpy():
         equal = left[(features[left] == point).all(1)]
@@ -61,14 +61,14 @@ def _torch() -> Any:
         importlib.import_module("botorch")
     except ImportError as error:
         raise ValueError("this baseline needs BoTorch: pip install botorch") from error
-    # matrices this small are faster on one core
+    # small matrices are faster on one core
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     return torch
 
 
 def _gp(points: Any, targets: Any) -> Any:
-    """BoTorch's default model, fitted to the values; the features are in [0, 1] already."""
+    """BoTorch's default model, fitted to the values."""
     models = importlib.import_module("botorch.models")
     gp = models.SingleTaskGP(points, targets)
     likelihood = importlib.import_module("gpytorch.mlls").ExactMarginalLogLikelihood
@@ -81,6 +81,7 @@ def _gp(points: Any, targets: Any) -> Any:
 def at_random(
     features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
+    """Random candidates."""
     left = np.setdiff1d(np.arange(len(features)), arms)
     return np.random.default_rng(seed).choice(left, batch, replace=False)
 
@@ -93,13 +94,10 @@ CHOOSERS: dict[str, Chooser] = {
 
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, choose: Chooser) -> Campaign:
-    """A campaign with the same random first batch as `campaigns.play` has.
-
-    Raises ValueError for fingerprints, whose packed words are no features, and for evaluations that
-    fail.
-    """
+    """A campaign with the random first batch of `campaigns.play`. Raises ValueError for
+    fingerprints, whose packed words are no features, and for evaluations that fail."""
     if any(group.kind == "bits" for group in pool.library.columns) or np.isnan(pool.values).any():
-        raise ValueError(f"{pool.name} has fingerprints or failures, which no baseline here takes.")
+        raise ValueError(f"{pool.name} has fingerprints or failures, which no baseline supports.")
     features, readings = np.asarray(pool.library.features, np.float64), pool.readings(seed)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for count, size in enumerate(sizes[1:]):

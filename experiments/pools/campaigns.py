@@ -1,8 +1,7 @@
-"""A campaign: a random first batch, then batches that `jsketch.suggest` chooses, each read from the
-record.
+"""Campaigns over a recorded library: a random first batch, then batches of `jsketch.suggest`.
 
-A round is two compiled programs, the fit and the choice, of a few padded sizes; the seeds of a
-campaign share them, and run on threads.
+Every round runs two compiled programs, the fit and the choice, for a few padded sizes; the
+campaigns of all seeds share them, and run in threads.
 """
 
 from __future__ import annotations
@@ -26,19 +25,15 @@ class Campaign(NamedTuple):
 
     seed: int
     arms: np.ndarray  # [n]
-    values: np.ndarray  # [n], what they are worth: of noisy evaluations the means
-    seconds: np.ndarray | float = np.nan  # [], of a CPU, with compilation
+    values: np.ndarray  # [n], means of the repeats where evaluations are noisy
+    seconds: np.ndarray | float = np.nan  # [], CPU time with compilation
 
 
-def play(
-    pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None, random: bool = True
-) -> Campaign:
-    """Batches of these sizes, the first at random, or else spread by `suggest` too; acquisition
-    None: the default."""
+def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -> Campaign:
+    """Batches of these sizes, the first one random; acquisition None: the default."""
     key, readings = jax.random.key(seed), pool.readings(seed)
-    first = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
-    arms = first if random else np.zeros(0, int)
-    for count, size in enumerate(sizes[1:] if random else sizes):
+    arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
+    for count, size in enumerate(sizes[1:]):
         found = suggest(
             pool.library,
             arms,
@@ -57,8 +52,8 @@ def play_all(
     saved: Callable[[int], Path] | None = None,
     threads: int = 1,
 ) -> list[Campaign]:
-    """The campaigns `make(seed)` of all seeds, and CPU seconds of each; those that were `saved`
-    already are read, the others are saved as they end."""
+    """The campaigns `make(seed)` of all seeds. Where the file `saved(seed)` exists, the campaign is
+    read from it; others are saved when they end."""
 
     def one(seed: int) -> Campaign:
         path = None if saved is None else saved(seed)
@@ -80,7 +75,7 @@ def play_all(
 
 
 def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
-    """[S, len(at)], the largest value of the first so many evaluations."""
+    """[S, len(at)], the largest value of the first `at` evaluations."""
     values = np.stack([campaign.values for campaign in campaigns])
     best = np.fmax.accumulate(values, axis=1)
     return best[:, np.asarray(at) - 1]
@@ -89,11 +84,8 @@ def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
 def top_found(
     campaigns: Sequence[Campaign], values: np.ndarray, top: int, at: Sequence[int]
 ) -> np.ndarray:
-    """[S, len(at)], the share of the `top` largest values of a library [A] that is found.
-
-    By values: of several candidates that tie at the last place as many count as there are places
-    (the rule of MolPAL's authors).
-    """
+    """[S, len(at)], the share of the `top` largest values [A] among the first `at` evaluations. Of
+    candidates that tie at the last place as many count as there are places (MolPAL's rule)."""
     ranked = np.sort(np.where(np.isnan(values), -np.inf, values))[::-1]
     cut = ranked[top - 1]
     places = int((ranked[:top] == cut).sum())

@@ -1,11 +1,11 @@
-"""What constraints of a laboratory cost, and what their rules save: direct arylation (one-hot) in
-batches of 5, the first at random.
+"""What the constraints of a laboratory cost, on direct arylation (one-hot) in batches of 5, the
+first one random.
 
     python -m experiments.pools.laboratory --seeds 10
 
 same      all reactions of a batch at one of three temperatures: that of `suggest`, or a random one
-costs     made up: ligands cost 1 to 10, another order for each seed, and a budget pays for some 20
-          reactions
+costs     made up: ligands cost 1 to 10, in another order for each seed, and a budget pays for some
+          20 reactions
 failures  made up: 4 of the 16 pairs of a base and a solvent, drawn for each seed, give no value
 """
 
@@ -28,26 +28,27 @@ BUDGET = 80.0
 
 
 def compare(seeds: int, folder: Path | None) -> None:
-    """Plays and prints all campaigns."""
+    """Plays all campaigns and prints their results."""
     pool = libraries.arylation_one_hot(folder)
     x = np.asarray(pool.library.features)
     ends = np.cumsum([group.width for group in pool.library.columns])
     base, ligand, solvent, _, heat = (part.argmax(1) for part in np.split(x, ends[:-1], axis=1))
     every = range(seeds)
 
-    def random_heat(seed: int, count: int) -> dict[str, Any]:
+    def random_temperature(seed: int, count: int) -> dict[str, Any]:
         chosen = np.random.default_rng([seed, count]).integers(heat.max() + 1)
         return dict(exclude=np.flatnonzero(heat != chosen))
 
-    said("no constraint", [best(play(pool, seed), pool) for seed in every])
-    said("same", [best(play(pool, seed, same=heat), pool) for seed in every])
-    said("random", [best(play(pool, seed, each=random_heat), pool) for seed in every])
+    print_curves("no constraint", [best(play(pool, seed), pool) for seed in every])
+    print_curves("same", [best(play(pool, seed, same=heat), pool) for seed in every])
+    curves = [best(play(pool, seed, each=random_temperature), pool) for seed in every]
+    print_curves("random", curves)
     for name, exponent in (("ignored", 0.0), ("divide", 1.0), ("cooled", None)):
-        found = [
+        played = [
             play(pool, seed, budget=BUDGET, costs=prices(ligand, seed), cost_exponent=exponent)
             for seed in every
         ]
-        ends_at = np.array([[pool.values[arms].max(), len(arms)] for arms in found])
+        ends_at = np.array([[pool.values[arms].max(), len(arms)] for arms in played])
         print(
             f"costs {name:8s} best yield {ends_at[:, 0].mean():.1f} +-"
             f" {ends_at[:, 0].std(ddof=1) / seeds**0.5:.1f}, {ends_at[:, 1].mean():.1f} reactions",
@@ -62,19 +63,19 @@ def compare(seeds: int, folder: Path | None) -> None:
             arms = play(other, seed, failures=failures)
             curves.append(best(arms, other))
             failed.append(np.isnan(values[arms]).mean())
-        said(f"failures={failures}", curves)
+        print_curves(f"failures={failures}", curves)
         print(f"    {100 * np.mean(failed):.0f}% failed")
 
 
 def prices(ligand: np.ndarray, seed: int) -> np.ndarray:
-    """[A], by the ligands of all reactions."""
+    """[A], the price of every reaction, that of its ligand."""
     return np.random.default_rng(seed).permutation(np.geomspace(1, 10, ligand.max() + 1))[ligand]
 
 
 def play(
     pool: Pool, seed: int, each: Any = None, budget: float | None = None, **options: Any
 ) -> np.ndarray:
-    """The reactions [n] of a campaign; `each(seed, round)` are options of a round."""
+    """The reactions [n] of a campaign; `each(seed, round)` returns further options of a round."""
     key = jax.random.key(seed)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[:BATCH]
     for count in range(1, AT[-1] // BATCH):
@@ -97,12 +98,12 @@ def play(
 
 
 def best(arms: np.ndarray, pool: Pool) -> np.ndarray:
-    """[len(AT)]."""
+    """[len(AT)], the best yield so far."""
     found = np.fmax.accumulate(np.nan_to_num(pool.values[arms], nan=0.0))
     return found[np.array(AT) - 1]
 
 
-def said(name: str, curves: list[np.ndarray]) -> None:
+def print_curves(name: str, curves: list[np.ndarray]) -> None:
     """Prints means and standard errors at AT."""
     table = np.stack(curves)
     errors = table.std(0, ddof=1) / len(table) ** 0.5

@@ -1,7 +1,7 @@
 """Recorded libraries: direct arylation, GB1, Enamine, silver nanoparticles, NAS-Bench-101.
 
-The files lie in `pools/` of the data folder (`experiments.data.datasets.find_folder`); checksums
-are checked. Values are such that larger is better.
+The files are in `pools/` of the data folder (`experiments.data.datasets.find_folder`), and their
+checksums are verified. Larger values are better.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from jsketch.kernels import Columns
 from jsketch.kernels.discrete import pack_bits
 from jsketch.suggest import Library, library, residues
 
+_DIRECT = "direct_arylation"
 SHA256 = {
-    "direct_arylation.csv.gz": "2ccc7bec18f4386b8ad79d26f8894c006d58d16267872c814eaa47de299156b9",
-    "direct_arylation_base_dft.csv": (
-        "a8102cbe2120a4bfd8ffdbc38d430f8b3bdac9296d741e498f17bb4ac2423c07"
-    ),
-    "direct_arylation_ligand-boltzmann_dft.csv": (
+    f"{_DIRECT}.csv.gz": "2ccc7bec18f4386b8ad79d26f8894c006d58d16267872c814eaa47de299156b9",
+    f"{_DIRECT}_base_dft.csv": "a8102cbe2120a4bfd8ffdbc38d430f8b3bdac9296d741e498f17bb4ac2423c07",
+    f"{_DIRECT}_ligand-boltzmann_dft.csv": (
         "d3faa322224601f438743ca13dc97c88e7648de7976ffb9539363b4db974ab8b"
     ),
-    "direct_arylation_solvent_dft.csv": (
+    f"{_DIRECT}_solvent_dft.csv": (
         "e07a83d3f6fe32a289d9abf824aa5cf66fda4b8938da4920af82f5826dab5163"
     ),
     "gb1_149361.npz": "6ee5903617630fffefd8e48c3a5da2ede5063f8c30f8c7e5c450c9bd915437dd",
@@ -34,26 +33,26 @@ SHA256 = {
     "enamine50k_dock_fp.npz": "4fb3ce56ecb81bae4381c7e45e26b47033149df5f3e78a88d13d78a28d27a9b6",
     "pv_AgNP_dataset.csv": "d25ec6fbb178bbb1b58350ff1c933034b409cdced4f9b20f7d7be61ffaed0d08",
 }
-# descriptors that EDBO's authors leave out of their DFT columns, by a part of their names, and the
-# correlation above which a column is one that is there already
+# parts of the names of descriptors that EDBO's authors leave out of their DFT columns, and the
+# correlation with an earlier column above which a column is left out
 LEFT_OUT = (
     *("file_name", "vibration", "correlation", "Rydberg", "correction", "atom_number"),
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),
 )
 CORRELATED = 0.95
-READING = 1  # beside the seed of a campaign, whose first batch is drawn with the seed alone
+READING = 1  # added to the seed of a campaign, which alone draws the first batch
 
 
 class Pool(NamedTuple):
-    """A library of A candidates whose values are known."""
+    """A library of A candidates with recorded values."""
 
     name: str
     library: Library
-    values: np.ndarray  # [A], NaN: the evaluation fails
-    repeats: np.ndarray | None = None  # [A, R], recorded readings; NaN where there are fewer
+    values: np.ndarray  # [A], NaN where the evaluation fails
+    repeats: np.ndarray | None = None  # [A, R], recorded repeats, padded with NaN
 
     def readings(self, seed: int) -> np.ndarray:
-        """[A], what a campaign reads: one of a candidate's repeats at random, or its value."""
+        """[A], the value of each evaluation in a campaign: a random repeat, or the value."""
         if self.repeats is None:
             return self.values
         draws = np.random.default_rng([seed, READING]).random(self.repeats.shape)
@@ -87,7 +86,8 @@ def arylation_one_hot(folder: str | Path | None = None) -> Pool:
 
 
 def arylation_dft(folder: str | Path | None = None) -> Pool:
-    """The same reactions by their components' DFT descriptors, concentration and temperature."""
+    """The same reactions by the DFT descriptors of their components, concentration and
+    temperature."""
     table = _reactions(folder)
     parts = [
         _descriptors("base", table["Base_SMILES"], folder),
@@ -101,7 +101,8 @@ def arylation_dft(folder: str | Path | None = None) -> Pool:
 
 
 def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -> np.ndarray:
-    """Numeric descriptors [A, d] of a component, but for those left out, empty or constant."""
+    """Numeric descriptors [A, d] of a component, without those that are LEFT_OUT, incomplete or
+    constant."""
     table = pd.read_csv(_content(f"direct_arylation_{component}_dft.csv", folder))
     table = table.set_index(next(name for name in table if name.endswith("_SMILES")))
     table = table.select_dtypes("number")
@@ -111,7 +112,7 @@ def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -
 
 
 def _uncorrelated(features: np.ndarray) -> list[int]:
-    """Columns that have no correlation above CORRELATED with one before them."""
+    """Columns whose correlation with all earlier kept columns is at most CORRELATED."""
     table, kept = np.abs(np.corrcoef(features.T)), list[int]()
     for column in range(features.shape[1]):
         if (table[column, kept] <= CORRELATED).all():
@@ -119,80 +120,54 @@ def _uncorrelated(features: np.ndarray) -> list[int]:
     return kept
 
 
-def gb1(folder: str | Path | None = None) -> Pool:
-    """149,361 variants of a protein at four sites, by the amino acid of each: fitness."""
-    letters, fitness = _variants(folder)
-    parts = [_letters(site) for site in letters.T]
-    columns = [Columns("category", part.shape[1]) for part in parts]
-    return Pool("gb1", library(np.hstack(parts), columns), fitness)
-
-
-def gb1_residues(folder: str | Path | None = None) -> Pool:
-    """The same variants by the letters and their amino acids' properties, as `scripts/suggest
-    --protein` takes them."""
-    letters, fitness = _variants(folder)
-    parts, columns = [], []
-    for site in letters.T:
-        parts += [_letters(site)]
-        columns += [Columns("category", parts[-1].shape[1])]
-        for numbers in residues.properties(site).values():
-            parts += [numbers[:, None]]
-            columns += [Columns("numbers", 1)]
-    return Pool("gb1_residues", library(np.hstack(parts), columns), fitness)
-
-
-def _variants(folder: str | Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """(letters [A, 4], fitness [A]) of GB1."""
+def gb1(folder: str | Path | None = None, properties: bool = False) -> Pool:
+    """149,361 variants of a protein at four sites, by the amino acid of each: fitness. With
+    `properties` those of the amino acids are further features, as with `scripts/suggest
+    --protein`."""
     table = np.load(_content("gb1_149361.npz", folder))
     letters = np.array(list(str(table["alphabet"])))[table["residue_index"].astype(int)]
-    return letters, table["fitness"].astype(float)
+    parts, columns = [], []
+    for site in letters.T:
+        # one-hot, levels in alphabetical order
+        parts.append((site[:, None] == np.unique(site)).astype(float))
+        columns.append(Columns("category", parts[-1].shape[1]))
+        for numbers in residues.properties(site).values() if properties else ():
+            parts.append(numbers[:, None])
+            columns.append(Columns("numbers", 1))
+    name = "gb1_residues" if properties else "gb1"
+    return Pool(name, library(np.hstack(parts), columns), table["fitness"].astype(float))
 
 
-def _letters(site: np.ndarray) -> np.ndarray:
-    """One-hot, [A, levels], in alphabetical order."""
-    return (site[:, None] == np.unique(site)).astype(float)
-
-
-def enamine(
-    size: str = "10k", folder: str | Path | None = None, fingerprint: str = "pair2048"
-) -> Pool:
-    """Molecules by a fingerprint of 2,048 bits; values are docking scores, turned round."""
+def enamine(size: str = "10k", folder: str | Path | None = None) -> Pool:
+    """Molecules by a fingerprint of 2,048 bits; values are negated docking scores."""
     table = np.load(_content(f"enamine{size}_dock_fp.npz", folder))
-    words = pack_bits(np.unpackbits(table[fingerprint], axis=1))
+    words = pack_bits(np.unpackbits(table["pair2048"], axis=1))
     values = -table["docking_score"].astype(float)
     return Pool(f"enamine{size}", library(words, [Columns("bits", words.shape[1])]), values)
 
 
-def nanoparticles(folder: str | Path | None = None) -> Pool:
-    """164 settings of a reactor; values are the means of their repeats, turned round."""
-    means, _ = _nanoparticles(folder)
-    return Pool("nanoparticles", library(np.array(means.index.tolist(), float)), -means.to_numpy())
-
-
-def nanoparticles_repeats(folder: str | Path | None = None) -> Pool:
-    """The same settings; an evaluation reads one of the 4 to 48 repeats of its setting."""
-    means, repeats = _nanoparticles(folder)
-    features = library(np.array(means.index.tolist(), float))
-    return Pool("nanoparticles_repeats", features, -means.to_numpy(), -repeats)
-
-
-def _nanoparticles(folder: str | Path | None) -> tuple[pd.Series, np.ndarray]:
-    """(means of the settings, in the order of their first rows; their readings [A, R])."""
+def nanoparticles(folder: str | Path | None = None, repeats: bool = False) -> Pool:
+    """164 settings of a reactor, in the order of their first rows; values are negated means of
+    their repeats. With `repeats` an evaluation returns one of the 4 to 48 repeats."""
     table = pd.read_csv(_content("pv_AgNP_dataset.csv", folder))
     groups = table.groupby(list(table.columns[:-1]), sort=False)[table.columns[-1]]
-    repeats = np.full((groups.ngroups, groups.size().max()), np.nan)
-    repeats[groups.ngroup(), groups.cumcount()] = table[table.columns[-1]]
-    return groups.mean(), repeats
+    means = groups.mean()
+    readings = np.full((groups.ngroups, groups.size().max()), np.nan)
+    readings[groups.ngroup(), groups.cumcount()] = table[table.columns[-1]]
+    features = library(np.array(means.index.tolist(), float))
+    if repeats:
+        return Pool("nanoparticles_repeats", features, -means.to_numpy(), -readings)
+    return Pool("nanoparticles", features, -means.to_numpy())
 
 
 def nasbench101(folder: str | Path | None = None) -> Pool:
-    """All 423,624 cells: edges as numbers 0 and 1, five operations as categories (none is one);
+    """All 423,624 cells: edges as numbers 0 and 1, and five operations (or none) as categories;
     values are mean test accuracies of three trainings, in percent below the best."""
     space = architectures.load("nasbench101_whole", folder)
-    there = space.features > 0
-    operations = there[:, 21:].reshape(len(there), 5, -1)
+    present = space.features > 0
+    operations = present[:, 21:].reshape(len(present), 5, -1)
     operations = np.concatenate([operations, ~operations.any(2, keepdims=True)], 2)
-    edges = there[:, :21]
+    edges = present[:, :21]
     edges = edges[:, edges.any(0) & ~edges.all(0)]
     parts = [edges, *(operations[:, i, operations[:, i].any(0)] for i in range(5))]
     columns = [

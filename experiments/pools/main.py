@@ -1,10 +1,10 @@
-"""Campaigns over a recorded library, beside what others found on it.
+"""Campaigns over a recorded library, and published results for comparison.
 
     python -m experiments.pools.main --pool arylation_one_hot --out results/pools/arylation_one_hot
     python -m experiments.pools.main --pool nanoparticles --method random_forest --out FOLDER
 
-A campaign starts with a random batch; `jsketch.suggest` with its defaults chooses the others. What
-the defaults are was chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
+A campaign starts with a random batch; `jsketch.suggest` with its defaults chooses the others. The
+defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
 """
 
 from __future__ import annotations
@@ -29,16 +29,14 @@ def main() -> None:
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
     parser.add_argument("--seeds", type=cli.count, default=50)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument(
-        "--method", choices=["suggest", *baselines.CHOOSERS], default="suggest", help="who chooses"
-    )
-    parser.add_argument("--acquisition", choices=ACQUISITIONS, help="the default without it")
-    parser.add_argument("--threads", type=cli.count, default=1, help="campaigns side by side")
+    parser.add_argument("--method", choices=["suggest", *baselines.CHOOSERS], default="suggest")
+    parser.add_argument("--acquisition", choices=ACQUISITIONS, help="of suggest")
+    parser.add_argument("--threads", type=cli.count, default=1, help="concurrent campaigns")
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
     cli.add_out_folder(parser)
     options = parser.parse_args()
     if options.acquisition is not None and options.method != "suggest":
-        parser.error("--acquisition is one of suggest's; --method has its own")
+        parser.error("--acquisition is for --method suggest only")
     cli.set_up_jax()
     setting = published.SETTINGS[options.pool]
     pool = setting.load(options.data_dir)
@@ -54,7 +52,7 @@ def main() -> None:
 
 
 def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
-    """The campaigns, those that are in the folder already read from it."""
+    """The campaigns of all seeds; finished ones are read from the folder."""
     sizes = published.SETTINGS[options.pool].sizes
 
     def make(seed: int) -> Campaign:
@@ -75,7 +73,7 @@ def report(
     pool: Pool,
     found: list[Campaign],
 ) -> None:
-    """Says and saves what was found."""
+    """Prints and saves the results."""
     seconds = float(np.mean([campaign.seconds for campaign in found]))
     ours = published.counted(name, pool, found)
     setting = published.SETTINGS[name]

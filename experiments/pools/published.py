@@ -1,8 +1,9 @@
-"""What others found on the same libraries, and the same numbers of ours."""
+"""Published results on the same libraries, and the same statistics of our campaigns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,13 +14,13 @@ from experiments.pools.libraries import Pool
 
 
 class Setting(NamedTuple):
-    """A library, the batches that it is searched in, and what is counted."""
+    """A library, the sizes of the batches, and the statistic."""
 
     load: Callable[[str | Path | None], Pool]
     sizes: tuple[int, ...]  # of the batches, the first one random
-    at: tuple[int, ...]  # evaluations after which is counted
-    counted: str
-    published: Mapping[str, Sequence[float | None]]  # at the same evaluations; None: not published
+    at: tuple[int, ...]  # numbers of evaluations
+    counted: str  # the statistic
+    published: Mapping[str, Sequence[float | None]]  # at the same evaluations
 
 
 ARYLATION_AT = (5, 10, 15, 25, 50, 75)
@@ -52,24 +53,26 @@ SETTINGS = {
         libraries.arylation_dft, (5,) * 15, ARYLATION_AT, "best yield (%)", ARYLATION
     ),
     "gb1": _GB1,
-    "gb1_residues": _GB1._replace(load=libraries.gb1_residues),
+    "gb1_residues": _GB1._replace(load=partial(libraries.gb1, properties=True)),
     # Graff, Shakhnovich, Coley, Chemical Science 2021: greedy, 6 batches of 1%
     "enamine10k": Setting(
-        lambda folder: libraries.enamine("10k", folder),
+        partial(libraries.enamine, "10k"),
         (105,) * 6,
         tuple(105 * k for k in range(1, 7)),
         "share of the top 100",
         {"MolPAL (message passing)": (None,) * 5 + (0.596,)},
     ),
     "enamine50k": Setting(
-        lambda folder: libraries.enamine("50k", folder),
+        partial(libraries.enamine, "50k"),
         (502,) * 6,
         tuple(502 * k for k in range(1, 7)),
         "share of the top 500",
         {"MolPAL (message passing)": (None,) * 5 + (0.688,)},
     ),
     "nanoparticles": _NANOPARTICLES,
-    "nanoparticles_repeats": _NANOPARTICLES._replace(load=libraries.nanoparticles_repeats),
+    "nanoparticles_repeats": _NANOPARTICLES._replace(
+        load=partial(libraries.nanoparticles, repeats=True)
+    ),
     "nasbench101": Setting(
         libraries.nasbench101,
         (10,) * 15,
@@ -82,7 +85,7 @@ TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1, "nanoparticles_
 
 
 def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.ndarray:
-    """[S, len(at)], what the setting counts, of each campaign."""
+    """[S, len(at)], the statistic of the setting for each campaign."""
     setting = SETTINGS[name]
     if name in TOP:
         return campaigns.top_found(found, pool.values, TOP[name], setting.at)
@@ -91,7 +94,7 @@ def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.nd
 
 
 def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
-    """A table in Markdown: our means and standard errors beside what was published."""
+    """A table in Markdown: our means with standard errors, and the published numbers."""
     setting = SETTINGS[name]
 
     def row(first: str, cells: Sequence[Any]) -> str:

@@ -1,8 +1,8 @@
-"""The cells of a table: comma-separated values, Parquet or Excel, by the end of the file's name.
+"""Reads and writes tables: comma-separated values, Parquet or Excel, by the suffix of the file.
 
-A cell is read the same way from every format: as text without spaces around it, and as a number
-where its whole column holds numbers. Every mistake is a ValueError that names the file, the row and
-the column as a spreadsheet counts them (the header is row 1).
+A cell is read the same way from every format: as text without surrounding spaces, and as a number
+where its whole column holds numbers. Every ValueError names the file, the row and the column as a
+spreadsheet counts them (the header is row 1).
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ import numpy as np
 import pandas as pd
 
 LARGEST = 1e300  # larger numbers could overflow in a prediction
-FIRST_ROW = 2  # of the values: the header is row 1
+FIRST_ROW = 2  # the header is row 1
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
-# Excel shows these in place of a value that it could not compute.
+# Excel shows these in place of a value that it cannot compute
 EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
-_UNUSED = "\x1f"  # a separator that no text holds
+_NO_SEPARATOR = "\x1f"  # a character that no text contains
 LONGEST_HEADER = 2**16  # characters
 EXAMPLES = 3  # cells that an error message quotes
-_SEPARATORS = " A comma or a point in these cells may separate thousands or decimals."
+_AMBIGUOUS = " A comma or a point in these cells may separate thousands or decimals."
 
-_MINUS = "\u2212\u2013"  # a Unicode minus, and the dash that word processors put in its place
-_NARROW = "\u00a0\u202f\u2009"  # spaces between groups of digits
-# a number with any separators, and its unit
+_MINUS = "\u2212\u2013"  # the Unicode minus, and the dash that word processors use for it
+_SPACES = "\u00a0\u202f\u2009"  # between groups of digits
+# a number with any separators, and a unit
 _NUMBER = re.compile(
     r"(?P<number>[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>(?:[^\W\d_]|[%‰°€$/])\D*)?"
 )
-_PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
-_EXCHANGED = str.maketrans(",.", ".,")
+_PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_WITH_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+_SWAP_COMMA_AND_POINT = str.maketrans(",.", ".,")
 _DATE = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(?::\d{2})?"
 )
@@ -55,7 +55,7 @@ class Table:
 
     path: Path
     frame: pd.DataFrame
-    # the columns are separated by semicolons, as programs write them where a comma is decimal
+    # whether semicolons separate the columns: programs write them where a comma is decimal
     semicolons: bool = False
 
     def __len__(self) -> int:
@@ -66,11 +66,11 @@ class Table:
         return list(self.frame.columns)
 
     def place(self, at: int, column: str) -> str:
-        """Where a cell is, for an error message."""
+        """The position of a cell, for an error message."""
         return f"{self.path}, row {self.frame.index[at]}, column '{column}'"
 
-    def part(self, rows: np.ndarray) -> Table:
-        """Some of the rows."""
+    def select(self, rows: np.ndarray) -> Table:
+        """The rows of a mask [n]."""
         return Table(self.path, self.frame[rows], self.semicolons)
 
     def is_numeric(self, column: str) -> bool:
@@ -83,16 +83,13 @@ class Table:
         return cells.map(_as_text) if self.is_numeric(column) else cells
 
     def levels(self, column: str) -> pd.Series:
-        """The cells as names of categories: 50 and 50.0 are one."""
+        """The cells as names of categories: 50 and 50.0 are the same category."""
         cells = self.text(column)
-        distinct = {word: _as_level(word) for word in cells.unique()}
-        return cells.map(distinct)
+        return cells.map({word: _as_level(word) for word in cells.unique()})
 
     def numbers(self, column: str, missing: str = "") -> np.ndarray:
-        """The cells as finite floats [n].
-
-        missing: the option that accepts empty cells, named in the error for one.
-        Raises ValueError that names the cells that are missing, not numbers, or too large."""
+        """The cells as finite floats [n]. Raises ValueError for cells that are missing, not numbers
+        or too large; `missing` is an option, named in the error, that accepts empty cells."""
         read = self.reading(column)
         bad = np.flatnonzero(~(np.abs(read.values) <= LARGEST))
         if bad.size:
@@ -100,7 +97,7 @@ class Table:
         return read.values
 
     def reading(self, column: str) -> Reading:
-        """The cells as numbers, where they are numbers."""
+        """The cells as numbers, as far as they are numbers."""
         if self.is_numeric(column):
             return Reading(self.frame[column].to_numpy(float, na_value=np.nan), "numbers")
         return _reading(self.frame[column], self.semicolons)
@@ -122,19 +119,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Reading:
-    """A column of text as numbers."""
+    """A column read as numbers."""
 
     values: np.ndarray  # [n], NaN where a cell is not a number
-    # "numbers"; "text"; "unclear" where cells look like numbers and are not read as such
-    kind: str
-    note: str = ""  # how the cells were read, where a reader of the table may expect something else
-    why: str = ""  # why cells that look like numbers are not read, to append to an error
+    kind: str  # "numbers", "text", or "unclear" where some cells look like numbers
+    note: str = ""  # how the cells were read, where that may surprise
+    why: str = ""  # a sentence for an error: why some cells that look like numbers are not read
 
 
 def _reading(cells: pd.Series, semicolons: bool) -> Reading:
-    """The column as numbers where all cells agree on a unit and on what points and commas mean."""
+    """The column as numbers where one unit and one meaning of points and commas fit all cells."""
     try:
-        # exactly the floats that a spreadsheet stores
         values = cells.to_numpy(object).astype(float)
     except ValueError:
         pass
@@ -167,8 +162,8 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
 
 
 def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndarray, str, str]:
-    """(values, a note on how they were read, a sentence why some are not read) of cells that look
-    like numbers. Of cells that do not agree, those are NaN that differ from most others."""
+    """(values, note, why) of `Reading` for cells that look like numbers. Where they disagree, the
+    values that differ from the majority are NaN."""
     units = Counter((match["unit"] or "").strip() for match in matches)
     unit = units.most_common(1)[0][0]
     notes = [f"numbers in {unit}"] if unit else []
@@ -180,7 +175,7 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
     if not np.isnan(point).any() and not np.isnan(comma).any():
         # commas are decimal where semicolons separate the columns, and points elsewhere
         if not np.array_equal(point, comma) and semicolons != commas:
-            why = _SEPARATORS
+            why = _AMBIGUOUS
             values = np.full(len(words), np.nan)
         elif commas:
             values = comma
@@ -189,7 +184,7 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
         values = comma
         notes.append("numbers with decimal commas")
     elif np.isnan(point).any():
-        why = _SEPARATORS
+        why = _AMBIGUOUS
         values = comma if np.isnan(point).sum() > np.isnan(comma).sum() else point
     elif commas:
         notes.append("numbers with commas between thousands")
@@ -203,25 +198,25 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
 
 def _with_point(word: str) -> float:
     """A number with a decimal point and commas between thousands, or NaN."""
-    if _PLAIN.fullmatch(word):
+    if _PLAIN_NUMBER.fullmatch(word):
         return float(word)
-    return float(word.replace(",", "")) if _GROUPS.fullmatch(word) else np.nan
+    return float(word.replace(",", "")) if _WITH_THOUSANDS.fullmatch(word) else np.nan
 
 
 def _with_comma(word: str) -> float:
     """A number with a decimal comma and points between thousands, or NaN."""
-    return _with_point(word.translate(_EXCHANGED))
+    return _with_point(word.translate(_SWAP_COMMA_AND_POINT))
 
 
 def _without_typography(word: str) -> str:
-    """The word with a hyphen for a minus and without spaces between groups of digits."""
+    """The word with a hyphen as minus and without spaces between groups of digits."""
     if word[:1] in _MINUS and word:
         word = "-" + word[1:]
-    return re.sub(rf"(?<=\d)[{_NARROW}](?=\d{{3}})", "", word)
+    return re.sub(rf"(?<=\d)[{_SPACES}](?=\d{{3}})", "", word)
 
 
 def _as_level(word: str) -> str:
-    """A whole number without a decimal point; leading zeros distinguish codes."""
+    """A whole number loses its decimal point. Leading zeros stay: they distinguish codes."""
     return re.sub(r"^([+-]?(?:0|[1-9]\d*))\.0*$", r"\1", word)
 
 
@@ -243,10 +238,9 @@ def _as_text(cell: Any) -> str:
 
 
 def read(path: Path, needed: Sequence[str]) -> Table:
-    """The table, without empty rows.
-
-    Raises ValueError for an empty file, a missing, repeated or unnamed column, a row with more
-    cells than the header, a format whose package is missing, and text in an unknown encoding."""
+    """The table without empty rows. Raises ValueError for an empty or damaged file, a missing,
+    repeated or unnamed column, a row with more cells than the header, a format whose package is not
+    installed, and text in an unknown encoding."""
     check_package(path)
     kind, separator = path.suffix.lower(), ""
     if kind in PARQUET:
@@ -276,7 +270,7 @@ def _is_empty(cells: pd.Series) -> pd.Series:
 
 
 def content(path: Path, table: pd.DataFrame) -> bytes:
-    """The bytes of a file of that name with this table."""
+    """The bytes of a file with this table, in the format of its suffix."""
     buffer, kind = io.BytesIO(), path.suffix.lower()
     if kind in PARQUET:
         table.to_parquet(buffer)
@@ -301,13 +295,13 @@ def check_ids(path: Path, ids: np.ndarray) -> None:
     wrong = [name for name in ids if ILLEGAL_CHARACTERS_RE.search(name)]
     if wrong:
         raise ValueError(
-            f"{path}: an Excel file cannot hold the id {wrong[0]!r}, which has a control character;"
-            " take a name that ends with .csv."
+            f"{path}: an Excel file cannot hold the id {wrong[0]!r}, which has a control character."
+            " Write a .csv file instead."
         )
 
 
 def check_package(path: Path) -> None:
-    """Raises ValueError for a format whose package is missing."""
+    """Raises ValueError for a format whose package is not installed."""
     package = {**dict.fromkeys(PARQUET, "pyarrow"), **dict.fromkeys(EXCEL, "openpyxl")}
     name = package.get(path.suffix.lower())
     try:
@@ -315,7 +309,7 @@ def check_package(path: Path) -> None:
             importlib.import_module(name)
     except ImportError as error:
         raise ValueError(
-            f"{path} needs the package {name} (pip install {name}). Install it, or take"
+            f"{path} needs the package {name} (pip install {name}). Install it, or use"
             " comma-separated values."
         ) from error
 
@@ -323,7 +317,7 @@ def check_package(path: Path) -> None:
 def _parquet(path: Path) -> pd.DataFrame:
     import pyarrow
 
-    # an open file: pandas would read a folder as one data set
+    # pandas would read a folder of this name as one data set
     with path.open("rb") as file:
         try:
             table = pd.read_parquet(file, engine="pyarrow")
@@ -343,7 +337,7 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 
 def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
-    """Text whose first row is its header."""
+    """A table of text, whose first row becomes the header."""
     names = list(table.iloc[0])
     table = table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
     _check_names(path, names)
@@ -351,20 +345,20 @@ def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
-    """(text, the separator): the one that makes most columns of the header, and finds those that
-    are needed. A header without any of them names a single column."""
+    """(table of text, separator). The separator is the one with which the header has most of the
+    needed columns, and among those most columns."""
     text = _decoded(path)
     start = text.lstrip("\r\n")[:LONGEST_HEADER]
 
-    def found(separator: str) -> tuple[int, int]:
+    def columns_found(separator: str) -> tuple[int, int]:
         lines = io.StringIO(start, newline=None)
         names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
         return sum(name in [n.strip() for n in names] for name in needed), len(names)
 
-    separator = max(f"{_UNUSED},;\t", key=found)
+    separator = max(f"{_NO_SEPARATOR},;\t", key=columns_found)
     try:
-        # pandas renames repeated columns of a header and may take the first column for row names;
-        # without a header it does neither
+        # with a header, pandas would rename repeated columns and might take the first column as
+        # row names
         table = pd.read_csv(
             io.StringIO(text),
             sep=separator,
@@ -388,8 +382,8 @@ def _separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
 
 
 def _decoded(path: Path) -> str:
-    """The text of a file in UTF-8, in UTF-16 with its mark, or in the Windows encoding of Western
-    Europe, which older spreadsheets write."""
+    """The text of a file in UTF-8, in UTF-16 with a byte order mark, or in the Windows encoding of
+    Western Europe, which older spreadsheets write."""
     raw = path.read_bytes()
     utf16 = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
     for encoding in ("utf-16",) if utf16 else ("utf-8-sig", "cp1252"):
@@ -414,18 +408,15 @@ def _excel(path: Path) -> pd.DataFrame:
             )
         except Exception as error:  # a damaged file raises errors of many kinds
             raise ValueError(f"{path} is not an Excel file: {str(error).strip()}") from error
-    if table.empty:
-        raise ValueError(f"{path} is empty: it needs a header and at least one row.")
-    return table.map(_as_text)
+    return table.map(_as_text) if len(table) else pd.DataFrame([[""]])
 
 
 def _check_names(path: Path, names: list[str]) -> None:
     if not any(names):
         raise ValueError(f"{path} is empty: it needs a header and at least one row.")
     if "" in names:
-        raise ValueError(
-            f"{path}, row 1: column {names.index('') + 1} has no name; name it or remove it."
-        )
+        number = names.index("") + 1
+        raise ValueError(f"{path}, row 1: column {number} has no name; name it or remove it.")
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(

@@ -1,5 +1,4 @@
-"""`scripts/suggest`: the next batch of experiments for a library of candidates (`options` has the
-help)."""
+"""`scripts/suggest`: the next batch of experiments for a library of candidates (see --help)."""
 
 from __future__ import annotations
 
@@ -12,48 +11,35 @@ import pandas as pd
 
 from experiments import cli
 from experiments.results import files
-from experiments.suggest import cells, page, words
-from experiments.suggest.inputs import Inputs, check_out, read
+from experiments.suggest import cells, messages, page
+from experiments.suggest.inputs import Inputs, check_outputs, read
 from experiments.suggest.options import acquisition_of, parse
-from experiments.suggest.tables import WRITTEN, Candidates
-from jsketch.suggest import Model, Suggestion, fit, suggest
+from experiments.suggest.tables import BATCH_COLUMNS, Candidates
+from jsketch.suggest import Model, Suggestion, suggest
 
 
 def run(options: argparse.Namespace) -> Suggestion:
-    """Reads the tables, fits a model, chooses a batch and writes it. Raises ValueError for what is
-    wrong with the tables."""
+    """Reads the tables, chooses a batch and writes it. Raises ValueError for a mistake in the
+    tables."""
     began, key = time.perf_counter(), jax.random.key(options.seed)
-    check_out(options)
+    check_outputs(options)
     inputs = read(options)
-    words.announce(options, inputs)
-    model = fitted(options, inputs, key)
-    words.say(options, model, inputs)
-    batch = suggested(options, inputs, model, key)
-    words.say_batch(options, inputs, batch)
-    if options.explain:
-        words.explain(options, inputs, batch)
+    print("\n".join(messages.describe_inputs(options, inputs)))
+    batch = choose(options, inputs, key)
+    for line in messages.describe_batch(options, inputs, batch):
+        print(line)
     write(options, inputs.candidates, batch)
     if options.report is not None:
         page.write(options, inputs, batch, key)
-        print(f"{options.report} opens in any browser")
+        print(f"{options.report}: open it in a browser")
     print(f"{len(batch.rows)} candidates in {options.out}, {time.perf_counter() - began:.1f} s")
     return batch
 
 
-def fitted(options: argparse.Namespace, inputs: Inputs, key: Any) -> Model:
-    """The model of the values."""
-    return fit(
-        inputs.library,
-        inputs.arms,
-        inputs.values,
-        errors=inputs.errors,
-        lengthscale=options.lengthscale,
-        key=key,
-    )
-
-
-def suggested(options: argparse.Namespace, inputs: Inputs, model: Model, key: Any) -> Suggestion:
-    """The batch from all candidates."""
+def choose(
+    options: argparse.Namespace, inputs: Inputs, key: Any, model: Model | None = None
+) -> Suggestion:
+    """The batch of `jsketch.suggest` with these options; without a `model` it is fitted."""
     return suggest(
         inputs.library,
         inputs.arms,
@@ -68,20 +54,19 @@ def suggested(options: argparse.Namespace, inputs: Inputs, model: Model, key: An
         failures=options.failures,
         batch=options.batch,
         acquisition=acquisition_of(options),
+        lengthscale=options.lengthscale if model is None else None,
         model=model,
         key=key,
     )
 
 
 def write(options: argparse.Namespace, candidates: Candidates, batch: Suggestion) -> None:
-    """The batch in the order of choice; means have the sign of the values."""
-    columns: dict[str, Any] = {
-        options.id_column: candidates.ids[batch.rows],
-        WRITTEN[0]: words.sign(options) * batch.mean,
-        WRITTEN[1]: batch.std,
-    }
-    if batch.chance is not None:
-        columns[WRITTEN[2]] = batch.chance
+    """Writes the batch in the order of its choice; means have the sign of the user's values."""
+    numbers = (messages.sign(options) * batch.mean, batch.std, batch.chance)
+    columns = {options.id_column: candidates.ids[batch.rows]}
+    for name, column in zip(BATCH_COLUMNS, numbers, strict=True):
+        if column is not None:
+            columns[name] = column
     files.write(options.out, cells.content(options.out, pd.DataFrame(columns)))
 
 

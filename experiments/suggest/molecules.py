@@ -1,10 +1,11 @@
-"""Molecules as fingerprints, by RDKit: `scripts/suggest --smiles`.
+"""Fingerprints of molecules, by RDKit: `scripts/suggest --smiles`.
 
 Atom pairs up to three bonds apart, hashed and counted into BITS bits (Carhart, Smith,
-Venkataraghavan. J. Chem. Inf. Comput. Sci. 1985; RDKit's generator with its own defaults but for
-the distance): the fingerprints of the Enamine libraries of `experiments.pools`. They ignore
-stereochemistry, charges, isotopes and atoms without a bond, such as the ions of a salt. Those have
-MARKED bits of their own: each marked atom is paired with every atom that is as near.
+Venkataraghavan. J. Chem. Inf. Comput. Sci. 1985; the defaults of RDKit's generator except for the
+distance): the fingerprints of the Enamine libraries of `experiments.pools`. They ignore
+stereochemistry, charges, isotopes and atoms without a bond, such as the ions of a salt. Atoms with
+one of these are marked: each pair of a marked atom and an atom at most three bonds away is hashed
+into MARKED_BITS further bits.
 """
 
 from __future__ import annotations
@@ -19,41 +20,41 @@ import numpy as np
 from jsketch.kernels.discrete import pack_bits
 
 BITS = 2048
-MARKED = 1024  # bits for stereochemistry, charges, isotopes and single atoms
-FARTHEST = 3  # bonds between two atoms
+MARKED_BITS = 1024  # for stereochemistry, charges, isotopes and single atoms
+MAX_DISTANCE = 3  # bonds between the atoms of a pair
 BLOCK = 4096  # molecules whose bits are packed together
 
 
 class Fingerprints(NamedTuple):
-    """Of A molecules."""
+    """Fingerprints of A molecules."""
 
-    packed: np.ndarray  # [A, W], words of `pack_bits`; zeros where a molecule is not readable
+    packed: np.ndarray  # [A, W], words of `pack_bits`; zeros for an unreadable molecule
     readable: np.ndarray  # [A] bool
-    canonical: np.ndarray  # [A] str objects, the same for all spellings of a molecule
+    canonical: np.ndarray  # [A] str objects, equal for all spellings of a molecule
 
 
 def fingerprints(smiles: Sequence[str]) -> Fingerprints:
-    """The fingerprints of molecules [A]. Raises ValueError where RDKit is missing."""
+    """The fingerprints of molecules [A]. Raises ValueError without RDKit."""
     chem, labeler, generator = _rdkit()
     parts, readable = [], np.zeros(len(smiles), bool)
     canonical = np.full(len(smiles), "", object)
     for start in range(0, len(smiles), BLOCK):
         block = smiles[start : start + BLOCK]
-        bits = np.zeros((len(block), BITS + MARKED), int)
-        for i, words in enumerate(block):
-            molecule = chem.MolFromSmiles(words)
+        bits = np.zeros((len(block), BITS + MARKED_BITS), int)
+        for i, word in enumerate(block):
+            molecule = chem.MolFromSmiles(word)
             if molecule is None or not molecule.GetNumAtoms():
                 continue
             readable[start + i] = True
             canonical[start + i] = chem.MolToSmiles(molecule)
             bits[i, :BITS] = generator.GetFingerprintAsNumPy(molecule)
-            bits[i, BITS + _marked(chem, labeler, molecule)] = 1
+            bits[i, BITS + _marked_bits(chem, labeler, molecule)] = 1
         parts.append(pack_bits(bits))
     return Fingerprints(np.concatenate(parts), readable, canonical)
 
 
-def _marked(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:
-    """Places among MARKED bits: pairs of marked atoms, hashed and counted."""
+def _marked_bits(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:
+    """Indices among the MARKED_BITS: pairs of marked atoms, hashed and counted."""
     marks = _marks(chem, labeler, molecule)
     if not marks:
         return np.zeros(0, int)
@@ -61,14 +62,14 @@ def _marked(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:
     symbols = [atom.GetSymbol() for atom in molecule.GetAtoms()]
     pairs: Counter[tuple[Any, ...]] = Counter()
     for at, mark in marks.items():
-        for other in np.flatnonzero(distance[at] <= FARTHEST):
+        for other in np.flatnonzero(distance[at] <= MAX_DISTANCE):
             pairs[(mark, symbols[at], int(distance[at, other]), symbols[other])] += 1
     words = [repr((pair, k)).encode() for pair, count in pairs.items() for k in range(count)]
-    return np.unique([zlib.crc32(word) % MARKED for word in words])
+    return np.unique([zlib.crc32(word) % MARKED_BITS for word in words])
 
 
 def _marks(chem: Any, labeler: Any, molecule: Any) -> dict[int, tuple[Any, ...]]:
-    """What atom pairs ignore, by atom."""
+    """The properties of marked atoms that atom pairs ignore, by the index of the atom."""
     centres = (a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in molecule.GetAtoms())
     double = (b.GetStereo() > chem.BondStereo.STEREOANY for b in molecule.GetBonds())
     if any(centres) or any(double):
@@ -95,7 +96,7 @@ def _marks(chem: Any, labeler: Any, molecule: Any) -> dict[int, tuple[Any, ...]]
 
 
 def _rdkit() -> tuple[Any, Any, Any]:
-    """(RDKit's reader, its labels of stereochemistry, the generator)."""
+    """(RDKit's parser, its module of stereochemistry labels, the fingerprint generator)."""
     try:
         from rdkit import Chem, rdBase
         from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator
@@ -103,7 +104,7 @@ def _rdkit() -> tuple[Any, Any, Any]:
         raise ValueError(
             "--smiles needs RDKit, which is not installed: pip install -e '.[smiles]'"
         ) from error
-    # one error message names the molecules that cannot be read
+    # unreadable molecules are reported once, by the caller
     rdBase.DisableLog("rdApp.*")
-    generator = rdFingerprintGenerator.GetAtomPairGenerator(maxDistance=FARTHEST, fpSize=BITS)
+    generator = rdFingerprintGenerator.GetAtomPairGenerator(maxDistance=MAX_DISTANCE, fpSize=BITS)
     return Chem, rdCIPLabeler, generator

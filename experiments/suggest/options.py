@@ -1,15 +1,14 @@
-"""The options of `scripts/suggest`."""
+"""The command-line options of `scripts/suggest`."""
 
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from experiments import cli
-from experiments.suggest.tables import WRITTEN
+from experiments.suggest.tables import BATCH_COLUMNS
 from jsketch.suggest import acquisitions
 
 DESCRIPTION = """\
@@ -17,10 +16,10 @@ The next batch of experiments for a library of candidates, from the evaluations 
 
 scripts/suggest --candidates library.csv --observations done.csv --batch 96 --out next.csv
 
-library.csv: a column `id`, and one column a feature: numbers, or words, which are categories.
+library.csv: a column `id`, and a column for each feature: numbers, or words, which are categories.
 done.csv: columns `id` and `value` (larger is better; an id may be repeated). Candidates that were
-evaluated, or are named by --pending, are not suggested again. Tables may be Excel (.xlsx) or
-Parquet (.parquet) files too. One value is maximised; several at once are not.
+evaluated, or are in the table of --pending, are not suggested again. Tables may also be Excel
+(.xlsx) or Parquet (.parquet) files. One value is maximised; several at once are not supported.
 """
 
 ACQUISITIONS = {
@@ -34,142 +33,90 @@ ACQUISITIONS = {
 
 
 def acquisition_of(options: argparse.Namespace) -> Any:
-    """What --acquisition and --width ask for; the default without them."""
+    """The acquisition of --acquisition and --width; None without them."""
     if options.width is not None:
         return acquisitions.UCB(options.width)
     return None if options.acquisition is None else ACQUISITIONS[options.acquisition]
 
 
+def _at_least_0(text: str) -> float:
+    """A finite number of at least 0, as the `type` of an option."""
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a finite number of at least 0; {text} was given")
+    return number
+
+
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="scripts/suggest",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--candidates", type=Path, required=True, help="table of the library")
-    parser.add_argument(
-        "--observations", type=Path, help="table of the evaluations; none yet without it"
-    )
-    parser.add_argument("--pending", type=Path, help="table whose ids are pending")
-    parser.add_argument("--exclude", type=Path, help="table whose ids are never suggested")
-    parser.add_argument(
-        "--batch", type=cli.count, default=96, help="evaluations to suggest (default 96)"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("next.csv"),
-        help="default next.csv; Excel and Parquet by the end of its name",
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the files of --out and --report"
-    )
-    parser.add_argument(
-        "--categories", nargs="+", default=[], help="columns of numbers that are names"
-    )
-    parser.add_argument(
-        "--sequence", nargs="+", default=[], help="columns of equally long words, site by site"
-    )
-    parser.add_argument(
-        "--protein",
-        nargs="+",
-        default=[],
-        help="columns of equally long words of amino acids, site by site with their properties",
-    )
-    parser.add_argument(
-        "--bits", nargs="+", default=[], help="columns of fingerprints, words such as 0110"
-    )
-    parser.add_argument(
-        "--smiles", nargs="+", default=[], help="columns of molecules, which RDKit reads"
-    )
-    parser.add_argument(
-        "--ignore", nargs="+", default=[], help="columns of the library that are not features"
-    )
-    parser.add_argument(
-        "--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)"
-    )
-    parser.add_argument(
-        "--width", type=float, help="of ucb: more explore more (default 2), 0 is greedy"
-    )
-    parser.add_argument(
-        "--lengthscale", type=float, help="of all scaled features; fitted without it"
-    )
-    parser.add_argument("--minimize", action="store_true", help="smaller values are better")
-    parser.add_argument("--no-scaling", action="store_true", help="take the features as they are")
-    parser.add_argument("--id-column", default="id")
-    parser.add_argument("--value-column", default="value")
-    parser.add_argument(
-        "--error-column", help="of the observations: a standard error for every value; 0 is none"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    _add_constraints(parser)
-    _add_output(parser)
+    """The checked options; of the command line without `arguments`."""
+    parser = cli.parser(DESCRIPTION, "scripts/suggest")
+    add = parser.add_argument
+    add("--candidates", type=Path, required=True, help="table of the library")
+    add("--observations", type=Path, help="table of the evaluations; without it there are none")
+    add("--pending", type=Path, help="table of ids whose evaluation is pending")
+    add("--exclude", type=Path, help="table of ids that are never suggested")
+    add("--batch", type=cli.count, default=96, help="number of candidates (default 96)")
+    add("--out", type=Path, default=Path("next.csv"), help="default next.csv; or .xlsx, .parquet")
+    add("--overwrite", action="store_true", help="replace the files of --out and --report")
+    add("--id-column", default="id", help="default id")
+    add("--value-column", default="value", help="default value")
+    add("--error-column", help="standard errors of the values; 0 where there is none")
+    add("--minimize", action="store_true", help="smaller values are better")
+    add("--explain", action="store_true", help="print the reason for each candidate")
+    text = "write a page with the fit, the batch on a map, what matters, and when to stop"
+    add("--report", type=Path, metavar="FILE", help=text)
+
+    add = parser.add_argument_group("kinds of columns").add_argument
+    for name, text in (
+        ("--categories", "numbers that are names"),
+        ("--sequence", "words of one length, each site a category"),
+        ("--protein", "sequences of amino acids, with their properties"),
+        ("--bits", "fingerprints, words such as 0110"),
+        ("--smiles", "molecules, read by RDKit"),
+        ("--ignore", "columns that are not features"),
+    ):
+        add(name, nargs="+", default=[], metavar="COLUMN", help=text)
+
+    add = parser.add_argument_group("constraints of the batch").add_argument
+    text = "the batch has one value of it, such as a temperature"
+    add("--same", metavar="COLUMN", help=text)
+    text = "the cost of an evaluation: expected improvement is divided by it; not a feature"
+    add("--cost", metavar="COLUMN", help=text)
+    text = "of all evaluations, those made and pending included; costs matter less as it is spent"
+    add("--budget", type=_at_least_0, help=text)
+    text = "of the cost, 0 to ignore it; default 1, with a budget the share that is left"
+    add("--cost-exponent", type=_at_least_0, help=text)
+    text = "an empty value is a failed evaluation: similar candidates are suggested less"
+    add("--failures", action="store_true", help=text)
+
+    add = parser.add_argument_group("model and choice").add_argument
+    add("--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)")
+    add("--width", type=_at_least_0, help="of ucb: larger explores more (default 2)")
+    add("--lengthscale", type=cli.positive, help="of all scaled features; default: fitted")
+    add("--no-scaling", action="store_true", help="numbers are not scaled to [0, 1]")
+    add("--seed", type=int, default=0, help="of the random choices (default 0)")
     options = parser.parse_args(arguments)
+    _check(parser, options)
+    return options
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends the program for options that contradict each other."""
     if options.width is not None and options.acquisition not in (None, "ucb"):
-        parser.error(f"--width is of ucb; --acquisition {options.acquisition} has none")
-    if options.width is not None and not 0 <= options.width < np.inf:
-        parser.error(f"--width must be a finite number of at least 0; {options.width} was given")
-    if options.lengthscale is not None and not (0 < options.lengthscale < np.inf):
-        parser.error(
-            f"--lengthscale must be a finite number above 0; {options.lengthscale} was given"
-        )
-    if options.id_column in WRITTEN:
+        parser.error(f"--width is for ucb; --acquisition {options.acquisition} has none")
+    if options.id_column in BATCH_COLUMNS:
         parser.error(
             f"--id-column {options.id_column} is a column of the table that is written: rename it"
         )
     named = [options.id_column, options.value_column, options.error_column]
     if options.observations is not None and len(set(named)) < len(named):
         parser.error(
-            "--id-column, --value-column and --error-column name three columns; given are"
+            "--id-column, --value-column and --error-column must be three columns; given are"
             f" {', '.join(str(name) for name in named if name is not None)}"
         )
     if options.cost is None and (options.budget is not None or options.cost_exponent is not None):
-        parser.error("--budget and --cost-exponent are of costs: name their column with --cost")
+        parser.error("--budget and --cost-exponent need costs: name their column with --cost")
     if options.cost is not None and (
         options.acquisition not in (None, "ei") or options.width is not None
     ):
         parser.error("--cost divides an expected improvement: leave --acquisition and --width out")
-    for name in ("budget", "cost_exponent"):
-        value = getattr(options, name)
-        if value is not None and not 0 <= value < np.inf:
-            said = "--" + name.replace("_", "-")
-            parser.error(f"{said} must be a finite number of at least 0; {value} was given")
-    return options
-
-
-def _add_constraints(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what a laboratory asks for")
-    group.add_argument(
-        "--same", metavar="COLUMN", help="the batch has one value of it, such as a temperature"
-    )
-    group.add_argument(
-        "--cost",
-        metavar="COLUMN",
-        help="what an evaluation costs; it is no feature. Expected improvement is divided by it",
-    )
-    group.add_argument(
-        "--budget",
-        type=float,
-        help="of all evaluations, those made and pending included; the more of it is spent, the"
-        " less costs matter",
-    )
-    group.add_argument(
-        "--cost-exponent", type=float, help="of the cost, 0 to ignore it; without it 1 or falling"
-    )
-    group.add_argument(
-        "--failures",
-        action="store_true",
-        help="an empty value is an evaluation that failed: candidates like it are suggested less",
-    )
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--explain", action="store_true", help="print why each candidate is suggested"
-    )
-    parser.add_argument(
-        "--report",
-        type=Path,
-        metavar="FILE",
-        help="write a page with the fit, the batch on a map, what matters, and when to stop",
-    )

@@ -1,16 +1,21 @@
-"""The page of a suggestion (`scripts/suggest --report`): one file that contains its pictures, and
-that any browser opens from disk."""
+"""The page of a suggestion (`scripts/suggest --report`): one HTML file that contains its
+pictures."""
 
 from __future__ import annotations
 
 import argparse
 import base64
+import io
 from typing import Any, NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from experiments import pages
-from experiments.suggest import pictures, words
+from experiments.figures.drawing import STYLE
+from experiments.suggest import messages
 from experiments.suggest.inputs import Inputs
 from jsketch.kernels.discrete import WORD
 from jsketch.suggest import Library, Suggestion, leave_one_out, suggest
@@ -18,9 +23,17 @@ from jsketch.suggest.acquisitions import UCB
 
 TEMPLATE = "suggest/page.html.jinja"
 SHOWN = 4000  # candidates on the map
-FITTED = 2000  # candidates that determine the axes of the map
-CURVE = 8  # points of the curve of the certificate
-CURVE_WORK = 10**9  # candidates times evaluations^2, above which the page has no such curve
+SAMPLED = 2000  # candidates that determine the axes of the map
+BARS = 12  # columns in the picture of importance
+POINTS = 8  # of the curve of the certificate
+# candidates times evaluations^2 above which the curve is left out: it would take long
+LARGEST_CURVE = 10**9
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
+# "$" would start a formula, and the name of a column may contain it
+PAGE_STYLE = STYLE | {"figure.figsize": (5.6, 4.0), "text.parse_math": False}
+# a decorator, which the type stubs of matplotlib do not declare
+styled: Any = plt.rc_context(PAGE_STYLE)
 
 
 class Figure(NamedTuple):
@@ -42,10 +55,13 @@ def write(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: A
     notes: list[str] = []
     if batch.model.fitted:
         fit, note = _fit(options, inputs, batch, key)
-        certificate = words.certificate(inputs.candidates.ids, batch)
+        certificate = messages.certificate(inputs.candidates.ids, batch)
         notes = [note, f"{certificate[0].upper()}{certificate[1:]}."]
-        figures = [fit, _best(options, inputs), *figures, _importance(inputs, batch)]
-        figures += _curve(options, inputs, batch, key)
+        names, lengthscale = inputs.candidates.names, batch.model.lengthscale
+        figures = [fit, _best_so_far(options, inputs), *figures, _importance(names, lengthscale)]
+        figures += _certificates(inputs, batch, key)
+    reasons = messages.reasons(options, inputs, batch)
+    ids, means = inputs.candidates.ids[batch.rows], messages.sign(options) * batch.mean
     pages.write(
         options.report,
         TEMPLATE,
@@ -53,18 +69,36 @@ def write(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: A
         notes=notes,
         figures=figures,
         head=[options.id_column, "mean", "standard deviation", "reason"],
-        rows=_rows(options, inputs, batch),
+        rows=[
+            [name, f"{mean:.4g}", f"{std:.3g}", reason.removeprefix(f"{name}: ")]
+            for name, mean, std, reason in zip(ids, means, batch.std, reasons, strict=True)
+        ],
     )
 
 
+def _axes(x: str, y: str) -> tuple[plt.Figure, Axes]:
+    figure, axes = plt.subplots()
+    axes.set_axisbelow(True)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    return figure, axes
+
+
+def _png(figure: plt.Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+@styled
 def _fit(
     options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any
 ) -> tuple[Figure, str]:
-    """(the figure, a sentence about it)."""
+    """(the figure of the leave-one-out predictions, a sentence about them)."""
     found = leave_one_out(
         inputs.library, inputs.arms, inputs.values, batch.model, errors=inputs.errors, key=key
     )
-    flip = words.sign(options)
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
     fit = (
         "All values are equal, so that there is no variance to explain"
@@ -81,38 +115,64 @@ def _fit(
     caption = "Each value against its prediction from all others, with one standard deviation."
     if len(found.at) < np.isfinite(inputs.values).sum():
         caption += f" A random sample of {len(found.at)} values is shown."
-    png = pictures.fit(flip * found.observed, flip * found.mean, found.std)
-    return Figure("Fit", caption, png), note
+    flip = messages.sign(options)
+    observed, mean = flip * found.observed, flip * found.mean
+    figure, axes = _axes("predicted from the others", "observed")
+    ends = min(observed.min(), mean.min()), max(observed.max(), mean.max())
+    axes.plot(ends, ends, color="0.4", linewidth=0.8)
+    bars: dict[str, Any] = dict(xerr=found.std, markersize=3, elinewidth=0.6)
+    axes.errorbar(mean, observed, fmt="o", color=BLUE, alpha=0.8, **bars)
+    return Figure("Fit", caption, _png(figure)), note
 
 
-def _best(options: argparse.Namespace, inputs: Inputs) -> Figure:
-    flip = words.sign(options)
+@styled
+def _best_so_far(options: argparse.Namespace, inputs: Inputs) -> Figure:
+    flip = messages.sign(options)
     caption = f"The {'smallest' if flip < 0 else 'largest'} value up to each evaluation"
     if inputs.errors is not None:
         caption += ", whatever its error"
-    best = np.fmax.accumulate(inputs.values)
-    png = pictures.best_so_far(flip * inputs.values, flip * best)
-    return Figure("Best so far", f"{caption}.", png)
+    figure, axes = _axes("evaluation, in the order of the table", "value")
+    t = np.arange(1, len(inputs.values) + 1)
+    axes.plot(t, flip * inputs.values, "o", color=GREY, markersize=3, label="each")
+    best = flip * np.fmax.accumulate(inputs.values)
+    axes.step(t, best, where="post", color=BLUE, label="best so far")
+    failed = t[np.isnan(inputs.values)]
+    if failed.size:
+        worst = np.full(failed.size, flip * np.nanmin(inputs.values))
+        axes.plot(failed, worst, "x", color=ORANGE, markersize=4, label="failed")
+    figure.legend(loc="outside lower center", ncols=3)
+    return Figure("Best so far", f"{caption}.", _png(figure))
 
 
+@styled
 def _map(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> Figure:
     count = len(inputs.candidates.ids)
     shown = np.random.default_rng(0).permutation(count)[:SHOWN]
-    good = np.isfinite(inputs.values)
-    seen = inputs.arms[good]
-    rows = np.unique(np.concatenate([shown, seen, batch.rows]))
+    observed = np.isfinite(inputs.values)
+    evaluated = inputs.arms[observed]
+    rows = np.unique(np.concatenate([shown, evaluated, batch.rows]))
     points = np.zeros((count, 2))
     points[rows], share = projected(weighted(inputs.library, batch.model.lengthscale, rows))
-    values = words.sign(options) * inputs.values[good]
     caption = (
         "The first two principal components of the columns. Each column is divided by its"
-        " lengthscale, so that columns with little effect spread the candidates little. The two"
+        " lengthscale, so that columns with little effect separate the candidates little. The two"
         f" components hold {100 * share:.0f}% of the variance."
     )
     if count > SHOWN:
         caption += f" {SHOWN} of {count} candidates are shown."
-    png = pictures.map_of(points, shown, seen, values, batch.rows)
-    return Figure("Map of the library", caption, png)
+    figure, axes = _axes("first principal component", "second")
+    axes.plot(*points[shown].T, ".", color=GREY, markersize=2, zorder=1, label="library")
+    if len(evaluated):
+        x, y = points[evaluated].T
+        values = messages.sign(options) * inputs.values[observed]
+        drawn = axes.scatter(x, y, c=values, cmap="viridis", s=18, zorder=2, label="evaluated")
+        figure.colorbar(drawn, label="value")
+    circles: dict[str, Any] = dict(markersize=7, fillstyle="none", zorder=3)
+    axes.plot(*points[batch.rows].T, "o", color=ORANGE, label="next batch", **circles)
+    axes.grid(False)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    figure.legend(loc="outside lower center", ncols=3)
+    return Figure("Map of the library", caption, _png(figure))
 
 
 def weighted(library: Library, lengthscale: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -134,33 +194,43 @@ def weighted(library: Library, lengthscale: np.ndarray, rows: np.ndarray) -> np.
 
 def projected(points: np.ndarray) -> tuple[np.ndarray, float]:
     """(coordinates [k,2] of points [k,d] on their first two principal axes, the share of the
-    variance that these hold)."""
-    some = np.random.default_rng(0).permutation(len(points))[:FITTED]
-    centre = points[some].mean(0)
-    _, size, axes = np.linalg.svd(points[some] - centre, full_matrices=False)
-    found = np.zeros((len(points), 2))
-    found[:, : len(axes[:2])] = (points - centre) @ axes[:2].T
-    return found, float(np.square(size[:2]).sum() / np.square(size).sum())
+    variance in them)."""
+    sample = np.random.default_rng(0).permutation(len(points))[:SAMPLED]
+    centre = points[sample].mean(0)
+    _, size, axes = np.linalg.svd(points[sample] - centre, full_matrices=False)
+    coordinates = np.zeros((len(points), 2))
+    coordinates[:, : len(axes[:2])] = (points - centre) @ axes[:2].T
+    return coordinates, float(np.square(size[:2]).sum() / np.square(size).sum())
 
 
-def _importance(inputs: Inputs, batch: Suggestion) -> Figure:
-    return Figure(
-        "What matters",
+@styled
+def _importance(names: list[str], lengthscale: np.ndarray) -> Figure:
+    caption = (
         "The inverse lengthscale of each column. The larger it is, the more the values change over"
-        " the range of the column.",
-        pictures.importance(inputs.candidates.names, batch.model.lengthscale),
+        " the range of the column."
     )
+    order = np.argsort(lengthscale, kind="stable")[:BARS][::-1]
+    figure, axes = _axes("1 / lengthscale", "")
+    shown = [name if len(name) < 24 else name[:22] + "..." for name in names]
+    axes.barh(range(len(order)), 1 / lengthscale[order], color=BLUE)
+    axes.set_yticks(range(len(order)), [shown[i] for i in order])
+    axes.grid(False, axis="y")
+    return Figure("What matters", caption, _png(figure))
 
 
-def _curve(
-    options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any
-) -> list[Figure]:
-    """The gap of the certificate after fewer evaluations; empty if that takes long to compute."""
+@styled
+def _certificates(inputs: Inputs, batch: Suggestion, key: Any) -> list[Figure]:
+    """The gap of the certificate after fewer evaluations; empty where that takes long."""
     count = len(inputs.values)
-    if batch.certificate is None or len(inputs.candidates.ids) * count**2 > CURVE_WORK:
+    if batch.certificate is None or len(inputs.candidates.ids) * count**2 > LARGEST_CURVE:
         return []
-    at = np.unique(np.linspace(min(2, count), count, CURVE).astype(int))
-    gaps = []
+    caption = (
+        "How much better the best candidate may be than the one with the largest lower bound,"
+        " against the number of evaluations in the order of the table. The model is the one fitted"
+        " to all evaluations. Below the noise, little is left to gain. This is a rule of thumb and"
+        " not a theorem."
+    )
+    at, gaps = np.unique(np.linspace(min(2, count), count, POINTS).astype(int)), []
     for n in at:
         found = suggest(
             inputs.library,
@@ -174,24 +244,10 @@ def _curve(
             key=key,
         )
         gaps.append(found.certificate.gap if found.certificate else np.nan)
-    return [
-        Figure(
-            "When to stop",
-            "How much better the best candidate may be than the one with the largest lower bound,"
-            " against the number of evaluations in the order of the table. The model is the one"
-            " fitted to all evaluations. Below the noise, little is left to gain. This is a rule of"
-            " thumb and not a theorem.",
-            pictures.certificate(at, np.array(gaps), batch.model.noise_std),
-        )
-    ]
-
-
-def _rows(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> list[list[str]]:
-    """The rows of the table of the batch."""
-    reasons = words.reasons(options, inputs, batch)
-    means = words.sign(options) * batch.mean
-    names = inputs.candidates.ids[batch.rows]
-    return [
-        [name, f"{mean:.4g}", f"{std:.3g}", reason.removeprefix(f"{name}: ")]
-        for name, mean, std, reason in zip(names, means, batch.std, reasons, strict=True)
-    ]
+    figure, axes = _axes("evaluations", "largest possible gain")
+    axes.plot(at, gaps, "o-", color=BLUE, markersize=3, label="certificate")
+    noise = batch.model.noise_std
+    axes.axhline(noise, color=ORANGE, linestyle="--", label="noise of one value")
+    axes.set_ylim(bottom=0)
+    figure.legend(loc="outside lower center", ncols=2)
+    return [Figure("When to stop", caption, _png(figure))]

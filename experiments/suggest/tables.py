@@ -1,6 +1,5 @@
-"""The library of candidates (an id and features) and the evaluations (an id and a value), read from
-tables and checked cell by cell.
-"""
+"""Reads the library of candidates (an id and features) and the evaluations (an id and a value) from
+tables, and checks every cell."""
 
 from __future__ import annotations
 
@@ -17,22 +16,22 @@ from jsketch.kernels import Columns
 from jsketch.kernels.discrete import pack_bits
 from jsketch.suggest import residues
 
-# Columns of the table that is written, beside the ids.
-WRITTEN = ("mean", "standard_deviation", "chance_of_success")
-# Columns that describe an evaluation and not a candidate: they are not features.
-BOOKKEEPING = ("error", "cost", "pending", "status", *WRITTEN)
-# Levels of a category. Each is a column of zeros and ones; thousands of levels are names or text.
+# columns of the table of a batch, in addition to the ids
+BATCH_COLUMNS = ("mean", "standard_deviation", "chance_of_success")
+# columns that describe an evaluation and not a candidate: they are not features
+EVALUATION_COLUMNS = ("error", "cost", "pending", "status", *BATCH_COLUMNS)
+# Each level of a category is a column of zeros and ones; thousands of levels are names or text.
 MOST_LEVELS = 1000
-FEW_LEVELS = 20  # so many levels are always accepted
+FEW_LEVELS = 20  # as many levels are accepted in every table
 
 
 class Kinds(NamedTuple):
-    """Names of columns, by what they hold where that is not numbers."""
+    """Names of columns by their kind, where it is not guessed from the cells."""
 
-    categories: Sequence[str] = ()  # beside the columns without any number
-    sequences: Sequence[str] = ()  # words of one length: a category at every site
+    categories: Sequence[str] = ()
+    sequences: Sequence[str] = ()  # words of one length: every site is a category
     bits: Sequence[str] = ()  # words of zeros and ones: a fingerprint
-    proteins: Sequence[str] = ()  # sequences of amino acids: numbers at every site, too
+    proteins: Sequence[str] = ()  # sequences of amino acids, whose properties are numbers
     smiles: Sequence[str] = ()  # molecules: a fingerprint
 
 
@@ -40,7 +39,7 @@ class Roles(NamedTuple):
     """Names of columns of the library that are not features."""
 
     id: str = "id"
-    results: Sequence[str] = ("value",)  # values and their errors, where the library holds them
+    results: Sequence[str] = ("value",)  # values and their errors
     cost: str | None = None
     ignored: Sequence[str] = ()
 
@@ -50,18 +49,18 @@ class Candidates(NamedTuple):
 
     ids: np.ndarray  # [A] of str objects
     features: np.ndarray  # [A, d], numbers, categories as zeros and ones, fingerprints as words
-    columns: list[Columns]  # the kinds of the features
+    columns: list[Columns]  # kinds of the features
     names: list[str]  # of the numbers, categories, sites and fingerprints
-    same: np.ndarray | None = None  # [A], a batch has one value of this column
-    cost: np.ndarray | None = None  # [A], above 0; not a feature
+    same: np.ndarray | None = None  # [A], the column with one value in a batch
+    cost: np.ndarray | None = None  # [A], above 0
     notes: Sequence[str] = ()  # sentences on how the table was read
 
 
 class Evaluations(NamedTuple):
-    """n measurements; an id may be repeated."""
+    """n evaluations; an id may be repeated."""
 
     arms: np.ndarray  # [n], rows of the candidates
-    values: np.ndarray  # [n], NaN for a failed one
+    values: np.ndarray  # [n], NaN for a failed evaluation
     errors: np.ndarray | None = None  # [n], standard errors of the values
 
 
@@ -79,35 +78,44 @@ def read_candidates(
     kinds: Kinds | None = None,
     same: str | None = None,
 ) -> Candidates:
-    """The library. All columns are features but those of `roles` and of BOOKKEEPING; a column that
-    `kinds` names is a feature in any case, and so is `same`.
+    """Reads the library. All columns are features except those of `roles` and EVALUATION_COLUMNS; a
+    column in `kinds`, and `same`, is always a feature.
 
-    Raises ValueError for missing values, ids that are empty or used twice, constant columns, cells
-    that are neither numbers nor clearly words, columns that are named and missing or hold something
-    else, and fewer than two rows."""
+    Raises ValueError for missing values, ids that are empty or repeated, constant columns, cells
+    that are neither numbers nor clearly words, named columns that are missing or do not have their
+    kind, and fewer than two rows."""
     roles = Roles() if roles is None else roles
     kinds = Kinds() if kinds is None else kinds
     kind_of = [(name, kind) for kind, group in kinds._asdict().items() for name in group]
     named = [name for name, _ in kind_of]
-    costs = [] if roles.cost is None else [roles.cost]
-    table = read(
-        path, [roles.id, *named, *costs, *roles.ignored, *([] if same is None else [same])]
-    )
-    not_features = [roles.id, *roles.results, *costs, *roles.ignored]
-    for name in (*named, *([] if same is None else [same])):
-        if named.count(name) > 1 or name in not_features:
+    features_asked = [*named, *([] if same is None else [same])]
+    not_features = [roles.id, *([] if roles.cost is None else [roles.cost]), *roles.ignored]
+    table = read(path, [*not_features, *features_asked])
+    for name in features_asked:
+        if named.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
     ids = _ids(table, roles.id)
-    names, notes = _feature_columns(table, roles, {*named, same})
+    evaluation_columns = {name.casefold() for name in (*roles.results, *EVALUATION_COLUMNS)}
+    others = [name for name in table.names if name not in not_features]
+    left_out = [
+        name
+        for name in others
+        if name not in features_asked and name.casefold() in evaluation_columns
+    ]
+    notes = []
+    if left_out:
+        quoted = ", ".join(f"'{name}'" for name in left_out)
+        notes.append(f"{path}: not used as features: {quoted}")
+    names = [name for name in others if name not in left_out]
     if not names:
         raise ValueError(f"{path} has no feature column beside '{roles.id}'.")
     features: list[Feature] = []
     for name in names:
         features += _features(table, name, dict(kind_of).get(name), notes)
     if len(ids) == 1:
-        raise ValueError(f"{path} has one candidate only: there is nothing to choose from.")
+        raise ValueError(f"{path} has one candidate only: at least two are needed.")
     matrix = np.hstack([feature.values for feature in features])
-    notes += _coincidences(ids, matrix)
+    notes += _note_on_equal_features(ids, matrix)
     return Candidates(
         ids,
         matrix,
@@ -119,52 +127,102 @@ def read_candidates(
     )
 
 
-def _feature_columns(
-    table: Table, roles: Roles, asked: set[str | None]
-) -> tuple[list[str], list[str]]:
-    """(columns that are features, a sentence on those that describe evaluations instead)."""
-    other = (roles.id, roles.cost, *roles.ignored)
-    about_evaluations = {name.casefold() for name in (*roles.results, *BOOKKEEPING)}
-    left = [name for name in table.names if name not in other]
-    names = [name for name in left if name in asked or name.casefold() not in about_evaluations]
-    left_out = ", ".join(f"'{name}'" for name in left if name not in names)
-    return names, [f"{table.path}: not used as features: {left_out}"] if left_out else []
+def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.ndarray:
+    """The rows [n] of the candidates in a table of ids. Raises ValueError for unknown ids."""
+    return _rows(read(path, [id_column]), candidates, id_column)
+
+
+def read_evaluations(
+    path: Path,
+    candidates: Candidates,
+    id_column: str = "id",
+    value_column: str = "value",
+    failures: bool = False,
+    error_column: str | None = None,
+) -> Evaluations:
+    """Reads the evaluations. With `failures` an empty value is a failed evaluation. Raises
+    ValueError for unknown ids, values that are missing or not finite, and errors below 0."""
+    table = read(path, [id_column, value_column, *([] if error_column is None else [error_column])])
+    arms = _rows(table, candidates, id_column)
+    observed = np.ones(len(table), bool)
+    if failures:
+        observed = (table.text(value_column) != "").to_numpy()
+    values = np.full(len(table), np.nan)
+    if observed.any():
+        values[observed] = table.select(observed).numbers(value_column, "--failures")
+    if error_column is None:
+        return Evaluations(arms, values)
+    errors = np.zeros(len(table))
+    if observed.any():
+        errors[observed] = table.select(observed).numbers(error_column)
+    _refuse_cells(table, error_column, errors < 0, "a standard error must be at least 0")
+    return Evaluations(arms, values, errors)
+
+
+def _rows(table: Table, candidates: Candidates, id_column: str) -> np.ndarray:
+    rows = pd.Index(candidates.ids).get_indexer(table.text(id_column))
+    _refuse_cells(table, id_column, rows < 0, "there is no candidate with this id")
+    return rows
+
+
+def _ids(table: Table, column: str) -> np.ndarray:
+    ids = table.text(column)
+    _refuse_cells(table, column, ids == "", "the id is missing")
+    twice = np.flatnonzero(ids.duplicated())
+    if twice.size:
+        first = int(np.flatnonzero(ids == ids.iloc[twice[0]])[0])
+        raise ValueError(
+            f"{table.place(twice[0], column)}: the id '{ids.iloc[twice[0]]}' is that of row"
+            f" {table.frame.index[first]} already."
+        )
+    return ids.to_numpy(object)
+
+
+def _labels(table: Table, column: str) -> np.ndarray:
+    """Numbers where all cells are numbers, so that 50 and 50.0 are equal, and words otherwise."""
+    read = table.reading(column)
+    if read.kind == "numbers" and not np.isnan(read.values).any():
+        return read.values
+    return table.levels(column).to_numpy(str)
+
+
+def _costs(table: Table, column: str) -> np.ndarray:
+    costs = table.numbers(column)
+    _refuse_cells(table, column, costs <= 0, "a cost must be above 0")
+    return costs
 
 
 def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> list[Feature]:
-    """The features of a column, of a sequence one for every site that varies; `notes` gets a
-    sentence where the cells are read in a way that may surprise."""
+    """The features of a column, of a sequence one for every site that varies. A sentence is added
+    to `notes` where the reading may surprise."""
     if kind in ("sequences", "proteins"):
         return _sites(table, name, kind == "proteins")
     if kind == "smiles":
         return [Feature(name, "bits", _molecules(table, name, notes))]
     if kind == "bits":
-        words = _of_one_length(table, name)
-        bits = np.array([list(word) for word in words])
-        wrong = np.flatnonzero(~np.isin(bits, ("0", "1")).all(1))
-        if wrong.size:
-            raise ValueError(
-                f"{table.place(wrong[0], name)}: the value is not a word of zeros and ones, such as"
-                " 0110."
-            )
-        return [
-            Feature(name, "bits", _differing(table, name, pack_bits((bits == "1").astype(int))))
-        ]
+        bits = np.array([list(word) for word in _words_of_one_length(table, name)])
+        wrong = ~np.isin(bits, ("0", "1")).all(1)
+        _refuse_cells(table, name, wrong, "the value must be a word of zeros and ones")
+        packed = pack_bits((bits == "1").astype(int))
+        return [Feature(name, "bits", _check_fingerprints(table, name, packed))]
     read = table.reading(name)
     if kind is None and read.note:
         notes.append(f"{table.path}, column '{name}': read as {read.note}")
-    if kind is None and read.kind == "numbers":
-        return [Feature(name, "numbers", _varying(table, name))]
-    if kind is None and read.kind == "unclear":
-        try:
-            return [Feature(name, "numbers", _varying(table, name))]
-        except ValueError as error:
-            raise ValueError(
-                f"{error} Write plain numbers such as -1.5 with the unit in the header;"
-                f" --categories '{name}' takes the cells as names, --ignore '{name}' leaves the"
-                " column out."
-            ) from error
-    return [Feature(name, "category", _category(table, name, kind is None, notes))]
+    if kind == "categories" or read.kind == "text":
+        return [Feature(name, "category", _category(table, name, kind is None, notes))]
+    try:
+        values = table.numbers(name)
+        if len(values) > 1 and np.ptp(values) == 0:
+            _refuse_constant(table, name, f"{values[0]:g}")
+    except ValueError as error:
+        if read.kind == "numbers":
+            raise
+        raise ValueError(
+            f"{error} Write plain numbers such as -1.5 with the unit in the header;"
+            f" --categories '{name}' takes the cells as names, --ignore '{name}' leaves the"
+            " column out."
+        ) from error
+    return [Feature(name, "numbers", values[:, None])]
 
 
 def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.ndarray:
@@ -178,12 +236,12 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
     if (guessed and rare) or len(levels) > MOST_LEVELS:
         raise ValueError(
             f"{table.path}, column '{name}': the {len(words)} rows hold {len(levels)} different"
-            " words, too many for a category to be learned. Leave the column out (--ignore), or"
-            " name its kind (--sequence, --protein, --smiles, --bits)."
+            " words, too many for a category. Leave the column out (--ignore), or name its kind"
+            " (--sequence, --protein, --smiles, --bits)."
         )
-    folded: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for level in levels:
-        other = folded.setdefault(" ".join(level.casefold().split()), level)
+        other = spellings.setdefault(" ".join(level.casefold().split()), level)
         if other != level:
             notes.append(
                 f"{table.path}, column '{name}': '{other}' and '{level}' are different categories"
@@ -192,14 +250,14 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
 
 
 def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
-    """The letter of every site that varies, and of a protein its amino acid's properties."""
-    words = _of_one_length(table, name)
-    found: list[Feature] = []
+    """The letter of every site that varies, and of a protein the properties of its amino acid."""
+    words = _words_of_one_length(table, name)
+    features: list[Feature] = []
     for i, site in enumerate(np.array([list(word) for word in words]).T):
         label = f"{name}[{i + 1}]"
         if len(np.unique(site)) == 1:
             continue
-        found.append(Feature(label, "category", _one_hot(site)))
+        features.append(Feature(label, "category", _one_hot(site)))
         if not protein:
             continue
         try:
@@ -207,54 +265,50 @@ def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
         except ValueError as error:
             raise ValueError(f"{table.path}, column '{name}', site {label}: {error}") from error
         for of, column in properties.items():
-            found.append(Feature(f"{label} {of}", "numbers", column[:, None]))
-    if not found:
+            features.append(Feature(f"{label} {of}", "numbers", column[:, None]))
+    if not features:
         _refuse_constant(table, name, words[0])
-    return found
+    return features
 
 
 def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
     """Packed fingerprints."""
     _check_present(table, name)
-    # salts and solvents repeat: each is read once
+    # salts and solvents are repeated: each is parsed once
     codes, words = pd.factorize(table.text(name))
     if len(codes) > 1 and len(words) == 1:
         _refuse_constant(table, name, words[0])
     found = molecules.fingerprints(list(words))
-    wrong = np.flatnonzero(~found.readable[codes])
-    if wrong.size:
-        raise ValueError(
-            f"{table.place(wrong[0], name)}: RDKit cannot read '{words[codes[wrong[0]]]}' as a"
-            f" molecule ({wrong.size} such rows)."
-        )
-    # spellings of one molecule have one fingerprint, different molecules should not
+    wrong = ~found.readable[codes]
+    _refuse_cells(table, name, wrong, "RDKit cannot read the value as a molecule")
+    # spellings of one molecule have one fingerprint, and different molecules should not
     distinct = pd.DataFrame(found.packed).assign(canonical=found.canonical, word=words)
     distinct = distinct.drop_duplicates("canonical")
-    alike = distinct.duplicated(list(range(found.packed.shape[1])), keep=False)
-    if alike.any():
-        some = ", ".join(f"'{word}'" for word in distinct["word"][alike][:3])
+    equal = distinct.duplicated(list(range(found.packed.shape[1])), keep=False)
+    if equal.any():
+        examples = ", ".join(f"'{word}'" for word in distinct["word"][equal][:3])
         notes.append(
-            f"{table.path}, column '{name}': {alike.sum()} of {len(distinct)} molecules have the"
-            f" fingerprint of another one ({some})"
+            f"{table.path}, column '{name}': {equal.sum()} of {len(distinct)} molecules have the"
+            f" fingerprint of another one ({examples})"
         )
-    return _differing(table, name, found.packed[codes])
+    return _check_fingerprints(table, name, found.packed[codes])
 
 
-def _coincidences(ids: np.ndarray, features: np.ndarray) -> list[str]:
-    """A sentence on candidates with equal features, which a model cannot distinguish."""
+def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:
+    """A sentence on candidates with equal features, if there are any."""
     hashed = pd.util.hash_pandas_object(pd.DataFrame(features), index=False)
-    alike = hashed.duplicated(keep=False).to_numpy()
-    if not alike.any():
+    equal = hashed.duplicated(keep=False).to_numpy()
+    if not equal.any():
         return []
-    first = int(alike.argmax())
+    first = int(equal.argmax())
     second = int(np.flatnonzero(hashed == hashed[first])[1])
     return [
-        f"{alike.sum()} of {len(ids)} candidates have the same features as another one"
+        f"{equal.sum()} of {len(ids)} candidates have the same features as another one"
         f" ('{ids[first]}' and '{ids[second]}', for instance): the model cannot distinguish them"
     ]
 
 
-def _differing(table: Table, name: str, packed: np.ndarray) -> np.ndarray:
+def _check_fingerprints(table: Table, name: str, packed: np.ndarray) -> np.ndarray:
     """The packed fingerprints. Raises ValueError where all are equal."""
     if len(packed) > 1 and (packed == packed[0]).all():
         raise ValueError(
@@ -263,31 +317,30 @@ def _differing(table: Table, name: str, packed: np.ndarray) -> np.ndarray:
     return packed
 
 
-def _varying(table: Table, name: str) -> np.ndarray:
-    """Numbers as a column [A, 1]."""
-    values = table.numbers(name)
-    if len(values) > 1 and np.ptp(values) == 0:
-        _refuse_constant(table, name, f"{values[0]:g}")
-    return values[:, None]
-
-
 def _check_present(table: Table, name: str) -> None:
-    empty = np.flatnonzero(table.text(name) == "")
-    if empty.size:
-        count = f" ({empty.size} such cells in all)" if empty.size > 1 else ""
-        raise ValueError(f"{table.place(empty[0], name)}: the value is missing{count}.")
+    _refuse_cells(table, name, table.text(name) == "", "the value is missing")
 
 
-def _of_one_length(table: Table, name: str) -> list[str]:
+def _words_of_one_length(table: Table, name: str) -> list[str]:
     _check_present(table, name)
     words = table.text(name)
     wrong = np.flatnonzero(words.str.len() != len(words.iloc[0]))
     if wrong.size:
         raise ValueError(
             f"{table.place(wrong[0], name)}: the word has {len(words.iloc[wrong[0]])} letters, the"
-            f" first one has {len(words.iloc[0])}. They must be equally long: align them."
+            f" first one has {len(words.iloc[0])}. Align the words to one length."
         )
     return words.tolist()
+
+
+def _refuse_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault: str) -> None:
+    """Raises ValueError that quotes the first wrong cell of a column, if any is wrong [n]."""
+    rows = np.flatnonzero(wrong)
+    if rows.size:
+        word = table.text(name).iloc[rows[0]]
+        quoted = f"; it is '{word}'" if word else ""
+        count = f" ({rows.size} such cells in all)" if rows.size > 1 else ""
+        raise ValueError(f"{table.place(rows[0], name)}: {fault}{quoted}{count}.")
 
 
 def _refuse_constant(table: Table, name: str, value: str) -> None:
@@ -300,86 +353,6 @@ def _refuse_constant(table: Table, name: str, value: str) -> None:
 def _one_hot(values: np.ndarray) -> np.ndarray:
     """[A, levels], levels in alphabetical order."""
     levels, at = np.unique(values, return_inverse=True)
-    found = np.zeros((len(values), len(levels)))
-    found[np.arange(len(values)), at] = 1
-    return found
-
-
-def _ids(table: Table, column: str) -> np.ndarray:
-    ids = table.text(column)
-    empty = np.flatnonzero(ids == "")
-    if empty.size:
-        raise ValueError(f"{table.place(empty[0], column)}: the id is missing.")
-    twice = np.flatnonzero(ids.duplicated())
-    if twice.size:
-        first = int(np.flatnonzero(ids == ids.iloc[twice[0]])[0])
-        raise ValueError(
-            f"{table.place(twice[0], column)}: the id '{ids.iloc[twice[0]]}' is that of row"
-            f" {table.frame.index[first]} already."
-        )
-    return ids.to_numpy(object)
-
-
-def _labels(table: Table, column: str) -> np.ndarray:
-    """Numbers where all cells are numbers, so that 50 and 50.0 are one, and words otherwise."""
-    read = table.reading(column)
-    if read.kind == "numbers" and not np.isnan(read.values).any():
-        return read.values
-    return table.levels(column).to_numpy(str)
-
-
-def _costs(table: Table, column: str) -> np.ndarray:
-    costs = table.numbers(column)
-    wrong = np.flatnonzero(costs <= 0)
-    if wrong.size:
-        raise ValueError(
-            f"{table.place(wrong[0], column)}: a cost must be above 0; it is {costs[wrong[0]]:g}."
-        )
-    return costs
-
-
-def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.ndarray:
-    """The rows [n] of the candidates that a table names. Raises ValueError for unknown ids."""
-    return _rows(read(path, [id_column]), candidates, id_column)
-
-
-def _rows(table: Table, candidates: Candidates, id_column: str) -> np.ndarray:
-    ids = table.text(id_column)
-    rows = pd.Index(candidates.ids).get_indexer(ids)
-    unknown = np.flatnonzero(rows < 0)
-    if unknown.size:
-        raise ValueError(
-            f"{table.place(unknown[0], id_column)}: there is no candidate"
-            f" '{ids.iloc[unknown[0]]}' ({unknown.size} such rows)."
-        )
-    return rows
-
-
-def read_evaluations(
-    path: Path,
-    candidates: Candidates,
-    id_column: str = "id",
-    value_column: str = "value",
-    failures: bool = False,
-    error_column: str | None = None,
-) -> Evaluations:
-    """Raises ValueError for unknown ids and values that are not finite, or missing: with `failures`
-    a missing one is an evaluation that failed. Standard errors of values are at least 0."""
-    table = read(path, [id_column, value_column, *([] if error_column is None else [error_column])])
-    arms = _rows(table, candidates, id_column)
-    there = np.ones(len(table), bool)
-    if failures:
-        there = (table.text(value_column) != "").to_numpy()
-    values = np.full(len(table), np.nan)
-    if there.any():
-        values[there] = table.part(there).numbers(value_column, "--failures")
-    errors = None if error_column is None else np.zeros(len(table))
-    if errors is not None and error_column is not None and there.any():
-        errors[there] = table.part(there).numbers(error_column)
-        below = np.flatnonzero(errors < 0)
-        if below.size:
-            raise ValueError(
-                f"{table.place(below[0], error_column)}: a standard error is at least 0, and this"
-                f" one is {errors[below[0]]:g}."
-            )
-    return Evaluations(arms, values, errors)
+    features = np.zeros((len(values), len(levels)))
+    features[np.arange(len(values)), at] = 1
+    return features

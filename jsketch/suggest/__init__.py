@@ -1,21 +1,18 @@
-"""The next batch of evaluations for a library of candidates, from arrays alone.
+"""The next batch of evaluations for a library of candidates, from arrays.
 
     from jsketch.suggest import suggest
 
     found = suggest(candidates, arms, values, batch=96)
     found.rows  # the candidates to evaluate next, best first
 
-    data             checks the arrays and scales the features; a `Library` is checked once
-    residues         properties of amino acids, as columns beside the letters
-    hyperparameters  the posterior mode of lengthscales, amplitude and noise
-    model            fits them to the evaluations
-    posterior        of all candidates, and jointly of a few: exact, or sketched
-    acquisitions     choose a batch from a joint posterior
-    constraints      one value of a column, costs and a budget, what is excluded
-    feasibility      the chance that an evaluation succeeds
+    data             checks, scaling and padding of the arrays; `library`
+    residues         properties of amino acids, as columns in addition to the letters
+    model            fits a Gaussian process: `fit`, `leave_one_out`
+    posterior        the posterior of all candidates, exact or sketched
+    acquisitions     the choice of a batch from a joint posterior
+    feasibility      the probability that an evaluation succeeds
     choice           the compiled choice
-    batch            `suggest`
-    leave_one_out    every value predicted from all others
+    batch            `suggest`, and the constraints of a batch
 
 Reading order is import order. Nothing here reads a file or prints.
 """
@@ -23,8 +20,7 @@ Reading order is import order. Nothing here reads a file or prints.
 from jsketch.suggest import acquisitions, residues
 from jsketch.suggest.batch import Certificate, Suggestion, suggest
 from jsketch.suggest.data import Library, library
-from jsketch.suggest.leave_one_out import LeftOut, leave_one_out
-from jsketch.suggest.model import Model, fit
+from jsketch.suggest.model import LeftOut, Model, fit, leave_one_out
 
 __all__ = [
     "Certificate",

@@ -1,19 +1,20 @@
-"""Which candidates to evaluate together: batches from a joint posterior of a shortlist.
+"""Acquisitions: which candidates to evaluate together, from the joint posterior of a shortlist.
 
-An acquisition is a value with two methods. `score(mean, variance, threshold)` rates single
-candidates, and the shortlist is those with the largest; `choose(outlook, size, key)` picks a batch
-from it. Scores never rise as variances fall, so where the batch's scores are above all that the
-shortlist leaves out, the shortlist changes nothing.
+An acquisition has two methods. `score(mean, variance, threshold)` rates single candidates, and the
+shortlist holds those with the largest scores; `choose(posterior, size, key)` picks a batch from it.
+Scores never rise as variances fall, so a batch whose scores exceed those of all candidates outside
+the shortlist is the batch of the whole library.
 
-Greedy, UCB and ExpectedImprovement pick one candidate after the other: each pick brings its own
-mean (hallucination: Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le
-Riche, Carraro, 2010), which lowers the variances around it. Thompson, TopTwo and
-ProbabilityOfBest read draws of the whole function.
+UCB, greedy (UCB of width 0), ExpectedImprovement and LargestVariance pick one candidate after the
+other: each pick returns its own mean (hallucination: Desautels, Krause, Burdick, JMLR 2014; the
+kriging believer: Ginsbourger, Le Riche, Carraro, 2010), which lowers the variances around it.
+Thompson, TopTwo and ProbabilityOfBest use draws of the whole function.
 
-Where evaluations may fail (`Chance`) a failure is worth the worst value so far: a score is
-`with_failures`, and draws have failures drawn into them. Where they cost, expected improvement and
-`Spread` are divided by cost^exponent (`per_cost`; EI-cool: Lee, Perrone, Archambeau, Seeger.
-Cost-aware Bayesian optimization. 2020), and a pick costs no more than what is left.
+Where evaluations may fail (`Chance`) a failure is worth the worst value so far: scores are combined
+by `with_failures`, and draws contain failures. Where evaluations cost (`Price`), expected
+improvement and `LargestVariance` are divided by cost^exponent (`per_cost`; EI-cool: Lee, Perrone,
+Archambeau, Seeger. Cost-aware Bayesian optimization. 2020), and a batch costs at most the rest of
+the budget.
 """
 
 from __future__ import annotations
@@ -30,33 +31,33 @@ from jsketch.box.acquisition import log_expected_improvement
 from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
-FAILURES = 1  # folded into the key of draws
-REACH = 3.0  # standard deviations of optimism by which draws are shortlisted
+FAILURES_KEY = 1  # folded into the key of draws
+OPTIMISM = 3.0  # standard deviations above the mean by which draws are shortlisted
 
 
 class Chance(NamedTuple):
-    """Evaluations of K candidates may fail."""
+    """Of K candidates whose evaluations may fail."""
 
-    success: Array  # [K], probability
+    success: Array  # [K], probability of success
     worst: Array  # [], the value of a failure
 
 
 class Price(NamedTuple):
-    """Evaluations of K candidates cost something."""
+    """Of K candidates whose evaluations cost something."""
 
     cost: Array  # [K], above 0
     exponent: Array  # [], of the cost in a score
-    left: Array  # [], what all picks together may cost
+    left: Array  # [], of the budget, for the whole batch
 
 
 class Terms(NamedTuple):
-    """What counts beside the values; None: does not."""
+    """Optional terms of a score in addition to the values."""
 
     chance: Chance | None = None
     price: Price | None = None
 
     def of(self, rows: Array) -> Terms:
-        """Of some candidates."""
+        """The terms of some candidates."""
         chance, price = self
         return Terms(
             None if chance is None else chance._replace(success=chance.success[rows]),
@@ -69,16 +70,16 @@ class JointPosterior(NamedTuple):
 
     mean: Array  # [K]
     covariance: Array  # [K, K]
-    free: Array  # [K] bool, those that may be picked
+    free: Array  # [K] bool, candidates that may be picked
     ratio: Array  # [], noise variance
-    threshold: Array  # [], the largest posterior mean of what was evaluated
+    threshold: Array  # [], the largest posterior mean of evaluated candidates
     terms: Terms = Terms()
 
 
 def rated(
     acquisition: Any, mean: Array, variance: Array, threshold: ArrayLike, terms: Terms
 ) -> Array:
-    """[K], the scores of an acquisition on these terms."""
+    """[K], the scores of an acquisition with these terms."""
     score = acquisition.score(mean, variance, threshold)
     if terms.chance is not None:
         score = acquisition.with_failures(score, *terms.chance)
@@ -87,10 +88,10 @@ def rated(
     return score
 
 
-def _one_by_one(acquisition: Any, outlook: JointPosterior, size: int) -> Array:
-    """[size] int32 picks of largest score, each conditioned on before the next; -1 where none of
-    those left costs less than what is left."""
-    mean, covariance, free, ratio, threshold, terms = outlook
+def _choose_greedily(acquisition: Any, posterior: JointPosterior, size: int) -> Array:
+    """[size] int32 picks of the largest score, each conditioned on the picks before; -1 where no
+    free candidate costs at most the rest of the budget."""
+    mean, covariance, free, ratio, threshold, terms = posterior
     diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
     every = jnp.arange(len(mean), dtype=jnp.int32)
 
@@ -99,9 +100,9 @@ def _one_by_one(acquisition: Any, outlook: JointPosterior, size: int) -> Array:
         if terms.price is not None:
             left = left & (spent + terms.price.cost <= terms.price.left)
         value = jnp.where(left, rated(acquisition, mean, variance, best, terms), -jnp.inf)
-        # where all scores vanish, the first that is left
+        # scores of -inf are raised, so that argmax still returns a candidate that is left
         arm = jnp.argmax(jnp.where(left, jnp.maximum(value, -1e30), -jnp.inf)).astype(jnp.int32)
-        # the covariance with the pick after the picks before it, as a row of a Cholesky factor
+        # the posterior covariance with the pick, as a row of a Cholesky factor
         row = covariance[arm] - matmul(rows[:, arm], rows)
         row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
         taken = arm
@@ -127,43 +128,39 @@ def _one_by_one(acquisition: Any, outlook: JointPosterior, size: int) -> Array:
     return lax.fori_loop(0, size, pick, start)[0]
 
 
-def _draws(outlook: JointPosterior, count: int, key: PRNGKey) -> Array:
-    """[count, K] draws of f at the shortlist, the worst value where the evaluation fails in the
-    draw; those that may not be picked are -inf."""
-    mean, covariance, free, ratio, _, terms = outlook
+def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
+    """[count, K] draws of f at the shortlist: the worst value where the evaluation fails in the
+    draw, and -inf for candidates that may not be picked."""
+    mean, covariance, free, ratio, _, terms = posterior
     jitter = (1e-3 * ratio + 100 * jnp.finfo(mean.dtype).eps) * jnp.eye(len(mean), dtype=mean.dtype)
     root = jnp.linalg.cholesky(covariance + jitter)
     normal = jax.random.normal(key, (count, len(mean)), mean.dtype)
     values = mean[None, :] + matmul(normal, root.T)
     if terms.chance is not None:
-        success = jax.random.uniform(jax.random.fold_in(key, FAILURES), values.shape, mean.dtype)
-        values = jnp.where(success < terms.chance.success[None, :], values, terms.chance.worst)
+        failure_key = jax.random.fold_in(key, FAILURES_KEY)
+        uniform = jax.random.uniform(failure_key, values.shape, mean.dtype)
+        values = jnp.where(uniform < terms.chance.success[None, :], values, terms.chance.worst)
     return jnp.where(free[None, :], values, -jnp.inf)
 
 
-def expected_best(outlook: JointPosterior, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
+def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
     """E max(max f(picks) - threshold, 0), [], by draws: the q-EI of a batch (Ginsbourger, Le Riche,
-    Carraro, 2010), divided by its cost^exponent. Picks of -1 are none."""
-    there, picks = picks >= 0, jnp.maximum(picks, 0)
-    mean, covariance, _, ratio, threshold, terms = outlook
-    some = terms.of(picks)
-    both = there[:, None] & there[None, :]
+    Carraro, 2010), divided by its cost^exponent. Picks of -1 are ignored."""
+    used, picks = picks >= 0, jnp.maximum(picks, 0)
+    mean, covariance, _, ratio, threshold, terms = posterior
+    terms = terms.of(picks)
+    both = used[:, None] & used[None, :]
     covariance = jnp.where(both, covariance[picks][:, picks], 0)
-    batch = JointPosterior(mean[picks], covariance, there, ratio, threshold, some)
+    batch = JointPosterior(mean[picks], covariance, used, ratio, threshold, terms)
     gain = jnp.mean(jnp.maximum(_draws(batch, draws, key).max(1) - threshold, 0))
-    if some.price is None:
+    if terms.price is None:
         return gain
-    return gain * jnp.sum(jnp.where(there, some.price.cost, 0)) ** -some.price.exponent
+    return gain * jnp.sum(jnp.where(used, terms.price.cost, 0)) ** -terms.price.exponent
 
 
-def _mixed(score: Array, chance: Array, worst: Array) -> Array:
-    """The mean of a value and of what a failure is worth, by their chances."""
-    return chance * score + (1 - chance) * worst
-
-
-def _distinct(draws: Array, size: int) -> Array:
-    """[size] int32: of every draw [size, K] its largest that none before it took."""
-
+def _distinct_maxima(draws: Array, size: int) -> Array:
+    """[size] int32: the candidate of the largest value of each draw [size, K] that no earlier draw
+    picked."""
     every = jnp.arange(draws.shape[1], dtype=jnp.int32)
 
     def pick(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -175,8 +172,30 @@ def _distinct(draws: Array, size: int) -> Array:
     return lax.fori_loop(0, size, pick, start)[0]
 
 
+class _Valued:
+    """Acquisitions whose score is in units of the values."""
+
+    def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
+        """The expectation of the score, and of the worst value for a failure."""
+        return chance * score + (1 - chance) * worst
+
+
+class _OfDraws(_Valued):
+    """Acquisitions that choose from draws of the posterior."""
+
+    def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
+        return mean + OPTIMISM * jnp.sqrt(variance)
+
+
+class _Greedy:
+    """Acquisitions that pick the candidate of the largest score, one after the other."""
+
+    def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
+        return _choose_greedily(self, posterior, size)
+
+
 @struct.dataclass
-class UCB:
+class UCB(_Greedy, _Valued):
     """mean + width standard deviations; width 0 is greedy."""
 
     width: ArrayLike = 2.0
@@ -184,16 +203,11 @@ class UCB:
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
         return mean + self.width * jnp.sqrt(variance)
 
-    def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        return _mixed(score, chance, worst)
-
-    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
-        return _one_by_one(self, outlook, size)
-
 
 @struct.dataclass
-class ExpectedImprovement:
-    """log E max(f - best, 0), best the largest posterior mean of what was evaluated or picked."""
+class ExpectedImprovement(_Greedy):
+    """log E max(f - best, 0), where best is the largest posterior mean of evaluated and picked
+    candidates."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
         floor = jnp.finfo(mean.dtype).eps
@@ -206,84 +220,63 @@ class ExpectedImprovement:
     def per_cost(self, score: Array, log_cost: Array) -> Array:
         return score - log_cost
 
-    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
-        return _one_by_one(self, outlook, size)
-
 
 @struct.dataclass
-class Spread:
-    """The largest variances: before there is any value, and for a design that learns most."""
+class LargestVariance(_Greedy):
+    """The candidates of the largest variances: for the first batch, and for designs that reduce
+    the uncertainty about the whole library."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
         return variance
 
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        """A failure tells nothing of the values."""
+        """A failure carries no information about the values."""
         return chance * score
 
     def per_cost(self, score: Array, log_cost: Array) -> Array:
         return score * jnp.exp(-log_cost)
 
-    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
-        return _one_by_one(self, outlook, size)
+
+@struct.dataclass
+class Thompson(_OfDraws):
+    """Thompson sampling: for each pick the best candidate of a draw of the posterior (Kandasamy et
+    al., AISTATS 2018)."""
+
+    def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
+        return _distinct_maxima(_draws(posterior, size, key), size)
 
 
 @struct.dataclass
-class Thompson:
-    """The best candidate of a draw of the posterior for each pick (Kandasamy et al., AISTATS
-    2018)."""
-
-    def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-        return mean + REACH * jnp.sqrt(variance)
-
-    def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        return _mixed(score, chance, worst)
-
-    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
-        return _distinct(_draws(outlook, size, key), size)
-
-
-@struct.dataclass
-class TopTwo:
-    """Thompson sampling that takes the second best of its draw with probability 1 - `leader`
-    (Russo. Simple Bayesian algorithms for best-arm identification. Operations Research 2020)."""
+class TopTwo(_OfDraws):
+    """Thompson sampling that takes the second best candidate of its draw with probability 1 -
+    `leader` (Russo. Simple Bayesian algorithms for best-arm identification. Operations Research
+    2020)."""
 
     leader: ArrayLike = 0.5
 
-    def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-        return mean + REACH * jnp.sqrt(variance)
-
-    def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        return _mixed(score, chance, worst)
-
-    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
+    def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
         draw_key, coin_key = jax.random.split(key)
-        draws = _draws(outlook, size, draw_key)
+        draws = _draws(posterior, size, draw_key)
         second = jax.random.uniform(coin_key, (size,)) >= self.leader
         best = jnp.arange(draws.shape[1])[None, :] == jnp.argmax(draws, 1)[:, None]
-        # the best is put last among those that may be picked, not out: it may be the only one
+        # the best one becomes the last of the free candidates: it may be the only one
         last = jnp.min(jnp.where(jnp.isfinite(draws), draws, jnp.inf), 1, keepdims=True) - 1
         draws = jnp.where(second[:, None] & best & jnp.isfinite(draws), last, draws)
-        return _distinct(draws, size)
+        return _distinct_maxima(draws, size)
 
 
 @struct.dataclass
-class ProbabilityOfBest:
-    """The candidates most likely to be the best of the library, counted over `draws`: the batch of
-    the largest probability to hold it (qPO: Fromer, Graff, Coley, 2024). Ties by optimism."""
+class ProbabilityOfBest(_OfDraws):
+    """The candidates that are most often the best of the library in `draws` draws: the batch that
+    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). Ties are broken by mean
+    + standard deviation."""
 
     draws: int = struct.field(pytree_node=False, default=2048)
 
-    def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-        return mean + REACH * jnp.sqrt(variance)
-
-    def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        return _mixed(score, chance, worst)
-
-    def choose(self, outlook: JointPosterior, size: int, key: PRNGKey) -> Array:
-        best = jnp.argmax(_draws(outlook, self.draws, key), 1)
-        wins = jnp.zeros(len(outlook.mean), outlook.mean.dtype).at[best].add(1)
-        optimism = outlook.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(outlook.covariance), 0))
+    def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
+        best = jnp.argmax(_draws(posterior, self.draws, key), 1)
+        wins = jnp.zeros(len(posterior.mean), posterior.mean.dtype).at[best].add(1)
+        optimism = posterior.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(posterior.covariance), 0))
         order = jnp.argsort(jnp.argsort(optimism)).astype(optimism.dtype) / (2 * len(optimism))
-        rate = jnp.where(outlook.free, wins + order, -1)
+        rate = jnp.where(posterior.free, wins + order, -1)
         return lax.top_k(rate, size)[1].astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""The batch: the posterior of all candidates, a shortlist, and an acquisition's choice from it."""
+"""`suggest`: the constraints of a batch are checked, a model is fitted, and a batch is chosen."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.sketch import bless
-from jsketch.suggest import choice, constraints, feasibility
-from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, Price, Spread
-from jsketch.suggest.constraints import Constraints, Limits
-from jsketch.suggest.data import LARGEST, Data, checked, filled, kernel_of, slots
-from jsketch.suggest.model import EXACT, Model, check_finite, of_data
-from jsketch.types import PRNGKey
+from jsketch.suggest import choice, feasibility
+from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, LargestVariance, Price
+from jsketch.suggest.data import (
+    LARGEST_VALUE,
+    Data,
+    check_data,
+    check_vector,
+    kernel_of,
+    padded_rows,
+    zero_padded,
+)
+from jsketch.suggest.model import EXACT, Model, check_finite, fit_data
+from jsketch.types import Arms, PRNGKey
 
-# folded into the key of a suggestion, as `model.FIT` is
-BATCH, INDUCING, FAILED = 1, 2, 3
-# inducing points beyond EXACT evaluations; more of them cost more than they tell when values are
-# noisy
-LARGEST_DICTIONARY = 768
+# folded into the key of a suggestion, as `model.SUBSAMPLE_KEY` is
+BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
+LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them improve little
 WIDTH = 2.0  # of the certificate, where the acquisition has none
+ROUNDING = 1e-6  # of a budget, by which it may be exceeded
 
 
 class Certificate(NamedTuple):
@@ -33,9 +38,9 @@ class Certificate(NamedTuple):
     largest upper confidence bound less the largest lower one, of all candidates but those excluded
     or failed. Where the bounds hold, the simple regret of `best` is at most `gap`.
 
-    That is a theorem with a width that bounds f (`widths.certified`, and a kernel whose norm of f
-    is known: `loops.drive(stop=...)`); with the fitted kernel and a fixed width it is a heuristic.
-    Pending evaluations count for nothing.
+    That is a theorem with a width that bounds f (`widths.certified`, and a kernel in whose space f
+    has a known norm: `loops.drive(stop=...)`); with the fitted kernel and a fixed width it is a
+    heuristic. Pending evaluations are ignored.
     """
 
     gap: float  # compare it with the noise, `Model.noise_std`
@@ -51,9 +56,20 @@ class Suggestion(NamedTuple):
     mean: np.ndarray  # [B], of the posterior
     std: np.ndarray  # [B], standard deviation of the posterior, without the noise of a value
     model: Model
-    dictionary_size: int  # evaluations that the posterior is built on: all, or inducing points
-    certificate: Certificate | None = None  # None: the values were too few to fit a model
-    chance: np.ndarray | None = None  # [B], that an evaluation succeeds, where `failures` counts
+    dictionary_size: int  # evaluations, or inducing points, of the posterior
+    certificate: Certificate | None = None  # None: there were too few values to fit a model
+    chance: np.ndarray | None = None  # [B], that an evaluation succeeds, with `failures`
+
+
+class Constraints(NamedTuple):
+    """Checked constraints on a batch from A candidates; None where one does not apply."""
+
+    excluded: np.ndarray  # [e] int, candidates
+    label: np.ndarray | None  # [A] int from 0 on, the group of each candidate
+    costs: np.ndarray | None  # [A], above 0
+    exponent: float  # of the costs in a score
+    left: float  # of the budget; inf without one
+    failures: bool  # whether failed evaluations lower the chance of similar candidates
 
 
 def suggest(
@@ -77,116 +93,74 @@ def suggest(
     model: Model | None = None,
     key: PRNGKey | None = None,
 ) -> Suggestion:
-    """The candidates to evaluate next: those that may be best and say most of one another.
+    """The candidates to evaluate next.
 
     The values are modelled by a Gaussian process with a `kernels.Mixed`, exact for up to EXACT
     evaluations and sketched beyond. An acquisition picks the batch; every pick, and every pending
-    evaluation, lowers the standard deviations of the candidates like it before the next pick
-    (hallucination; THEORY 5.8). No candidate comes twice. Before the first evaluation the batch is
-    spread over the library, each pick where the model knows least.
+    evaluation, lowers the standard deviations of similar candidates before the next pick
+    (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation the batch
+    is spread over the library: each pick is the candidate of the largest variance.
 
-    candidates   [A, d] numbers, the library: one candidate a row, one feature a column, all finite;
-                 or a `Library`, checked before
-    arms         [n] int, the row of each evaluation made so far; a row may be repeated. None yet:
-                 leave out
-    values       [n] numbers, larger is better (negate what is to be minimised), any unit; NaN: the
-                 evaluation failed, it teaches nothing and is not suggested again
-    columns      what the features are, `kernels.Columns` from left to right; None: numbers
+    candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
+                 `Library`
+    arms         [n] int, the row of each evaluation made so far; a row may be repeated
+    values       [n] numbers, larger is better (negate what is to be minimised), in any unit; NaN
+                 where the evaluation failed: it is ignored, and not suggested again
+    columns      kinds of the features, `kernels.Columns` from left to right; None: numbers
     errors       [n] numbers of at least 0, standard errors of the values where they are known, such
-                 as those of repeats' means: beside the fitted noise, which all have. They do not
-                 count where the values are too few, or too alike, to fit a model
+                 as those of means of repeats; they add to the fitted noise, which all values have.
+                 Ignored where the values are too few, or equal
     pending      [p] int, rows whose evaluation is pending: they are not suggested. A row that is
-                 also among the arms counts as evaluated, and its mark is ignored
+                 also among the arms counts as evaluated
     exclude      [e] int, rows that are never suggested
-    same         [A] labels, such as temperatures: the batch has one of them. The batches of the
-                 GROUPS labels of largest scores are compared by their joint expected improvement
+    same         [A] labels, such as temperatures: all candidates of the batch have the same one.
+                 The batches of the GROUPS labels with the largest scores are compared by their
+                 joint expected improvement
     costs        [A] numbers above 0, of an evaluation: expected improvement is divided by
                  cost^exponent
-    budget       what all evaluations may cost, those made and pending included. The batch ends
-                 early where it is spent
+    budget       the cost of all evaluations at most, those made and pending included. The batch
+                 ends early where the budget is spent
     cost_exponent  None: 1, or with a budget the share of it that is left (Lee et al., 2020: cheap
                  candidates first, good ones at the end)
-    failures     True: failed evaluations lower the chance of candidates like them (`feasibility`),
+    failures     True: failed evaluations lower the chance of similar candidates (`feasibility`),
                  and a failure is worth the worst value so far
-    batch        B, how many to suggest, at most 8,192. Beyond some hundred the picks take the time,
-                 which grows with the cube of B: 2,048 are a minute on two cores
+    batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
+                 with the cube of B: 2,048 take a minute on two cores
     acquisition  of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
     lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
-    scaling      True: every number is brought to [0, 1] first. False: they are as they are
-    model        what `fit` found, where it is at hand; None: fitted here
+    scaling      True: every number is scaled to [0, 1]. False: numbers are used as they are
+    model        a result of `fit`; None: fitted here
     key          of the random choices; None: jax.random.key(0). The same arrays and key give the
                  same batch
 
     Computes in JAX's floating dtype: with jax_enable_x64 in float64, which small noise needs. Cost
-    O(A n^2) for n evaluations up to EXACT, and O(A d) memory; sizes are padded, so that most rounds
+    O(A n^2) for n evaluations up to EXACT, and O(A d) memory; sizes are padded, so that most calls
     of a loop compile nothing.
 
-    Raises ValueError, in words, for candidates that are no finite matrix, a constant column (with
-    scaling), columns that do not fit them, arms or pending rows that are not there, values of
-    another length, infinite or too large, errors below 0, labels or costs that are not one for each
-    candidate, a batch larger than what is left, a budget that is spent, options outside their
-    range, and distances or predictions that are not finite.
+    Raises ValueError for arguments of a wrong shape or type, candidates that are not finite, a
+    constant column (with scaling), rows outside the library, values or errors that are infinite or
+    too large, a batch larger than the number of candidates left, a budget that is spent, and
+    distances or predictions that are not finite.
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
-    data = checked(candidates, columns, arms, values, pending, scaling, errors)
-    known = constraints.checked(data, exclude, same, costs, budget, cost_exponent, failures)
+    data = check_data(candidates, columns, arms, values, pending, scaling, errors)
+    limits = _check_constraints(data, exclude, same, costs, budget, cost_exponent, failures)
     if acquisition is None:
-        acquisition = UCB() if known.costs is None else ExpectedImprovement()
-    _check_options(data, acquisition, lengthscale, model)
-    constraints.check_acquisition(known, acquisition)
-    _check_batch(data, known, batch)
-    model = of_data(data, lengthscale, key) if model is None else model
-    return _chosen(data, known, model, batch, acquisition, key)
-
-
-def _check_options(data: Data, acquisition: Any, lengthscale: Any, model: Any) -> None:
-    if isinstance(acquisition, type) or not hasattr(acquisition, "choose"):
-        raise ValueError(
-            "acquisition must be one of suggest.acquisitions, such as UCB(2.0);"
-            f" {acquisition!r} was given."
-        )
-    if isinstance(acquisition, UCB):
-        checks.nonnegative(width=acquisition.width)
-    if model is not None and lengthscale is not None:
-        raise ValueError("give a lengthscale or a model, which has one, and not both.")
-    if model is not None and not isinstance(model, Model):
-        raise ValueError(f"model must be a Model, such as `fit` gives; {model!r} was given.")
-    if model is not None:
-        kernel_of(data.library, model.lengthscale)
-        checks.positive(ratio=model.ratio, scale=model.scale)
-        checks.finite(centre=model.centre)
-        if max(abs(model.centre), model.scale) > LARGEST:
-            raise ValueError(f"a model's centre and scale are at most {LARGEST:g}: {model}.")
-
-
-def _check_batch(data: Data, known: Constraints, batch: int) -> None:
-    checks.capacity(batch=batch)
-    if batch > choice.LARGEST_BATCH:
-        raise ValueError(
-            f"batch = {batch} is more than {choice.LARGEST_BATCH}, the most that is chosen at once:"
-            " evaluate some of it, and ask again with what they say."
-        )
-    count, evaluated = len(data.library.features), len(np.unique(data.arms))
-    left = int((~_taken(data, known)).sum())
-    if batch > left:
-        out = f", {len(known.excluded)} are excluded" if len(known.excluded) else ""
-        raise ValueError(
-            f"batch = {batch} is more than what is left: of {count} candidates {evaluated} were"
-            f" evaluated and {len(data.pending)} are pending{out}, {left} are left."
-        )
-
-
-def _taken(data: Data, known: Constraints) -> np.ndarray:
-    """[A] bool, candidates that may not be picked."""
+        acquisition = UCB() if limits.costs is None else ExpectedImprovement()
+    _check_acquisition(limits, acquisition)
+    _check_model(data, lengthscale, model)
     taken = np.zeros(len(data.library.features), bool)
-    for rows in (data.arms, data.pending, known.excluded):
+    for rows in (data.arms, data.pending, limits.excluded):
         taken[rows] = True
-    return taken
+    _check_batch(data, limits, taken, batch)
+    model = fit_data(data, lengthscale, key) if model is None else model
+    return _choose(data, limits, taken, model, batch, acquisition, key)
 
 
-def _chosen(
+def _choose(
     data: Data,
-    known: Constraints,
+    constraints: Constraints,
+    taken: np.ndarray,
     model: Model,
     batch: int,
     acquisition: Any,
@@ -194,102 +168,219 @@ def _chosen(
 ) -> Suggestion:
     features = data.library.features
     kernel = kernel_of(data.library, model.lengthscale)
-    taken = _taken(data, known)
-    limits, members = _limits(kernel, data, known, ~taken, batch, key)
-    # what was excluded or failed is no rival, what has a value is
-    open = np.ones(len(features), bool)
-    open[known.excluded], open[data.arms[~data.observed]] = False, False
-    open[data.arms[data.observed]] = True
-    arrays, size = evaluated(kernel, data, model, key)
-    acquisition, width = asked(data, acquisition)
-    found = choice.picked(
+    limits, members = _compiled_limits(kernel, data, constraints, ~taken, batch, key)
+    # the certificate does not cover excluded candidates, and those that only failed
+    certified = np.ones(len(features), bool)
+    certified[constraints.excluded], certified[data.arms[~data.observed]] = False, False
+    certified[data.arms[data.observed]] = True
+    observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
+    inducing = padded_rows(
+        _inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
+    )
+    standardized = data.standardized(model.centre, model.scale, model.fitted)
+    numbers = (zero_padded(array, len(observed[0])) for array in standardized)
+    if not data.observed.any() and len(data.pending) == 0:
+        acquisition = LargestVariance()
+    width: Any = acquisition.width if isinstance(acquisition, UCB) else WIDTH
+    width = float(width) or WIDTH
+    arrays = (*observed, *numbers, *pending, *inducing, taken, certified)
+    chosen = choice.choose_batch(
         kernel,
-        choice.Arrays(features, *arrays, *map(jnp.asarray, (taken, open))),
+        choice.Arrays(features, *map(jnp.asarray, arrays)),
         limits,
         model.ratio,
         width,
         acquisition,
-        jax.random.fold_in(key, BATCH),
+        jax.random.fold_in(key, BATCH_KEY),
         batch,
         members,
     )
-    chance = None if limits.success is None else limits.success[found.rows]
-    return in_units(found, chance, model, width, size)
-
-
-def evaluated(
-    kernel: Mixed, data: Data, model: Model, key: PRNGKey
-) -> tuple[tuple[Array, ...], int]:
-    """(`choice.Arrays` from `arms` to `included`, the evaluations that the posterior is built
-    on)."""
-    known_values = data.standardized(model.centre, model.scale, model.fitted)
-    observed, pending = slots(data.arms[data.observed], 1), slots(data.pending)
-    inducing = slots(_inducing(kernel, data, model.ratio, key), most=LARGEST_DICTIONARY)
-    numbers = (filled(array, len(observed[0])) for array in known_values)
-    arrays = map(jnp.asarray, (*observed, *numbers, *pending, *inducing))
-    return tuple(arrays), int(inducing[1].sum()) or int(data.observed.sum())
-
-
-def asked(data: Data, acquisition: Any) -> tuple[Any, float]:
-    """(the acquisition that chooses, the width of the certificate)."""
-    if not data.observed.any() and len(data.pending) == 0:
-        acquisition = Spread()
-    width: Any = acquisition.width if isinstance(acquisition, UCB) else WIDTH
-    return acquisition, float(width) or WIDTH
-
-
-def in_units(found: choice.Found, chance: Any, model: Model, width: float, size: int) -> Suggestion:
-    """What was found, in units of the values; `chance` [B] of success, or None. Raises ValueError
-    where it is not finite."""
-    rows = np.asarray(found.rows)
-    there = rows >= 0
+    rows = np.asarray(chosen.rows)
+    used = rows >= 0
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = model.centre + model.scale * np.asarray(found.mean, float)[there]
-        std = model.scale * np.sqrt(np.asarray(found.variance, float)[there])
-        gap = model.scale * np.asarray(found.gap, float)
+        mean = model.centre + model.scale * np.asarray(chosen.mean, float)[used]
+        std = model.scale * np.sqrt(np.asarray(chosen.variance, float)[used])
+        gap = model.scale * np.asarray(chosen.gap, float)
     check_finite(model, means=mean, standard_deviations=std, bounds=gap)
-    certificate = Certificate(float(gap), int(found.best), int(found.rival), width)
-    return Suggestion(
-        rows[there],
-        mean,
-        std,
-        model,
-        size,
-        certificate if model.fitted else None,
-        None if chance is None else np.asarray(chance, float)[there],
-    )
+    size = int(inducing[1].sum()) or int(data.observed.sum())
+    certificate, chance = None, None
+    if model.fitted:
+        certificate = Certificate(float(gap), int(chosen.best), int(chosen.rival), width)
+    if limits.success is not None:
+        chance = np.asarray(limits.success[chosen.rows], float)[used]
+    return Suggestion(rows[used], mean, std, model, size, certificate, chance)
 
 
-def _limits(
-    kernel: Mixed, data: Data, known: Constraints, free: np.ndarray, batch: int, key: PRNGKey
-) -> tuple[Limits, int]:
-    """(the constraints of a compiled choice, the size of the largest group)."""
-    limits, members, dtype = Limits(), 0, data.library.features.dtype
-    if known.failures:
-        failed_key = jax.random.fold_in(key, FAILED)
-        limits = limits._replace(success=feasibility.chances(kernel, data, failed_key))
-    if known.costs is not None:
-        numbers = (known.costs, known.exponent, known.left)
-        limits = limits._replace(price=Price(*(jnp.asarray(number, dtype) for number in numbers)))
-    large = constraints.large(known, free, batch)
-    if known.label is not None and large is not None:
-        groups = constraints.Groups(jnp.asarray(known.label), jnp.asarray(large))
-        limits = limits._replace(groups=groups)
-        members = int(np.bincount(known.label).max())
-    return limits, members
+def _compiled_limits(
+    kernel: Mixed,
+    data: Data,
+    constraints: Constraints,
+    free: np.ndarray,
+    batch: int,
+    key: PRNGKey,
+) -> tuple[choice.Limits, int]:
+    """(the constraints as `choice` takes them, the size of the largest group)."""
+    success, price, groups, members = None, None, None, 0
+    dtype = data.library.features.dtype
+    if constraints.failures:
+        failure_key = jax.random.fold_in(key, FAILURE_KEY)
+        success = feasibility.success_probability(kernel, data, failure_key)
+    if constraints.costs is not None:
+        numbers = (constraints.costs, constraints.exponent, constraints.left)
+        price = Price(*(jnp.asarray(number, dtype) for number in numbers))
+    if constraints.label is not None:
+        large = _large_groups(constraints, constraints.label, free, batch)
+        groups = choice.Groups(jnp.asarray(constraints.label), jnp.asarray(large))
+        members = int(np.bincount(constraints.label).max())
+    return choice.Limits(success, price, groups), members
 
 
-def _inducing(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
-    """Evaluated candidates [m] by approximate leverage scores, thinned to at most
-    LARGEST_DICTIONARY, and those pending; none where the posterior is exact. The scores are those
-    without errors of values: no candidate's is lower."""
+def _inducing_points(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
+    """Evaluated candidates [m] by approximate leverage scores, at most LARGEST_DICTIONARY, and the
+    pending ones; none where the posterior is exact. Errors of values are ignored: without them all
+    leverage scores are at least as large."""
     arms = data.arms[data.observed]
     if len(arms) <= EXACT:
         return arms[:0]
-    sample_key, thin_key = jax.random.split(jax.random.fold_in(key, INDUCING))
+    sample_key, thin_key = jax.random.split(jax.random.fold_in(key, INDUCING_KEY))
     rows, counts = np.unique(arms, return_counts=True)
     points = np.asarray(data.library.features[jnp.asarray(rows)])
     rows = rows[bless.bless(kernel, points, counts, ratio, sample_key).rows]
     if len(rows) > LARGEST_DICTIONARY:
         rows = np.asarray(jax.random.permutation(thin_key, rows))[:LARGEST_DICTIONARY]
     return np.union1d(rows, data.pending)
+
+
+def _check_acquisition(constraints: Constraints, acquisition: Any) -> None:
+    if isinstance(acquisition, type) or not hasattr(acquisition, "choose"):
+        raise ValueError(
+            "acquisition must be one of suggest.acquisitions, such as UCB(2.0);"
+            f" {acquisition!r} was given."
+        )
+    if isinstance(acquisition, UCB):
+        checks.nonnegative(width=acquisition.width)
+    if constraints.costs is not None and not hasattr(acquisition, "per_cost"):
+        raise ValueError(
+            "costs divide an expected improvement: leave the acquisition out, or take"
+            f" ExpectedImprovement(); {acquisition!r} was given."
+        )
+    if constraints.failures and not hasattr(acquisition, "with_failures"):
+        raise ValueError(f"failures need an acquisition that has with_failures: {acquisition!r}.")
+
+
+def _check_model(data: Data, lengthscale: Any, model: Any) -> None:
+    if model is None:
+        return
+    if lengthscale is not None:
+        raise ValueError("give a lengthscale or a model, which has one, and not both.")
+    if not isinstance(model, Model):
+        raise ValueError(f"model must be a Model, such as `fit` returns; {model!r} was given.")
+    kernel_of(data.library, model.lengthscale)
+    checks.positive(ratio=model.ratio, scale=model.scale)
+    checks.finite(centre=model.centre)
+    if max(abs(model.centre), model.scale) > LARGEST_VALUE:
+        raise ValueError(f"centre and scale of a model are at most {LARGEST_VALUE:g}: {model}.")
+
+
+def _check_batch(data: Data, constraints: Constraints, taken: np.ndarray, batch: int) -> None:
+    checks.capacity(batch=batch)
+    if batch > choice.LARGEST_BATCH:
+        raise ValueError(
+            f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest one: evaluate a"
+            " smaller one first, and choose the others with its values."
+        )
+    left, evaluated = int((~taken).sum()), len(np.unique(data.arms))
+    if batch > left:
+        out = constraints.excluded
+        excluded = f", {len(out)} are excluded" if len(out) else ""
+        raise ValueError(
+            f"batch = {batch} is more than what is left: of {len(taken)} candidates"
+            f" {evaluated} were evaluated and {len(data.pending)} are pending{excluded},"
+            f" {left} are left."
+        )
+
+
+def _check_constraints(
+    data: Data,
+    exclude: Any,
+    same: Any,
+    costs: Any,
+    budget: float | None,
+    cost_exponent: float | None,
+    failures: bool,
+) -> Constraints:
+    count = len(data.library.features)
+    checks.arm_numbers(Arms(data.library.features), exclude=exclude)
+    checks.truth(failures=failures)
+    excluded = np.unique(np.asarray(exclude)).astype(int)
+    label = None if same is None else _check_labels(same, count)
+    if costs is None and (budget is not None or cost_exponent is not None):
+        raise ValueError("a budget and a cost_exponent need costs, and none were given.")
+    if costs is None:
+        return Constraints(excluded, label, None, 0.0, np.inf, failures)
+    numbers = check_vector(
+        *("costs", costs, count, "candidates"),
+        lambda numbers: (numbers > 0) & np.isfinite(numbers),
+        "finite and above 0",
+    )
+    exponent, left = 1.0, np.inf
+    if budget is not None:
+        checks.positive(budget=budget)
+        spent = float(numbers[data.arms].sum() + numbers[data.pending].sum())
+        left = float(budget) - spent
+        rest = np.delete(numbers, np.concatenate([data.arms, data.pending, excluded]))
+        if rest.size and rest.min() > left + ROUNDING * float(budget):
+            raise ValueError(
+                f"of the budget of {budget:g} the evaluations made and pending cost {spent:g}:"
+                f" {max(left, 0):g} is left, and the cheapest candidate costs {rest.min():g}."
+            )
+        exponent = max(left, 0.0) / float(budget)
+        # ten times 0.1 is not exactly 1
+        left += ROUNDING * float(budget)
+    if cost_exponent is not None:
+        checks.nonnegative(cost_exponent=cost_exponent)
+        exponent = float(cost_exponent)
+    return Constraints(excluded, label, numbers, exponent, left, failures)
+
+
+def _large_groups(
+    constraints: Constraints, label: np.ndarray, free: np.ndarray, batch: int
+) -> np.ndarray:
+    """[G] bool, groups with at least `batch` free candidates, one of them within the budget.
+    Raises ValueError where there are none."""
+    groups = int(label.max()) + 1
+    sizes = np.bincount(label[free], minlength=groups)
+    if sizes.max() < batch:
+        raise ValueError(
+            f"batch = {batch} is more than any value of `same` has left: {sizes.max()} at most."
+        )
+    large = sizes >= batch
+    if constraints.costs is not None:
+        affordable = free & (constraints.costs <= constraints.left)
+        large = large & (np.bincount(label[affordable], minlength=groups) > 0)
+        if not large.any():
+            raise ValueError(
+                "the rest of the budget pays for no candidate of a value of `same` that has"
+                f" batch = {batch} candidates left: take a smaller batch."
+            )
+    return large
+
+
+def _check_labels(same: Any, count: int) -> np.ndarray:
+    values = np.asarray(same)
+    if values.shape != (count,):
+        raise ValueError(
+            f"same must hold one value for each of the {count} candidates; its shape is"
+            f" {values.shape}."
+        )
+    labels = values.tolist()
+    for row, value in enumerate(labels):
+        if value is None or value != value:  # NaN, or NaT, is not equal to itself
+            raise ValueError(f"same has no value for candidate {row}: it is {value}.")
+    try:
+        return np.unique(values, return_inverse=True)[1].astype(np.int32)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(value).__name__ for value in labels}))
+        raise ValueError(
+            f"the values of same are of types that have no order, {kinds}: give numbers, or text."
+        ) from error

@@ -1,5 +1,5 @@
-"""The compiled choice of a batch: the posterior of all candidates, a shortlist, an acquisition's
-picks from it, and the certificate."""
+"""The compiled choice of a batch: the posterior of all candidates, a shortlist, the picks of an
+acquisition, and the certificate."""
 
 from __future__ import annotations
 
@@ -11,24 +11,46 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch.suggest import posterior
-from jsketch.suggest.acquisitions import Chance, JointPosterior, Terms, expected_best, rated
-from jsketch.suggest.constraints import Limits
-from jsketch.suggest.posterior import Observed, Posterior
+from jsketch.suggest.acquisitions import (
+    Chance,
+    JointPosterior,
+    Price,
+    Terms,
+    expected_best,
+    rated,
+)
+from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
 
-# candidates that a batch is chosen from, or four times the batch, but not more than LONGEST, whose
-# covariance has 2 GB (with costs the cheapest included); twice as many as the largest batch
+# The shortlist has SHORTLIST candidates, or four times the batch, and at most LARGEST_SHORTLIST,
+# whose covariance takes 2 GB (with costs, the cheapest candidates included).
 SHORTLIST = 1024
-LONGEST = 16384
-LARGEST_BATCH = LONGEST // 2
-GROUPS = 8  # values of one column whose batches are compared
-WORST = -1.0  # of a failure before there is any value: one standard deviation below the mean
+LARGEST_SHORTLIST = 16384
+LARGEST_BATCH = LARGEST_SHORTLIST // 2
+GROUPS = 8  # groups whose batches are compared
+# the value of a failure before there is any value: one standard deviation below the mean
+PRIOR_WORST = -1.0
 
 
-class Found(NamedTuple):
+class Groups(NamedTuple):
+    """A batch is of one of G groups."""
+
+    label: Array  # [A] int, the group of each candidate
+    large: Array  # [G] bool, groups with enough candidates that may be picked
+
+
+class Limits(NamedTuple):
+    """Constraints of a batch; None where one does not apply, and nothing is compiled for it."""
+
+    success: Array | None = None  # [A], the probability that an evaluation succeeds
+    price: Price | None = None  # of all candidates
+    groups: Groups | None = None
+
+
+class Batch(NamedTuple):
     """A batch of B and the certificate, in units of the signal."""
 
-    rows: Array  # [B] int32, -1 for none
+    rows: Array  # [B] int32, -1 where the budget ended the batch
     mean: Array  # [B]
     variance: Array  # [B]
     gap: Array  # [], the largest upper bound less the largest lower bound
@@ -37,52 +59,52 @@ class Found(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """What is known of A candidates, in padded slots."""
+    """A library of A candidates and its evaluations, in padded slots with masks."""
 
     features: Array  # [A, d]
     arms: Array  # [N] int
-    known: Array  # [N] bool
+    observed: Array  # [N] bool
     values: Array  # [N], of mean 0, in units of the signal
-    error: Array  # [N], variances of the values' own errors, in those units
+    error: Array  # [N], variances in addition to the noise, in those units
     pending: Array  # [P] int
-    waiting: Array  # [P] bool
-    inducing: Array  # [M] int; none where the posterior is exact
+    is_pending: Array  # [P] bool
+    inducing: Array  # [M] int; empty where the posterior is exact
     included: Array  # [M] bool
-    taken: Array  # [A] bool, not to be picked
-    open: Array  # [A] bool, those that the certificate is of
+    taken: Array  # [A] bool, candidates that may not be picked
+    certified: Array  # [A] bool, candidates that the certificate covers
 
 
-def belief_of(
-    kernel: Any, arrays: Arrays, ratio: Array, pending: bool
-) -> tuple[Posterior, Observed]:
+def _condition(
+    kernel: Any, arrays: Arrays, ratio: Array, with_pending: bool
+) -> tuple[Posterior, Evaluations]:
     """The posterior with or without the pending evaluations, and the slots of both."""
-    features, arms, known, values, error, later, waiting, inducing, included, _, _ = arrays
-    if not pending:
-        later, waiting = later[:0], waiting[:0]
-    no, yes = jnp.zeros_like(waiting), jnp.zeros_like(known)
-    zeros = jnp.zeros(len(later), values.dtype)
-    observed = Observed(
-        features[jnp.concatenate([arms, later])],
-        jnp.concatenate([values, zeros]),
-        jnp.concatenate([known, no]),
-        jnp.concatenate([yes, waiting]),
-        jnp.concatenate([error, zeros]),
+    pending, is_pending = arrays.pending, arrays.is_pending
+    if not with_pending:
+        pending, is_pending = pending[:0], is_pending[:0]
+    zeros = jnp.zeros(len(pending), arrays.values.dtype)
+    evaluations = Evaluations(
+        arrays.features[jnp.concatenate([arrays.arms, pending])],
+        jnp.concatenate([arrays.values, zeros]),
+        jnp.concatenate([arrays.observed, jnp.zeros_like(is_pending)]),
+        jnp.concatenate([jnp.zeros_like(arrays.observed), is_pending]),
+        jnp.concatenate([arrays.error, zeros]),
     )
-    if inducing.size:
+    if arrays.inducing.size:
+        inducing = arrays.features[arrays.inducing]
         return posterior.condition_sketched(
-            kernel, observed, features[inducing], included, ratio
-        ), observed
-    return posterior.condition(kernel, observed, ratio), observed
+            kernel, evaluations, inducing, arrays.included, ratio
+        ), evaluations
+    return posterior.condition(kernel, evaluations, ratio), evaluations
 
 
-def listed(batch: int, count: int, priced: bool = False) -> int:
-    """How many of so many candidates are on the shortlist; with costs the cheapest, `batch` of
-    them, come on top."""
-    return min(max(SHORTLIST, 4 * batch), LONGEST - batch if priced else LONGEST, count)
+def shortlist_size(batch: int, count: int, with_costs: bool = False) -> int:
+    """Candidates of `count` on the shortlist; with costs the `batch` cheapest are added to them."""
+    largest = LARGEST_SHORTLIST - batch if with_costs else LARGEST_SHORTLIST
+    return min(max(SHORTLIST, 4 * batch), largest, count)
 
 
 @partial(jax.jit, static_argnames=("batch", "members"))
-def picked(
+def choose_batch(
     kernel: Any,
     arrays: Arrays,
     limits: Limits,
@@ -92,92 +114,93 @@ def picked(
     key: PRNGKey,
     batch: int,
     members: int = 0,
-) -> Found:
-    """One program for all rounds of equal padded sizes; `members` is the size of the largest
-    group, of the constraint that a batch is of one."""
+) -> Batch:
+    """The batch. One program serves all calls of equal padded sizes; `members` is the size of the
+    largest group."""
     features, taken = arrays.features, arrays.taken
     ratio = jnp.asarray(ratio, features.dtype)
-    belief, observed = belief_of(kernel, arrays, ratio, True)
-    mean, variance = posterior.predict(belief, features)
+    fitted, evaluations = _condition(kernel, arrays, ratio, True)
+    mean, variance = posterior.predict(fitted, features)
     index = jnp.concatenate([arrays.arms, arrays.pending])
-    there = observed.known | observed.pending
-    threshold = jnp.max(jnp.where(there, mean[index], -jnp.inf))
-    threshold = jnp.where(there.any(), threshold, 0)
-    worst = jnp.min(jnp.where(observed.known, mean[index], jnp.inf))
-    worst = jnp.where(observed.known.any(), worst, WORST)
+    used = evaluations.observed | evaluations.pending
+    threshold = jnp.max(jnp.where(used, mean[index], -jnp.inf))
+    threshold = jnp.where(used.any(), threshold, 0)
+    worst = jnp.min(jnp.where(evaluations.observed, mean[index], jnp.inf))
+    worst = jnp.where(evaluations.observed.any(), worst, PRIOR_WORST)
     chance = None if limits.success is None else Chance(limits.success, worst)
     terms = Terms(chance, limits.price)
     shuffle_key, choose_key, rate_key = jax.random.split(key, 3)
-    # ties in any order: tables are often sorted
+    # candidates with equal scores are picked in random order: tables are often sorted
     shuffled = jax.random.permutation(shuffle_key, features.shape[0])
     out = taken if limits.price is None else taken | (limits.price.cost > limits.price.left)
     score = rated(acquisition, mean, variance, threshold, terms)
     score = jnp.where(out, -jnp.inf, score)[shuffled]
 
-    def choose(score: Array, free: Array, most: int) -> tuple[Array, Array]:
-        """(rows [batch], what they are worth []) of the `most` largest scores."""
-        short = shuffled[lax.top_k(score, most)[1]]
-        there = free[short]
+    def choose(score: Array, free: Array, size: int) -> tuple[Array, Array]:
+        """(rows [batch], their joint expected improvement []) from the `size` largest scores."""
+        short = shuffled[lax.top_k(score, size)[1]]
+        allowed = free[short]
         if limits.price is not None:
-            # the cheapest as well: the batch ends where not even they are paid for
+            # the cheapest candidates too: the batch ends only where the budget pays for none
             price = jnp.where(jnp.isneginf(score), jnp.inf, limits.price.cost[shuffled])
             cheap = shuffled[lax.top_k(-price, min(batch, features.shape[0]))[1]]
-            there = jnp.concatenate([there, free[cheap] & ~jnp.isin(cheap, short)])
+            allowed = jnp.concatenate([allowed, free[cheap] & ~jnp.isin(cheap, short)])
             short = jnp.concatenate([short, cheap])
-        some, covariance = posterior.joint(belief, features[short])
-        part = there, belief.ratio, threshold, terms.of(short)
-        outlook = JointPosterior(some, covariance, *part)
-        picks = acquisition.choose(outlook, batch, choose_key)
+        joint = JointPosterior(
+            *posterior.joint(fitted, features[short]),
+            allowed,
+            fitted.ratio,
+            threshold,
+            terms.of(short),
+        )
+        picks = acquisition.choose(joint, batch, choose_key)
         rows = short[picks]
         if limits.price is not None:
             rows = jnp.where(picks >= 0, rows, -1)
         if limits.groups is None:
             return rows, jnp.zeros(())
-        return rows, expected_best(outlook, picks, rate_key)
+        return rows, expected_best(joint, picks, rate_key)
 
-    most = listed(batch, features.shape[0], limits.price is not None)
+    size = shortlist_size(batch, features.shape[0], limits.price is not None)
     if limits.groups is None:
-        rows = choose(score, ~taken, most)[0]
+        rows = choose(score, ~taken, size)[0]
     else:
-        (label, large), most = limits.groups, min(most, members)
+        (label, large), size = limits.groups, min(size, members)
         groups = _best_groups(score, label[shuffled], large, batch)
 
-        def of_group(group: Array) -> tuple[Array, Array]:
+        def choose_in(group: Array) -> tuple[Array, Array]:
             inside = jnp.where(label[shuffled] == group, score, -jnp.inf)
-            return choose(inside, ~taken & (label == group), most)
+            return choose(inside, ~taken & (label == group), size)
 
-        batches, worth = lax.map(of_group, groups)
+        batches, gain = lax.map(choose_in, groups)
         rows = batches[
-            jnp.argmax(jnp.where(large[groups], jnp.nan_to_num(worth, nan=-1.0), -jnp.inf))
+            jnp.argmax(jnp.where(large[groups], jnp.nan_to_num(gain, nan=-1.0), -jnp.inf))
         ]
     certain = mean, variance
     if arrays.pending.size:
-        # pending evaluations have brought nothing yet that a bound could rest on
-        certain = posterior.predict(belief_of(kernel, arrays, ratio, False)[0], features)
-    return Found(rows, mean[rows], variance[rows], *_gap(*certain, arrays.open, width))
+        # a bound cannot rest on pending evaluations
+        certain = posterior.predict(_condition(kernel, arrays, ratio, False)[0], features)
+    return Batch(rows, mean[rows], variance[rows], *_gap(*certain, arrays.certified, width))
 
 
-def bounds(mean: Array, variance: Array, open: Array, width: Array) -> tuple[Array, Array]:
-    """(upper bounds, lower bounds) [A] that a certificate is of; -inf for those it is not of."""
+def _gap(
+    mean: Array, variance: Array, certified: Array, width: Array
+) -> tuple[Array, Array, Array]:
+    """(gap, best, rival) of `Batch`."""
     reach = width * jnp.sqrt(variance)
-    return jnp.where(open, mean + reach, -jnp.inf), jnp.where(open, mean - reach, -jnp.inf)
-
-
-def _gap(mean: Array, variance: Array, open: Array, width: Array) -> tuple[Array, Array, Array]:
-    """(gap, best, rival) of `Found`."""
-    upper, lower = bounds(mean, variance, open, width)
+    upper = jnp.where(certified, mean + reach, -jnp.inf)
+    lower = jnp.where(certified, mean - reach, -jnp.inf)
     gap = jnp.max(upper) - jnp.max(lower)
     return gap, jnp.argmax(lower).astype(jnp.int32), jnp.argmax(upper).astype(jnp.int32)
 
 
 def _best_groups(score: Array, label: Array, large: Array, batch: int) -> Array:
-    """[min(G, GROUPS)] int, the groups that are large enough and whose `batch` largest scores have
-    the largest mean."""
+    """[min(G, GROUPS)] int, the large groups whose `batch` largest scores have the largest mean."""
     order = jnp.lexsort((-score, label))
     sizes = jnp.bincount(label, length=len(large))
     first = jnp.cumsum(sizes) - sizes
     rank = jnp.arange(len(score)) - first[label[order]]
-    # -inf times zero is none
+    # a sum with -inf could not be compared
     best = jnp.where(rank < batch, jnp.maximum(score[order], -1e30), 0)
     total = jnp.zeros(len(large), score.dtype).at[label[order]].add(best)
     return lax.top_k(jnp.where(large, total, -jnp.inf), min(len(large), GROUPS))[1]

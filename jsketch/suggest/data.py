@@ -1,8 +1,8 @@
-"""The arrays that a suggestion is made from: checked, in words, and scaled."""
+"""Checks, scaling and padding of the arrays that a suggestion is computed from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,87 +14,85 @@ from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed, check_columns
 from jsketch.types import Arms
 
-LARGEST = 1e300  # beyond it a prediction may be no number any more
-# by how much a squared distance may be multiplied on its way to a kernel value: by 5 in a Matern
-# kernel, and by 4 where the square is expanded into a sum
-DISTANCES = 64.0
-WIDEST = 1e6  # scales; a value with a larger error says as little
-FEW = 2  # values that say something of a spread
-ENOUGH = 8  # candidates, or half of them, whose values are a measure of all others' spread
-MOMENTS = 1000  # steps at the most towards weights and spread that agree
+LARGEST_VALUE = 1e300  # predictions from larger values could overflow
+# A kernel multiplies squared distances by at most this much: a Matern kernel by 5, and the
+# expansion of a square into a sum by 4.
+DISTANCE_FACTOR = 64.0
+LARGEST_ERROR = 1e6  # in scales; a value with a larger error carries no more information
+MIN_VALUES = 2  # values from which a model is fitted
+MIN_CANDIDATES = 8  # candidates, or half of them, that the weights of values must rest on
+MAX_ITERATIONS = 1000  # of weights and deviation
 SMALLEST_SIZE = 64
 
 
 class Library(NamedTuple):
-    """A library of A candidates that was checked and scaled once, for many rounds."""
+    """A checked and scaled library of A candidates."""
 
     features: Array  # [A, d]
-    columns: tuple[Columns, ...]  # what the features are
+    columns: tuple[Columns, ...]  # the kinds of the features
 
     @property
-    def lengthscales(self) -> int:
-        """L, of a `Mixed` kernel of these columns."""
+    def n_lengthscales(self) -> int:
+        """L, the number of lengthscales of a `Mixed` kernel of these columns."""
         return sum(group.lengthscales for group in self.columns)
 
 
 class Data(NamedTuple):
-    """A library of A candidates and what was evaluated of it."""
+    """A library of A candidates and its evaluations."""
 
     library: Library
-    arms: np.ndarray  # [n] int, rows of the candidates, those of failed evaluations included
+    arms: np.ndarray  # [n] int, the candidate of each evaluation, failed ones included
     values: np.ndarray  # [n], NaN for a failed evaluation
-    pending: np.ndarray  # [p] int, each row once, and none that was evaluated
-    errors: np.ndarray  # [n], standard error of each value that is known, beside the fitted noise
+    pending: np.ndarray  # [p] int, distinct candidates without an evaluation
+    errors: np.ndarray  # [n], standard errors of the values; 0 for a failed evaluation
 
     @property
     def observed(self) -> np.ndarray:
-        """[n] bool, evaluations that have a value."""
+        """[n] bool, evaluations with a value."""
         return ~np.isnan(self.values)
 
     def standardized(
         self, centre: float, scale: float, fitted: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`standardized` observed values and variances of their errors. In a unit that was not
-        fitted nothing can be said of errors, and they do not count."""
+        """`standardized` observed values. Without a fitted scale errors are ignored."""
         errors = self.errors if fitted else np.zeros(len(self.errors))
         return standardized(self.values[self.observed], errors[self.observed], centre, scale)
 
 
 class Moments(NamedTuple):
-    """Of values with errors of their own, in units of the values."""
+    """Weighted moments of m values, in their units."""
 
     centre: float
-    spread: float  # 0: all are the same, but for rounding
-    weight: np.ndarray  # [m], of each value
+    deviation: float  # 0 where the values are equal up to rounding
+    weight: np.ndarray  # [m]
 
 
 def library(
     candidates: Any, columns: Sequence[Columns] | None = None, *, scaling: bool = True
 ) -> Library:
-    """Candidates [A, d] as a `Library`; `columns` say what their features are, None: all numbers.
+    """Checks and scales a library once, for many calls of `suggest`.
 
-    With scaling every number is brought to [0, 1]; without they are as they are. Raises ValueError
-    as `suggest` does for candidates and columns.
+    Arguments and errors are those of `suggest`.
     """
     checks.truth(scaling=scaling)
     if isinstance(candidates, Library):
         if columns is not None or not scaling:
             raise ValueError(
-                "candidates are a Library, which has its columns and its scaling already: give them"
-                " to library(...)."
+                "candidates are a Library, which already has columns and scaling: pass them to"
+                " library(...)."
             )
         return candidates
-    features = _features(candidates)
+    features = _check_features(candidates)
     groups = (Columns("numbers", features.shape[1]),) if columns is None else columns
     groups = check_columns(groups, features.shape[1])
-    # in JAX's floating dtype, in which numbers may be infinite before they are scaled
+    # numbers may overflow JAX's floating dtype until they are scaled
     with np.errstate(over="ignore"):
         Mixed(np.ones(1), groups).check_inputs(features)
     start = 0
     for group in groups:
         stop = start + group.width
         if group.kind == "numbers" and scaling:
-            features[:, start:stop] = in_units(features[:, start:stop], start)
+            features[:, start:stop] = scaled_to_unit(features[:, start:stop], start)
         start = stop
     dtype = jax.dtypes.canonicalize_dtype(float)
     bad = np.argwhere(np.abs(features) > jnp.finfo(dtype).max)
@@ -108,45 +106,46 @@ def library(
 
 
 @jax.jit
-def _ends(features: Array) -> tuple[Array, Array]:
+def _column_ranges(features: Array) -> tuple[Array, Array]:
     return features.min(0), features.max(0)
 
 
 def kernel_of(library: Library, lengthscale: Any) -> Mixed:
-    """The kernel of a library's columns with lengthscales [L]. Raises ValueError where they are no
-    lengthscales of these columns, or where squared distances are not finite."""
+    """The kernel of a library's columns with lengthscales [L]. Raises ValueError for a wrong number
+    of lengthscales, and where squared distances are not finite."""
     features, columns = library
     dtype, length = features.dtype, np.asarray(lengthscale, float)
     checks.all_positive(lengthscale=length)
-    if length.shape != (library.lengthscales,):
+    if length.shape != (library.n_lengthscales,):
         raise ValueError(
-            f"a model of these columns has {library.lengthscales} lengthscales; an array of shape"
+            f"a model of these columns has {library.n_lengthscales} lengthscales; an array of shape"
             f" {length.shape} was given."
         )
-    least, most = (np.asarray(end, float) for end in _ends(features))
-    # of each lengthscale: the first of its columns, and whether that is a number
+    lowest, highest = (np.asarray(end, float) for end in _column_ranges(features))
+    # by lengthscale: its first column, and whether that is a number
     first: list[int] = []
-    number: list[bool] = []
+    is_number: list[bool] = []
     start = 0
     for group in columns:
         first += range(start, start + group.lengthscales)
-        number += [group.kind == "numbers"] * group.lengthscales
+        is_number += [group.kind == "numbers"] * group.lengthscales
         start += group.width
     with np.errstate(over="ignore"):
-        # the distance of two categories, or of two fingerprints, is at most 1
-        squared = np.square(np.where(number, (most - least)[first], 1) / length)
+        # the distance between two categories or two fingerprints is at most 1
+        squared = np.square(np.where(is_number, (highest - lowest)[first], 1) / length)
         total = squared.sum()
-    if not total <= float(jnp.finfo(dtype).max) / DISTANCES:
+    if not total <= float(jnp.finfo(dtype).max) / DISTANCE_FACTOR:
         at = int(np.argmax(squared))
         raise ValueError(
             f"squared distances of the candidates are not finite in {dtype.name}: the largest is"
-            f" that of column {first[at]}, from {least[first[at]]:g} to {most[first[at]]:g}, whose"
-            f" lengthscale is {length[at]:g}. Scale the candidates, or take a larger lengthscale."
+            f" that of column {first[at]}, from {lowest[first[at]]:g} to {highest[first[at]]:g},"
+            f" whose lengthscale is {length[at]:g}. Scale the candidates, or take a larger"
+            " lengthscale."
         )
     return Mixed(jnp.asarray(length, dtype), columns)
 
 
-def checked(
+def check_data(
     candidates: Any,
     columns: Sequence[Columns] | None,
     arms: Any,
@@ -155,17 +154,29 @@ def checked(
     scaling: bool,
     errors: Any = None,
 ) -> Data:
-    """The arrays as `Data`. Raises ValueError for what `suggest` says it does."""
-    known = library(candidates, columns, scaling=scaling)
-    checks.arm_numbers(Arms(known.features), arms=arms, pending=pending)
-    # an empty list has no integer dtype of its own
+    """The arguments of `suggest` as `Data`. Raises ValueError as `suggest` does."""
+    checked = library(candidates, columns, scaling=scaling)
+    checks.arm_numbers(Arms(checked.features), arms=arms, pending=pending)
+    # an empty list becomes an array of floats
     arms, pending = np.asarray(arms).astype(int), np.asarray(pending).astype(int)
-    numbers = _values(values, arms)
-    # a row whose evaluation was made, or failed, is pending no more
-    return Data(known, arms, numbers, np.setdiff1d(pending, arms), _errors(errors, numbers))
+    values = check_vector(
+        *("values", values, arms.size, "arms, NaN where the evaluation failed"),
+        lambda numbers: ~(np.abs(numbers) > LARGEST_VALUE),
+        f"at most {LARGEST_VALUE:g} in size, NaN where the evaluation failed",
+    )
+    failed = np.isnan(values)
+    errors = np.zeros(arms.size) if errors is None else errors
+    errors = check_vector(
+        *("errors", errors, arms.size, "values"),
+        lambda numbers: failed | ((numbers >= 0) & (numbers <= LARGEST_VALUE)),
+        f"standard errors from 0 to {LARGEST_VALUE:g}",
+    )
+    # a candidate is no longer pending once its evaluation was made or failed
+    pending = np.setdiff1d(pending, arms)
+    return Data(checked, arms, values, pending, np.where(failed, 0, errors))
 
 
-def _features(candidates: Any) -> np.ndarray:
+def _check_features(candidates: Any) -> np.ndarray:
     features = np.array(checks.real("candidates", candidates), float)
     if features.ndim != 2:
         raise ValueError(
@@ -186,79 +197,59 @@ def _features(candidates: Any) -> np.ndarray:
     return features
 
 
-def _values(values: Any, arms: np.ndarray) -> np.ndarray:
-    numbers = np.asarray(checks.real("values", values), float)
-    if numbers.shape != arms.shape:
+def check_vector(
+    name: str, value: Any, count: int, of: str, is_valid: Callable[[np.ndarray], Any], valid: str
+) -> np.ndarray:
+    """The named value as one number for each of `count` things called `of`. Raises ValueError for
+    another shape, and for numbers that are not valid; `valid` describes those that are."""
+    numbers = np.asarray(checks.real(name, value), float)
+    if numbers.shape != (count,):
         raise ValueError(
-            f"values must hold one number for each of the {arms.size} arms, NaN where the"
-            f" evaluation failed; their shape is {numbers.shape}."
+            f"{name} must hold one number for each of the {count} {of}; their shape is"
+            f" {numbers.shape}."
         )
-    bad = np.flatnonzero(np.abs(numbers) > LARGEST)
+    bad = np.flatnonzero(~is_valid(numbers))
     if len(bad):
-        raise ValueError(
-            f"values must be at most {LARGEST:g} in size, NaN where the evaluation failed; value"
-            f" {bad[0]} is {numbers[bad[0]]}."
-        )
+        raise ValueError(f"{name} must be {valid}; number {bad[0]} is {numbers[bad[0]]}.")
     return numbers
 
 
-def _errors(errors: Any, values: np.ndarray) -> np.ndarray:
-    """[n], zero where no value is."""
-    if errors is None:
-        return np.zeros(len(values))
-    numbers = np.asarray(checks.real("errors", errors), float)
-    if numbers.shape != values.shape:
-        raise ValueError(
-            f"errors must hold one standard error for each of the {values.size} values; their shape"
-            f" is {numbers.shape}."
-        )
-    there = ~np.isnan(values)
-    bad = np.flatnonzero(there & ~((numbers >= 0) & (numbers <= LARGEST)))
-    if len(bad):
-        raise ValueError(
-            f"errors must be standard errors from 0 to {LARGEST:g}; error {bad[0]} is"
-            f" {numbers[bad[0]]}."
-        )
-    return np.where(there, numbers, 0)
+def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -> Moments:
+    """Weighted mean and standard deviation of values [m] with standard errors [m], of arms [m].
 
-
-def moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -> Moments:
-    """Weighted mean and standard deviation of values [m] with standard errors [m], of rows [m].
-
-    A value weighs 1 / (spread^2 + error^2): those without errors, or with equal ones, weigh the
-    same. Weights and spread follow from each other until they agree, or until they would rest on
-    fewer than ENOUGH candidates, or half of them ((sum w)^2 / sum w^2 of each one's largest weight;
-    Kish, 1965): a few exact values among many with errors are no measure of a spread, and repeats
-    of one candidate are none at all.
+    A value weighs 1 / (deviation^2 + error^2). Weights and deviation are iterated until they agree,
+    or until the weights would rest on fewer than MIN_CANDIDATES candidates, or half of them: (sum
+    w)^2 / sum w^2 of the largest weight of each candidate (Kish, 1965). A few exact values among
+    many with errors, or repeats of one candidate, do not measure the deviation of all values.
     """
-    found = _moments(values, np.ones(len(values)))
-    place = np.unique(arms, return_inverse=True)[1]
-    # of one candidate alone there is only the spread of its repeats
-    place = place if place.any() else np.arange(len(values))
-    candidates = int(place.max(initial=0)) + 1
-    enough = max(FEW, min(ENOUGH, candidates / 2))
-    for _ in range(MOMENTS if errors.any() else 0):
-        if found.spread == 0:
+    moments = _moments(values, np.ones(len(values)))
+    candidate = np.unique(arms, return_inverse=True)[1]
+    # all evaluations are of one candidate: its repeats count as candidates
+    candidate = candidate if candidate.any() else np.arange(len(values))
+    count = int(candidate.max(initial=0)) + 1
+    enough = max(MIN_VALUES, min(MIN_CANDIDATES, count / 2))
+    for _ in range(MAX_ITERATIONS if errors.any() else 0):
+        if moments.deviation == 0:
             break
         with np.errstate(over="ignore"):
-            weight = 1 / (1 + np.square(errors / found.spread))
-        most = np.zeros(candidates)
-        np.maximum.at(most, place, weight)
-        if most.sum() ** 2 < enough * np.square(most).sum():
+            weight = 1 / (1 + np.square(errors / moments.deviation))
+        largest = np.zeros(count)
+        np.maximum.at(largest, candidate, weight)
+        if largest.sum() ** 2 < enough * np.square(largest).sum():
             break
-        last, found = found, _moments(values, weight)
-        if abs(found.spread - last.spread) <= 1e-9 * last.spread:
+        previous, moments = moments, _moments(values, weight)
+        if abs(moments.deviation - previous.deviation) <= 1e-9 * previous.deviation:
             break
-    return found
+    return moments
 
 
 def _moments(values: np.ndarray, weight: np.ndarray) -> Moments:
     unit, share = float(power_of_two(values)), weight / weight.sum()
     centre = float(share @ (values / unit))
-    rest = np.sqrt(share) * (values / unit - centre)
-    # squares of tiny differences are no floats
-    part = float(power_of_two(rest))
-    deviation = part * float(np.sqrt(np.square(rest / part).sum()))
+    residual = np.sqrt(share) * (values / unit - centre)
+    # squares of tiny differences would underflow
+    part = float(power_of_two(residual))
+    deviation = part * float(np.sqrt(np.square(residual / part).sum()))
     rounding = 64 * np.finfo(float).eps * abs(centre)
     return Moments(unit * centre, unit * deviation if deviation > rounding else 0.0, weight)
 
@@ -266,52 +257,53 @@ def _moments(values: np.ndarray, weight: np.ndarray) -> Moments:
 def standardized(
     values: np.ndarray, errors: np.ndarray, centre: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(values less their centre, variances of their errors), [m] both, in units of a scale. A value
-    whose error is above WIDEST of them comes nearer to the centre as its error does: it would be no
-    float of the features' precision."""
+    """((values - centre) / scale [m], variances of their errors [m] in that unit). A value whose
+    error exceeds LARGEST_ERROR scales is moved towards the centre as its error grows: it could
+    overflow the dtype of the features."""
     with np.errstate(over="ignore"):
-        known = np.minimum(errors / scale, WIDEST)
-        return (values - centre) / np.maximum(scale, errors / WIDEST), np.square(known)
+        relative = np.minimum(errors / scale, LARGEST_ERROR)
+        unit = np.maximum(scale, errors / LARGEST_ERROR)
+        return (values - centre) / unit, np.square(relative)
 
 
 def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
-    """The power of two at the largest of the values (1 for zeros and for none): divided by it,
-    which rounds nothing, they can be squared."""
+    """The largest power of two that is at most the largest |value| (1 for zeros or no values).
+    Values divided by it, which is exact, can be squared without overflow."""
     largest = np.abs(values).max(axis, initial=0.0)
     return np.where(largest > 0, np.exp2(np.frexp(largest)[1] - 1.0), 1.0)
 
 
-def in_units(features: np.ndarray, first: int = 0) -> np.ndarray:
-    """Numbers [A,d] from 0 to 1 in every column. Raises ValueError for a constant column, counted
-    from `first` on."""
+def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
+    """Numbers [A,d] scaled to [0, 1] in every column. Raises ValueError for a constant column;
+    `first` is the number of the first column in the message."""
     features = features / power_of_two(features, axis=0)
-    least, range_ = features.min(0), np.ptp(features, axis=0)
-    constant = np.flatnonzero(range_ == 0)
+    lowest, width = features.min(0), np.ptp(features, axis=0)
+    constant = np.flatnonzero(width == 0)
     if len(constant):
         column = first + constant[0]
         raise ValueError(
-            f"column {column} of the candidates has the same value in every row: it says"
-            " nothing and cannot be scaled. Leave it out."
+            f"column {column} of the candidates has the same value in every row: it carries no"
+            " information and cannot be scaled. Leave it out."
         )
-    return (features - least) / range_
+    return (features - lowest) / width
 
 
-def padded(size: int) -> int:
-    """The next of 64, 256, 512, 1024, ...: few sizes to compile, which takes seconds for each."""
+def padded_size(size: int) -> int:
+    """The next of 64, 256, 512, 1024, ...: each size is compiled once, which takes seconds."""
     power = max(SMALLEST_SIZE, 1 << max(size - 1, 0).bit_length())
     return power if power != 2 * SMALLEST_SIZE else 4 * SMALLEST_SIZE
 
 
-def slots(
-    rows: np.ndarray, least: int = 0, most: int | None = None
+def padded_rows(
+    rows: np.ndarray, at_least: int = 0, at_most: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, mask) in a padded number of slots; no slot for no row, unless there is to be one, and
-    not more than `most` where the rows fit into them."""
-    size = padded(len(rows)) if max(len(rows), least) else 0
-    size = size if most is None or len(rows) > most else min(size, most)
-    return filled(rows, size), np.arange(size) < len(rows)
+    """(rows, mask), both padded to `padded_size` slots: to none where there are neither rows nor
+    `at_least` 1 slot, and to no more than `at_most` where the rows fit."""
+    size = padded_size(len(rows)) if max(len(rows), at_least) else 0
+    size = size if at_most is None or len(rows) > at_most else min(size, at_most)
+    return zero_padded(rows, size), np.arange(size) < len(rows)
 
 
-def filled(values: np.ndarray, size: int) -> np.ndarray:
-    """Values [n] with zeros up to `size` of them."""
+def zero_padded(values: np.ndarray, size: int) -> np.ndarray:
+    """Values [n] followed by zeros, [size]."""
     return np.append(values, np.zeros(size - len(values), values.dtype))

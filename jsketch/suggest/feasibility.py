@@ -1,9 +1,9 @@
-"""How likely an evaluation is to succeed, from those that did and those that failed.
+"""The probability that an evaluation succeeds, from those that succeeded and those that failed.
 
 A Gaussian process classifier with the probit likelihood, by Laplace's approximation (Rasmussen and
 Williams, Gaussian Processes for Machine Learning, 2006, section 3.4 and algorithms 3.1, 3.2). It
 weighs an acquisition as in Gelbart, Snoek, Adams. Bayesian optimization with unknown constraints.
-UAI 2014. The kernel is that of the values: failures are mostly too few to fit one.
+UAI 2014. The kernel is that of the values: failures are usually too few to fit another one.
 """
 
 from __future__ import annotations
@@ -20,36 +20,35 @@ from jax.scipy.stats import norm
 from jsketch.box.acquisition import log_normal_cdf
 from jsketch.linalg import inverse_root_by_lapack, matmul
 from jsketch.suggest import posterior
-from jsketch.suggest.data import Data, slots
-from jsketch.suggest.model import EXACT, sampled
+from jsketch.suggest.data import Data, padded_rows
+from jsketch.suggest.model import EXACT, random_rows
 from jsketch.types import PRNGKey
 
-NEWTON = 20  # steps; the likelihood is log-concave, and Newton's method converges quadratically
+NEWTON_STEPS = 20  # the likelihood is log-concave, and Newton's method converges quadratically
 
 
-def chances(kernel: Any, data: Data, key: PRNGKey, at: Array | None = None) -> Array | None:
-    """P(success) of all candidates, or `at` others [A, d], [A]; None where no evaluation failed.
+def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
+    """P(success) of all candidates, [A]; None where no evaluation failed.
 
-    g ~ GP(m, k), P(success) = Phi(g): with the kernel's amplitude of 1 and m = 0 a chance is
-    uniform on [0, 1] before anything is known of it. m gives the share of successes, (s + 1)/(n +
-    2) of n (Laplace's rule). Of more than EXACT evaluations a random EXACT are read.
+    g ~ GP(m, k), P(success) = Phi(g): with an amplitude of 1 and m = 0 the prior of a probability
+    is uniform on [0, 1]. m corresponds to the share of successes (s + 1) / (n + 2) (Laplace's
+    rule). Of more than EXACT evaluations a random EXACT are used.
     """
     succeeded = data.observed
     if succeeded.all():
         return None
-    rows = sampled(len(succeeded), EXACT, key)
-    index, mask = slots(data.arms[rows])
+    rows = random_rows(len(succeeded), EXACT, key)
+    index, mask = padded_rows(data.arms[rows])
     label = np.ones(len(mask))
     label[: len(rows)] = np.where(succeeded[rows], 1, -1)
     share = (succeeded.sum() + 1) / (len(succeeded) + 2)
-    features = data.library.features
-    numbers = map(jnp.asarray, (index, label, mask, share))
-    return _chances(kernel, features, *numbers, features if at is None else at)
+    arrays = map(jnp.asarray, (index, label, mask, share))
+    return _success_probability(kernel, data.library.features, *arrays)
 
 
 @jax.jit
-def _chances(
-    kernel: Any, features: Array, index: Array, label: Array, mask: Array, share: Array, at: Array
+def _success_probability(
+    kernel: Any, features: Array, index: Array, label: Array, mask: Array, share: Array
 ) -> Array:
     x = features[index]
     both = mask[:, None] & mask[None, :]
@@ -58,31 +57,31 @@ def _chances(
     centre = jnp.sqrt(2.0) * ndtri(share).astype(x.dtype)
     label = label.astype(x.dtype)
 
-    def slope(g: Array) -> tuple[Array, Array]:
+    def derivatives(g: Array) -> tuple[Array, Array]:
         """(d, -d^2) log Phi(label g), R&W eq. 3.16; zero in unused slots."""
         z = label * g
         hazard = jnp.exp(norm.logpdf(z) - log_normal_cdf(z))
         curvature = jnp.maximum(hazard * (z + hazard), 0)
         return jnp.where(mask, label * hazard, 0), jnp.where(mask, curvature, 0)
 
-    def factored(curvature: Array) -> tuple[Array, Array]:
+    def factor(curvature: Array) -> tuple[Array, Array]:
         """(sqrt W, L^-1) of I + sqrt W K sqrt W = L L^T."""
         root = jnp.sqrt(curvature)
         inner = jnp.eye(len(root), dtype=root.dtype) + root[:, None] * gram * root[None, :]
         return root, inverse_root_by_lapack(inner)
 
-    def newton(_: Array, g: Array) -> Array:
-        gradient, curvature = slope(g + centre)
-        root, inverse = factored(curvature)
+    def newton_step(_: Array, g: Array) -> Array:
+        gradient, curvature = derivatives(g + centre)
+        root, inverse = factor(curvature)
         b = curvature * g + gradient
         solved = matmul(inverse.T, matmul(inverse, root * matmul(gram, b)))
         return matmul(gram, b - root * solved)
 
-    g = lax.fori_loop(0, NEWTON, newton, jnp.zeros_like(label))
-    gradient, curvature = slope(g + centre)
-    root, inverse = factored(curvature)
+    g = lax.fori_loop(0, NEWTON_STEPS, newton_step, jnp.zeros_like(label))
+    gradient, curvature = derivatives(g + centre)
+    root, inverse = factor(curvature)
     latent = posterior.Posterior(
         kernel, x, mask, gradient, inverse * root[None, :], jnp.ones((), x.dtype)
     )
-    mean, variance = posterior.predict(latent, at)
+    mean, variance = posterior.predict(latent, features)
     return jnp.exp(log_normal_cdf((centre + mean) / jnp.sqrt(1 + variance)))

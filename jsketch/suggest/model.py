@@ -1,57 +1,182 @@
-"""What the values say: a Gaussian process with a lengthscale for every column, at its posterior
-mode."""
+"""The Gaussian process of a suggestion: its hyperparameters at the posterior mode, and how well it
+predicts values that it has not seen.
+
+`box.gp.fit` compiles a search for a fixed number of slots. Here that number grows from call to
+call, and L-BFGS runs on the host instead (SciPy), where only one evaluation of the loss is
+compiled: a compiled search took three seconds for every new number of slots.
+
+Values are standardized, and the mean of the process is their mean. A fitted mean, or a small
+amplitude, makes candidates unlike all evaluated ones seem as poor as the first values were, and
+batches stay close to the first one.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
+from scipy import optimize
 
 from jsketch import checks
 from jsketch.box.gp import regression
+from jsketch.box.gp.fit import LogNormal
 from jsketch.kernels.mixed import Columns, Mixed
+from jsketch.linalg import matmul
 from jsketch.posterior import evidence
-from jsketch.suggest import hyperparameters
 from jsketch.suggest.data import (
-    FEW,
+    MIN_VALUES,
     Data,
     Library,
-    checked,
-    filled,
+    check_data,
     kernel_of,
-    moments,
+    padded_rows,
     power_of_two,
-    slots,
     standardized,
+    weighted_moments,
+    zero_padded,
 )
+from jsketch.suggest.posterior import inverse_root
 from jsketch.types import PRNGKey
 
-FIT = 0  # folded into the key of a suggestion
-# evaluations up to which the process is exact; of more, a sketch
-EXACT = 1024
-INDUCING = 512  # points of the sketch on which the noise of more evaluations is chosen
-RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance, of those
+EXACT = 1024  # evaluations up to which the posterior is exact; beyond, it is sketched
 FITTED = 512  # evaluations that lengthscales are fitted to where there are more than EXACT
+INDUCING = 512  # inducing points for the noise of more than EXACT evaluations
+RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance, candidates for those
+SUBSAMPLE_KEY = 0  # folded into the key of a suggestion
+
+STEPS = 30  # L-BFGS steps from each start
+STARTS = (0.5, 2.0)  # lengthscales over sqrt(L)
+# Lengthscales grow with the root of their number, as distances do (Hvarfner, Hellsten, Nardi. ICML
+# 2024): log-normal with a median of 1.6 sqrt(L) sides of the unit cube. Amplitude and noise are
+# variances. The priors were chosen on other seeds than the reported ones
+# (experiments/pools/README.md).
+LENGTHSCALE = LogNormal(0.5, 0.7)
+OUTPUTSCALE = LogNormal(2.0, 0.5)
+NOISE = LogNormal(-2.0, 1.0)
+LEAST_NOISE = 1e-5
+LARGEST_LOSS = 1e10  # in place of a loss that is not finite
+
+
+_evidence = jax.jit(evidence.log_evidence)
 
 
 class Model(NamedTuple):
     """A Gaussian process for the values: centre + scale * f + noise, f with a `Mixed` kernel."""
 
-    # [L], one for each number (of its range), category and fingerprint
-    lengthscale: np.ndarray
+    lengthscale: np.ndarray  # [L], one for each number (of its range), category and fingerprint
     ratio: float  # noise variance over signal variance, the regularization
     scale: float  # standard deviation of the signal, in units of the values
     centre: float  # mean of the signal
-    fitted: bool  # False: the values were too few, or too alike, to learn from, and defaults stand
+    fitted: bool  # False: too few or equal values, so that these are the defaults
 
     @property
     def noise_std(self) -> float:
         """Standard deviation of the noise, in units of the values."""
         return self.scale * self.ratio**0.5
+
+
+class Hyperparameters(NamedTuple):
+    """Of standardized values."""
+
+    lengthscale: Any  # [L]
+    outputscale: Any  # [], a variance
+    noise: Any  # [], a variance
+
+
+class _WithFingerprints(NamedTuple):
+    """A kernel whose fingerprint distances are computed once."""
+
+    kernel: Mixed
+    distances: list[Array]
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.kernel.of_bits(x, y, self.distances)
+
+
+def log_prior(numbers: Hyperparameters) -> Array:
+    """Log density of the hyperparameters themselves, not of their logarithms, []."""
+    root = math.sqrt(numbers.lengthscale.shape[0])
+    total = LENGTHSCALE.log_density(numbers.lengthscale / root).sum()
+    return total + OUTPUTSCALE.log_density(numbers.outputscale) + NOISE.log_density(numbers.noise)
+
+
+def log_posterior(
+    kernel: Mixed,
+    distances: list[Array],
+    data: regression.Data,
+    numbers: Hyperparameters,
+    errors: ArrayLike = 0.0,
+) -> Array:
+    """Log of likelihood times prior, []. `distances` are those of the fingerprints (`Mixed.bits`),
+    `errors` [N] variances in addition to the noise."""
+    whole: Any = _WithFingerprints(replace(kernel, lengthscale=numbers.lengthscale), distances)
+    # the kernel itself divides by its lengthscales
+    one = jnp.ones(data.u.shape[1], data.u.dtype)
+    scaled = regression.Hyperparameters(one, numbers.outputscale, numbers.noise + errors)
+    return regression.log_marginal_likelihood(whole, scaled, data) + log_prior(numbers)
+
+
+def _fit_hyperparameters(
+    kernel: Mixed, data: regression.Data, fixed: np.ndarray | None, errors: ArrayLike
+) -> Hyperparameters:
+    """The mode of `log_posterior`, the best of several searches. Lengthscales `fixed` [L] are not
+    searched."""
+    count, dtype = sum(group.lengthscales for group in kernel.columns), data.u.dtype
+    length = None if fixed is None else jnp.asarray(fixed, dtype)
+    distances, variances = _fingerprint_distances(kernel, data.u), jnp.asarray(errors, dtype)
+    # free coordinates: logarithms of amplitude, of noise above its floor, and of lengthscales
+    starts = [np.array([OUTPUTSCALE.location, NOISE.location], float)]
+    if fixed is None:
+        root = math.sqrt(count)
+        starts = [np.append(starts[0], [math.log(factor * root)] * count) for factor in STARTS]
+    best, least = starts[0], np.inf
+
+    def loss(free: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best, least
+        point = jnp.asarray(free, dtype)
+        value, slope = _loss(point, kernel, distances, data, length, variances)
+        value, slope = float(value), np.asarray(slope, float)
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return LARGEST_LOSS, np.zeros_like(free)
+        if value < least:
+            best, least = free.copy(), value
+        return value, slope
+
+    for start in starts:
+        optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=dict(maxiter=STEPS))
+    return _from_free(np, best.astype(dtype), fixed)
+
+
+def _from_free(array: Any, free: Any, fixed: Any) -> Hyperparameters:
+    """Hyperparameters of free coordinates; `array` is NumPy's or JAX's namespace."""
+    floor = max(LEAST_NOISE, 100 * float(np.finfo(free.dtype).eps))
+    length = array.exp(free[2:]) if fixed is None else fixed
+    return Hyperparameters(length, array.exp(free[0]), floor + array.exp(free[1]))
+
+
+@jax.jit
+def _fingerprint_distances(kernel: Mixed, u: Array) -> list[Array]:
+    return kernel.bits(u, u)
+
+
+@jax.jit
+@jax.value_and_grad
+def _loss(
+    free: Array,
+    kernel: Mixed,
+    distances: list[Array],
+    data: regression.Data,
+    fixed: Array | None,
+    errors: Array,
+) -> Array:
+    return -log_posterior(kernel, distances, data, _from_free(jnp, free, fixed), errors)
 
 
 def fit(
@@ -65,122 +190,179 @@ def fit(
     scaling: bool = True,
     key: PRNGKey | None = None,
 ) -> Model:
-    """The model that explains the evaluations best.
+    """The model at the posterior mode of its hyperparameters.
 
     candidates, columns, arms, values, errors, scaling   as in `suggest`
-    lengthscale   a number for all, or [L]: taken as it is, the rest is fitted; None: fitted
-    key           of the choice of evaluations where there are more than EXACT; None:
-                  jax.random.key(0)
+    lengthscale   one number for all, or [L]: fixed, and the other hyperparameters are fitted; None:
+                  fitted
+    key           for the subsample of more than EXACT evaluations; None: jax.random.key(0)
 
-    Of more than EXACT evaluations FITTED are read, and all for the noise and the scale, unless
-    there are errors. Fewer than FEW values, or values that are all the same, teach nothing: the
-    defaults are taken, and `fitted` is False. Raises ValueError as `suggest` does.
+    Of more than EXACT evaluations the lengthscales are fitted to FITTED, and noise and scale to all
+    (without errors). With fewer than MIN_VALUES values, or equal ones, the defaults are returned,
+    and `fitted` is False. Raises ValueError as `suggest` does.
     """
     key = None if key is None else checks.one_key(key=key)
-    data = checked(candidates, columns, arms, values, (), scaling, errors)
-    return of_data(data, lengthscale, key)
+    data = check_data(candidates, columns, arms, values, (), scaling, errors)
+    return fit_data(data, lengthscale, key)
 
 
-def of_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
+def fit_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
     """`fit` of checked arrays."""
-    known, fixed = data.library, None
-    if lengthscale is not None:
-        fixed = _lengthscales(known, lengthscale)
+    library, count = data.library, data.library.n_lengthscales
+    fixed = None if lengthscale is None else _check_lengthscales(count, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
-    start = hyperparameters.default(known.lengthscales)
-    length = np.asarray(start.lengthscale if fixed is None else fixed, float)
-    kernel = kernel_of(known, length)
-    if len(values) < FEW or np.ptp(values) == 0:
+    # the medians of the priors
+    default = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
+    length = default if fixed is None else fixed
+    kernel = kernel_of(library, length)
+    if len(values) < MIN_VALUES or np.ptp(values) == 0:
         centre = float(values[0]) if len(values) else 0.0
-        return Model(length, float(start.noise / start.outputscale), 1.0, centre, False)
+        ratio = float(np.exp(NOISE.location) / np.exp(OUTPUTSCALE.location))
+        return Model(length, ratio, 1.0, centre, False)
     key = jax.random.key(0) if key is None else key
-    rows = sampled(len(values), EXACT if len(values) <= EXACT else FITTED, key)
+    rows = random_rows(len(values), EXACT if len(values) <= EXACT else FITTED, key)
     errors = data.errors[data.observed][rows]
-    centre, spread, _ = moments(values[rows], errors, arms[rows])
-    spread = spread or float(power_of_two(values))
-    y, variances = standardized(values[rows], errors, centre, spread)
-    index, mask = slots(arms[rows])
-    y, variances = filled(y, len(mask)), filled(variances, len(mask))
-    dtype = known.features.dtype
+    centre, deviation, _ = weighted_moments(values[rows], errors, arms[rows])
+    deviation = deviation or float(power_of_two(values))
+    y, variances = standardized(values[rows], errors, centre, deviation)
+    index, mask = padded_rows(arms[rows])
+    y, variances = zero_padded(y, len(mask)), zero_padded(variances, len(mask))
+    dtype = library.features.dtype
     standard = regression.Data(
-        known.features[jnp.asarray(index)],
+        library.features[jnp.asarray(index)],
         jnp.asarray(y, dtype),
         jnp.asarray(mask),
         jnp.zeros((), dtype),
         jnp.ones((), dtype),
     )
-    found = hyperparameters.fit(kernel, standard, fixed, variances)
+    numbers = _fit_hyperparameters(kernel, standard, fixed, variances)
     model = Model(
-        np.asarray(found.lengthscale, float),
-        float(found.noise / found.outputscale),
-        spread * float(found.outputscale) ** 0.5,
+        np.asarray(numbers.lengthscale, float),
+        float(numbers.noise / numbers.outputscale),
+        deviation * float(numbers.outputscale) ** 0.5,
         centre,
         True,
     )
     if len(values) <= EXACT or data.errors.any():
         return model
-    return _with_all(known, model, arms, values, key)
+    return _fit_scale_to_all(library, model, arms, values, key)
 
 
-def _with_all(
-    known: Library, model: Model, arms: np.ndarray, values: np.ndarray, key: PRNGKey
+def _fit_scale_to_all(
+    library: Library, model: Model, arms: np.ndarray, values: np.ndarray, key: PRNGKey
 ) -> Model:
-    """The model whose centre, noise and scale are those of all evaluations, by Titsias' bound on a
-    sketch (`posterior.evidence`): its lengthscales are of some."""
+    """The model with centre, noise and scale fitted to all evaluations, by Titsias' bound on a
+    sketch (`posterior.evidence`)."""
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
     distinct = np.unique(arms)
-    points, included = slots(distinct[sampled(len(distinct), INDUCING, key)])
-    index, observed = slots(arms)
-    y = filled(values / unit - centre, len(index))
-    kernel = kernel_of(known, model.lengthscale)
-    arrays = map(jnp.asarray, (index, y, points, RATIOS, observed, included))
-    found = _evidence(kernel, known.features, *arrays)
-    best = int(np.nanargmax(np.asarray(found.log_likelihood)))
-    scale = unit * float(found.scale[best])
+    points, included = padded_rows(distinct[random_rows(len(distinct), INDUCING, key)])
+    index, observed = padded_rows(arms)
+    y = zero_padded(values / unit - centre, len(index))
+    kernel = kernel_of(library, model.lengthscale)
+    features = library.features
+    likelihood = _evidence(
+        kernel,
+        features[jnp.asarray(index)],
+        jnp.asarray(y),
+        features[jnp.asarray(points)],
+        jnp.asarray(RATIOS, features.dtype),
+        observed=jnp.asarray(observed),
+        included=jnp.asarray(included),
+    )
+    best = int(np.nanargmax(np.asarray(likelihood.log_likelihood)))
+    scale = unit * float(likelihood.scale[best])
     return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
 
 
+class LeftOut(NamedTuple):
+    """k evaluations, each predicted from the others; in units of the values."""
+
+    at: np.ndarray  # [k] int, which of the evaluations
+    observed: np.ndarray  # [k]
+    mean: np.ndarray  # [k]
+    std: np.ndarray  # [k], of a value, its noise included
+    weight: np.ndarray  # [k], of each value in `explained`: equal without errors
+
+    @property
+    def explained(self) -> float:
+        """The share of the variance of the values that is predicted: 1 at best, 0 for predicting
+        their mean; NaN where all values are equal. Values with errors weigh less
+        (`data.weighted_moments`)."""
+        if len(self.observed) == 0 or np.ptp(self.observed) == 0:
+            return np.nan
+        share = self.weight / self.weight.sum()
+        deviation = np.sqrt(share) * (self.observed - share @ self.observed)
+        residual = np.sqrt(share) * (self.observed - self.mean)
+        unit = power_of_two(deviation)
+        return float(1 - np.square(residual / unit).sum() / np.square(deviation / unit).sum())
+
+
+def leave_one_out(
+    candidates: Any,
+    arms: Any,
+    values: Any,
+    model: Model,
+    *,
+    columns: Sequence[Columns] | None = None,
+    errors: Any = None,
+    scaling: bool = True,
+    key: PRNGKey | None = None,
+) -> LeftOut:
+    """Predicts every value from all others, with the hyperparameters of the model.
+
+    In closed form from one factorization: y_i - [K^-1 y]_i / [K^-1]_ii, with the variance 1 /
+    [K^-1]_ii (Rasmussen and Williams, 2006, eq. 5.12; Sundararajan, Keerthi, Neural Computation
+    2001). Of more than EXACT evaluations a random EXACT are used. Arguments and errors are those of
+    `suggest`.
+    """
+    key = jax.random.key(0) if key is None else checks.one_key(key=key)
+    data = check_data(candidates, columns, arms, values, (), scaling, errors)
+    at = np.flatnonzero(data.observed)
+    observed = random_rows(len(at), EXACT, key)
+    at = at[observed]
+    index, mask = padded_rows(data.arms[at], 1)
+    dtype = data.library.features.dtype
+    values, variances = data.standardized(model.centre, model.scale, model.fitted)
+    y = zero_padded(values[observed], len(index))
+    noise = model.ratio + zero_padded(variances[observed], len(index))
+    kernel = kernel_of(data.library, model.lengthscale)
+    arrays = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
+    mean, variance = _leave_one_out(kernel, data.library.features, *arrays)
+    mean, variance = np.asarray(mean, float)[: len(at)], np.asarray(variance, float)[: len(at)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, std = model.centre + model.scale * mean, model.scale * np.sqrt(variance)
+    check_finite(model, means=mean, standard_deviations=std)
+    weight = weighted_moments(data.values[at], data.errors[at], data.arms[at]).weight
+    return LeftOut(at, data.values[at], mean, std, weight)
+
+
 @jax.jit
-def _evidence(
-    kernel: Mixed,
-    features: Array,
-    index: Array,
-    y: Array,
-    points: Array,
-    ratios: Array,
-    observed: Array,
-    included: Array,
-) -> evidence.MarginalLikelihood:
-    return evidence.log_evidence(
-        kernel,
-        features[index],
-        y,
-        features[points],
-        ratios.astype(features.dtype),
-        observed=observed,
-        included=included,
-    )
+def _leave_one_out(
+    kernel: Any, features: Array, index: Array, mask: Array, y: Array, noise: Array
+) -> tuple[Array, Array]:
+    half = inverse_root(kernel, features[index], mask, noise)
+    diagonal = jnp.square(half).sum(0)
+    return y - matmul(half.T, matmul(half, y)) / diagonal, 1 / diagonal
 
 
 def check_finite(model: Model, **numbers: np.ndarray) -> None:
-    """Raises ValueError for numbers of a posterior that are not finite, by their names."""
+    """Raises ValueError that names those numbers of a posterior that are not finite."""
     wrong = [
         name.replace("_", " ") for name, each in numbers.items() if not np.isfinite(each).all()
     ]
     if wrong:
         raise ValueError(
-            f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The"
-            f" model has a ratio of {model.ratio:g}, a scale of {model.scale:g} and a centre of"
-            f" {model.centre:g}: beside evaluations that repeat a ratio must be larger, and the"
-            " values must not be far beyond scale and centre."
+            f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The model has a"
+            f" ratio of {model.ratio:g}, a scale of {model.scale:g} and a centre of"
+            f" {model.centre:g}: repeated evaluations need a larger ratio, and the values must not"
+            " be far from the centre in units of the scale."
         )
 
 
-def _lengthscales(library: Library, lengthscale: Any) -> np.ndarray:
-    """[L]. Raises ValueError for what is no lengthscale of these columns."""
+def _check_lengthscales(count: int, lengthscale: Any) -> np.ndarray:
+    """[L]. Raises ValueError for another shape, and for numbers that are not above 0."""
     checks.all_positive(lengthscale=lengthscale)
-    count = library.lengthscales
     if np.shape(lengthscale) not in ((), (count,)):
         raise ValueError(
             f"lengthscale must be one number, or one for each of the {count} numbers, categories"
@@ -189,8 +371,8 @@ def _lengthscales(library: Library, lengthscale: Any) -> np.ndarray:
     return np.broadcast_to(np.asarray(lengthscale, float), (count,))
 
 
-def sampled(count: int, most: int, key: PRNGKey) -> np.ndarray:
-    """At most so many of `count` rows at random, in order."""
-    fit_key = jax.random.key_data(jax.random.fold_in(key, FIT))
-    random = np.random.default_rng(np.asarray(fit_key).ravel().tolist())
+def random_rows(count: int, most: int, key: PRNGKey) -> np.ndarray:
+    """At most `most` of `count` rows at random, in order."""
+    key_data = jax.random.key_data(jax.random.fold_in(key, SUBSAMPLE_KEY))
+    random = np.random.default_rng(np.asarray(key_data).ravel().tolist())
     return np.sort(random.permutation(count)[:most])

@@ -1,8 +1,10 @@
-"""The posterior of a Gaussian process at a library's candidates, in blocks, and jointly at a few of
-them: exact, or on a sketch of inducing points.
+"""The posterior of a Gaussian process at a library of candidates, in blocks, and jointly at a few
+of them: exact, or on a sketch of inducing points.
 
-The sketch's is Titsias' (AISTATS 2009): what the inducing points cannot represent keeps its prior
-variance, as in BBKB's eq. 2, and where every evaluated candidate is one of them it is exact.
+`posterior.exact` stores a row of A numbers for every evaluation, which a library of millions does
+not allow; here only the evaluations are stored, and candidates are predicted in blocks. The sketch
+is that of Titsias (AISTATS 2009): what the inducing points cannot represent keeps its prior
+variance, as in BBKB's eq. 2, and it is exact where every evaluated candidate is an inducing point.
 """
 
 from __future__ import annotations
@@ -19,77 +21,79 @@ from jsketch.sketch import nystrom
 BLOCK = 2048  # candidates that are predicted together
 
 
-class Observed(NamedTuple):
-    """N slots of evaluations: those observed, and those pending."""
+class Evaluations(NamedTuple):
+    """N slots of observed and pending evaluations."""
 
     points: Array  # [N, d]
     values: Array  # [N], of mean 0, in units of the signal's standard deviation
-    known: Array  # [N] bool, slots with a value
-    pending: Array  # [N] bool, slots whose value is still to come
-    error: Array  # [N], variance of a value's own error beside the noise, in those units
+    observed: Array  # [N] bool, slots with a value
+    pending: Array  # [N] bool
+    error: Array  # [N], variances in addition to the noise, in the units of the values
 
 
 @struct.dataclass
 class Posterior:
-    """What the evaluations say of f, k(x,x) = 1: variances with the pending ones, means without."""
+    """Posterior of f with k(x,x) = 1. Pending evaluations lower variances and leave means as they
+    are."""
 
     kernel: Any
     points: Array  # [N, d], evaluations or inducing points
     used: Array  # [N] bool
     weights: Array  # [N], of k(points, x) in the mean
-    # [N, N], the square of `half` k(points, x) is the variance of f(x) that the evaluations
-    # explain: L^-1 of Cov y = L L^T, or a root of I - (I + Z^T Z / ratio)^-1 times the features z
+    # [N, N]: |half k(points, x)|^2 is the variance of f(x) that the evaluations explain. It is L^-1
+    # of Cov y = L L^T, or a root of I - (I + Z^T Z / ratio)^-1 times the features z.
     half: Array
     ratio: Array  # [], noise variance over signal variance
 
 
-def _factored(kernel: Any, points: Array, used: Array, noise: Array) -> Array:
+def inverse_root(kernel: Any, points: Array, used: Array, noise: Array) -> Array:
+    """L^-1 [N,N] of k(points, points) + diag(noise) = L L^T; the identity in unused slots."""
     both = used[:, None] & used[None, :]
     gram = jnp.where(both, kernel.gram(points, points), 0)
     return inverse_root_by_lapack(gram + jnp.diag(jnp.where(used, noise, 1)))
 
 
-def condition(kernel: Any, observed: Observed, ratio: Array) -> Posterior:
-    """The posterior after the observed values, and after every pending one has brought its mean:
-    which changes no mean, and lowers variances (hallucination; THEORY 5.8)."""
-    points, values, known, pending, error = observed
+def condition(kernel: Any, evaluations: Evaluations, ratio: Array) -> Posterior:
+    """The posterior after the observed values, and after every pending evaluation has returned its
+    posterior mean, which changes no mean and lowers variances (hallucination; THEORY 5.8)."""
+    points, values, observed, pending, error = evaluations
     noise = ratio + error
-    inverse = _factored(kernel, points, known, noise)
-    weights = matmul(inverse.T, matmul(inverse, jnp.where(known, values, 0)))
+    inverse = inverse_root(kernel, points, observed, noise)
+    weights = matmul(inverse.T, matmul(inverse, jnp.where(observed, values, 0)))
     if pending.shape[0] == 0:
-        return Posterior(kernel, points, known, weights, inverse, ratio)
-    used = known | pending
-    believed = matmul(kernel.gram(points, points), jnp.where(known, weights, 0))
-    believed = jnp.where(pending, believed, jnp.where(known, values, 0))
-    inverse = _factored(kernel, points, used, noise)
-    weights = matmul(inverse.T, matmul(inverse, believed))
+        return Posterior(kernel, points, observed, weights, inverse, ratio)
+    used = observed | pending
+    hallucinated = matmul(kernel.gram(points, points), jnp.where(observed, weights, 0))
+    hallucinated = jnp.where(pending, hallucinated, jnp.where(observed, values, 0))
+    inverse = inverse_root(kernel, points, used, noise)
+    weights = matmul(inverse.T, matmul(inverse, hallucinated))
     return Posterior(kernel, points, used, weights, inverse, ratio)
 
 
 def condition_sketched(
-    kernel: Any, observed: Observed, inducing: Array, included: Array, ratio: Array
+    kernel: Any, evaluations: Evaluations, inducing: Array, included: Array, ratio: Array
 ) -> Posterior:
     """`condition` on the inducing points [M,d] whose mask [M] is true."""
     built = nystrom.build(kernel, inducing, included)
-    z = nystrom.features(built, kernel, observed.points)
-    # a value with an error of its own counts as a smaller one with the noise alone
-    share = jnp.sqrt(ratio / (ratio + observed.error))
+    z = nystrom.features(built, kernel, evaluations.points)
+    # a value with an error is equivalent to a smaller one with the noise alone
+    share = jnp.sqrt(ratio / (ratio + evaluations.error))
     z = share[:, None] * z
-    known = jnp.where(observed.known[:, None], z, 0)
+    observed = jnp.where(evaluations.observed[:, None], z, 0)
     identity = jnp.eye(z.shape[1], dtype=z.dtype)
-    root = inverse_root_by_lapack(identity + matmul(known.T, known) / ratio)
-    values = jnp.where(observed.known, share * observed.values, 0)
-    moments = matmul(root.T, matmul(root, matmul(values, known))) / ratio
-    used = jnp.where((observed.known | observed.pending)[:, None], z, 0)
+    root = inverse_root_by_lapack(identity + matmul(observed.T, observed) / ratio)
+    values = jnp.where(evaluations.observed, share * evaluations.values, 0)
+    weights = matmul(root.T, matmul(root, matmul(values, observed))) / ratio
+    used = jnp.where((evaluations.observed | evaluations.pending)[:, None], z, 0)
     spectrum, vectors = jnp.linalg.eigh(matmul(used.T, used))
     spectrum = jnp.maximum(spectrum, 0)
     explained = jnp.sqrt(spectrum / (spectrum + ratio))[:, None] * vectors.T
     everywhere, half = jnp.ones(len(inducing), bool), matmul(explained, built.root.T)
-    return Posterior(kernel, built.points, everywhere, matmul(built.root, moments), half, ratio)
+    return Posterior(kernel, built.points, everywhere, matmul(built.root, weights), half, ratio)
 
 
-def _with_data(posterior: Posterior, x: Array) -> tuple[Array, Array]:
-    """(mean [q], what the points explain of f(x) [N,q]) at x [q,d]."""
+def _mean_and_explained(posterior: Posterior, x: Array) -> tuple[Array, Array]:
+    """(mean [q], root of the explained covariance [N,q]) at x [q,d]."""
     gram = jnp.where(posterior.used[:, None], posterior.kernel.gram(posterior.points, x), 0)
     return matmul(posterior.weights, gram), matmul(posterior.half, gram)
 
@@ -100,10 +104,10 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
 
     def block(begin: Array) -> tuple[Array, Array]:
         part = lax.dynamic_slice_in_dim(x, begin, size)
-        mean, half = _with_data(posterior, part)
+        mean, half = _mean_and_explained(posterior, part)
         return mean, jnp.maximum(posterior.kernel.diag(part) - jnp.square(half).sum(0), 0)
 
-    # the last block begins earlier where the blocks do not divide the candidates
+    # the last block overlaps the one before where the blocks do not divide the candidates
     begins = jnp.minimum(jnp.arange(count) * size, x.shape[0] - size)
     mean, variance = lax.map(block, begins)
     at = begins[:, None] + jnp.arange(size)[None, :]
@@ -113,5 +117,5 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
 
 def joint(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) at a few candidates x [q,d]."""
-    mean, half = _with_data(posterior, x)
+    mean, half = _mean_and_explained(posterior, x)
     return mean, posterior.kernel.gram(x, x) - matmul(half.T, half)

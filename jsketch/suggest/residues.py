@@ -1,6 +1,7 @@
-"""Amino acids as numbers: what a kernel of categories alone does not know of a protein's sites.
+"""Physical properties of amino acids, as numeric features of the sites of a protein.
 
-To a category every two letters are equally far apart; to these columns leucine is like isoleucine.
+Two different categories are always equally far apart; with these columns leucine is close to
+isoleucine.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ RESIDUES = {
 
 
 def properties(letters: np.ndarray) -> dict[str, np.ndarray]:
-    """Each property of one site's letters [A] that varies, as numbers [A].
+    """The properties that vary among the letters [A] of one site, each as numbers [A].
 
-    Raises ValueError for what is no letter of one of the 20 amino acids.
+    Raises ValueError for a letter that is none of the 20 amino acids.
     """
-    levels, place = np.unique(np.asarray(letters, str), return_inverse=True)
+    levels, index = np.unique(np.asarray(letters, str), return_inverse=True)
     wrong = [letter for letter in levels if letter not in RESIDUES]
     if wrong:
         raise ValueError(
-            f"'{wrong[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, small and"
-            " other letters have no properties. Take the words as sequences."
+            f"'{wrong[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, small letters"
+            " and other letters have no properties. Read the column as a sequence instead."
         )
-    table = np.array([RESIDUES[letter] for letter in levels])[place]
+    table = np.array([RESIDUES[letter] for letter in levels])[index]
     varying = np.ptp(table, axis=0) > 0
     return {name: table[:, i] for i, name in enumerate(Residue._fields) if varying[i]}

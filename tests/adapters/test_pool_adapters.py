@@ -76,7 +76,7 @@ def test_what_is_no_point_value_or_option():
     for x, y, words in (
         ("ab", 1.0, "x must be real numbers"),
         (0.5, 1.0, "0.5 is no row of the candidates"),
-        (POOL[:2], [[1.0], [2.0]], r"y must be a number, or a list of them; its shape is \(2, 1\)"),
+        (POOL[:2], [[1.0], [2.0]], r"y must be one number or a list; its shape is \(2, 1\)"),
         (POOL[0], 1e301, r"at most 1e\+300"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -101,7 +101,7 @@ def test_results_are_written_in_one_way_only():
 
 
 def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
-    monkeypatch.setattr(suggest, "fit", pytest.fail)
+    monkeypatch.setattr(suggest, "suggest", pytest.fail)
     monkeypatch.setattr(
         files,
         "_probe",

@@ -54,8 +54,6 @@ def test_campaigns_are_a_plain_loop(tmp_path):
         assert read.arms.tolist() == campaign.arms.tolist() and read.seconds == campaign.seconds
         assert campaign.arms.tolist() == loop((5, 3, 3, 3), campaign.seed)
         np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
-    designed = campaigns.play(POOL, (4, 3), 0, random=False)
-    assert len(set(designed.arms.tolist())) == 7
 
 
 def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():

@@ -1,75 +1,55 @@
-"""`scripts/suggest`: the tables that people bring, what is wrong with them, and batches that find
-good candidates."""
+"""`scripts/suggest`: batches, constraints, messages, the page, and files that are kept."""
+
+import base64
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+from suggest_command import A, evaluations, library, run, truth, write
 
-from experiments.suggest import closed_loop, tables
-from experiments.suggest import main as suggest
+from experiments.suggest import closed_loop, messages, page, tables
+from experiments.suggest import main as command
 from experiments.suggest.example import make
+from experiments.suggest.inputs import Inputs
+from experiments.suggest.options import parse
 from jsketch import kernels
+from jsketch.kernels import Columns, Mixed
+from jsketch.kernels.discrete import pack_bits
 from jsketch.posterior import evidence
-from jsketch.suggest import data
+from jsketch.suggest import Model, Suggestion, data
+from jsketch.suggest import library as scaled
 
-A = 60
-
-
-def library(seed=0, count=A):
-    random = np.random.default_rng(seed)
-    x = random.uniform(-1, 1, (count, 3))
-    frame = pd.DataFrame(x, columns=["size", "mass", "charge"])
-    frame.insert(0, "id", [f"c{i}" for i in range(count)])
-    return frame, np.cos(2 * x[:, 0]) + x[:, 1]
+ROOT = Path(__file__).parents[2]
 
 
-def written(tmp_path, name, frame):
-    path = tmp_path / name
-    frame.to_csv(path, index=False)
-    return path
+def rows_of(batch):
+    return batch["id"].str[1:].astype(int).to_numpy()
 
 
-def run(tmp_path, frame, done=None, *more):
-    arguments = [
-        "--candidates",
-        str(written(tmp_path, "library.csv", frame)),
-        "--out",
-        str(tmp_path / "next.csv"),
-        "--overwrite",
-    ]
-    if done is not None:
-        arguments += ["--observations", str(written(tmp_path, "done.csv", done))]
-    suggest.run(suggest.parse([*arguments, *more]))
-    return pd.read_csv(tmp_path / "next.csv")
-
-
-def test_rounds_of_suggestions_find_the_best(tmp_path):
-    """Ids may be repeated, evaluated and pending candidates are not suggested, and `--minimize` is
-    the same upside down."""
-    frame, f = library()
-    done = pd.DataFrame({"id": ["c3", "c5", "c3"], "value": f[[3, 5, 3]]})
+def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
+    """Ids may be repeated, evaluated and pending candidates are not suggested, and `--minimize`
+    suggests the same candidates for negated values."""
+    frame = library()
+    first = run(tmp_path, frame, None, "--batch", "8")
+    assert "0 values are too few" in capsys.readouterr().out and len(set(first["id"])) == 8
+    f = truth(frame)
+    done = evaluations(frame, [3, 5, 3])
     for _ in range(2):
         batch = run(tmp_path, frame, done, "--batch", "9")
         assert list(batch.columns) == ["id", "mean", "standard_deviation"]
         assert len(set(batch["id"])) == 9 and not set(batch["id"]) & set(done["id"])
-        rows = batch["id"].str[1:].astype(int)
-        done = pd.concat([done, pd.DataFrame({"id": batch["id"], "value": f[rows]})])
+        done = pd.concat([done, evaluations(frame, rows_of(batch))])
     assert done["value"].max() >= np.sort(f)[-2]
-    upside_down = done.assign(value=-done["value"])
-    pending = written(tmp_path, "pending.csv", frame[["id"]][:20])
-    options = ("--batch", "4", "--pending", str(pending))
+    options = ("--pending", write(tmp_path / "pending.csv", frame[["id"]][:20]))
     up = run(tmp_path, frame, done, *options)
-    down = run(tmp_path, frame, upside_down, "--minimize", *options)
+    down = run(tmp_path, frame, done.assign(value=-done["value"]), "--minimize", *options)
     assert list(up["id"]) == list(down["id"]) and not set(up["id"]) & set(frame["id"][:20])
     np.testing.assert_allclose(up["mean"], -down["mean"])
-
-
-def test_a_first_batch_without_observations(tmp_path, capsys):
-    frame, _ = library()
-    batch = run(tmp_path, frame, None, "--batch", "8")
-    assert "0 values are too few" in capsys.readouterr().out
-    assert len(set(batch["id"])) == 8
 
 
 def test_the_evidence_of_all_points_is_the_likelihood():
@@ -95,189 +75,12 @@ def test_the_evidence_of_all_points_is_the_likelihood():
     assert np.argmax(exact) // 3 == 1
 
 
-def change(column, row, value):
-    def changed(frame):
-        frame = frame.astype({column: object})
-        frame.loc[row, column] = value
-        return frame
-
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("edit", "words"),
-    [
-        (change("mass", 4, None), "row 6, column 'mass': the value is missing"),
-        (
-            change("mass", 4, "heavy"),
-            "row 6, column 'mass': the value is 'heavy', not a finite number",
-        ),
-        (change("mass", 4, "inf"), "row 6, column 'mass': the value is 'inf'"),
-        (
-            change("mass", 4, "-1e301"),
-            r"row 6, column 'mass': the value is '-1e301', larger than"
-            r" 1e\+300",
-        ),
-        (change("id", 7, ""), "row 9, column 'id': the id is missing"),
-        (change("id", 7, "c2"), "row 9, column 'id': the id 'c2' is that of row 4 already"),
-        (lambda t: t.assign(charge=1.5), "column 'charge': every value is 1.5"),
-        (lambda t: t.assign(charge="red"), "column 'charge': every value is red"),
-        (
-            lambda t: t.assign(charge=t["id"]),
-            "column 'charge': the 60 rows hold 60 different words",
-        ),
-        (
-            lambda t: t.assign(charge=[""] + ["red", "blue", "green"] * 19 + ["red"] * 2),
-            "row 2, column 'charge': the value is missing",
-        ),
-        (lambda t: t[:0], "a header and no rows"),
-        (lambda t: t[:1], "one candidate only"),
-        (lambda t: t.rename(columns={"mass": "size"}), "row 1: there are 2 columns 'size'"),
-        (lambda t: t.rename(columns={"mass": ""}), "row 1: column 3 has no name"),
-        (lambda t: t[["id"]], "no feature column"),
-        (
-            lambda t: t.rename(columns={"id": "name"}),
-            "has no column 'id'; its columns are: name, size, mass, charge",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_library(tmp_path, edit, words):
-    with pytest.raises(ValueError, match=words):
-        tables.read_candidates(written(tmp_path, "library.csv", edit(library()[0])))
-
-
-def mixed_library():
-    frame, _ = library(count=40)
-    random = np.random.default_rng(2)
-    letters = np.array(list("ACDE"))[random.integers(0, 4, (40, 3))]
-    letters[:, 1] = "G"  # a site that never varies
-    bits = random.integers(0, 2, (40, 20)).astype(str)
-    frame["solvent"] = np.array(["water", "ethanol", "none"])[random.integers(0, 3, 40)]
-    frame["protein"] = ["".join(row) for row in letters]
-    frame["print"] = ["".join(row) for row in bits]
-    frame["lot"] = random.integers(1, 4, 40)
-    return frame.drop(columns=["mass", "charge"])
-
-
-def test_columns_of_every_kind(tmp_path, capsys):
-    """Words are categories; sequences, fingerprints and numbers that are names are asked for."""
-    frame = mixed_library()
-    kinds = tables.Kinds(categories=["lot"], sequences=["protein"], bits=["print"])
-    found = tables.read_candidates(written(tmp_path, "library.csv", frame), kinds=kinds)
-    expected = ["numbers", "category", "category", "category", "bits", "category"]
-    assert [group.kind for group in found.columns] == expected
-    assert [group.width for group in found.columns] == [1, 3, 4, 4, 2, 3]
-    assert found.names == ["size", "solvent", "protein[1]", "protein[3]", "print", "lot"]
-    np.testing.assert_array_equal(
-        found.features[:, 1:4].argmax(1) == 2, frame["solvent"] == "water"
-    )
-    done = pd.DataFrame({"id": frame["id"][:20], "value": frame["size"][:20]})
-    done["error"] = 0.1
-    more = (
-        "--error-column",
-        "error",
-        "--protein",
-        "protein",
-        "--bits",
-        "print",
-        "--categories",
-        "lot",
-    )
-    batch = run(tmp_path, frame, done, "--batch", "5", *more)
-    said = capsys.readouterr().out
-    # beside the letters at two sites the properties that vary there
-    assert "40 candidates, 7 numbers, 4 categories, 1 fingerprints, numbers scaled" in said
-    assert "20 evaluations with errors of their own" in said
-    assert "the shorter, the more a column matters): size" in said
-    assert batch["mean"].max() > done["value"].mean()
-
-
-@pytest.mark.parametrize(
-    ("edit", "kinds", "words"),
-    [
-        (
-            lambda t: t,
-            tables.Kinds(bits=["protein"]),
-            "row 2, column 'protein': the value is not a word of zeros and ones",
-        ),
-        (
-            change("protein", 3, "ACDEF"),
-            tables.Kinds(sequences=["protein"]),
-            "row 5, column 'protein': the word has 5 letters, the first one has 3",
-        ),
-        (
-            lambda t: t.assign(print="0110"),
-            tables.Kinds(bits=["print"]),
-            "column 'print': every fingerprint is the same",
-        ),
-        (lambda t: t, tables.Kinds(sequences=["dna"]), "has no column 'dna'"),
-        (
-            change("protein", 3, "XCD"),
-            tables.Kinds(proteins=["protein"]),
-            r"column 'protein', site protein\[1\]: 'X' is none of the 20 amino acids",
-        ),
-        (
-            lambda t: t,
-            tables.Kinds(["print"], (), ["print"]),
-            "the options give the column 'print' two meanings",
-        ),
-        (
-            lambda t: t.assign(protein="ACD"),
-            tables.Kinds(sequences=["protein"]),
-            "column 'protein': every value is ACD",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_kind(tmp_path, edit, kinds, words):
-    path = written(tmp_path, "library.csv", edit(mixed_library()))
-    with pytest.raises(ValueError, match=words):
-        tables.read_candidates(path, kinds=kinds)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (
-            "id,x\na,1,2\nb,2,3\n",
-            "Expected 2 fields in line 2, saw 3",
-        ),  # `a` would be a row name, and 1 the id
-        ("id,x\na,1\n\n\nb,two\n", "row 5, column 'x'"),  # empty lines count
-        ("id|x\na|1\nb|2\n", r"its columns are: id\|x"),
-    ],
-)
-def test_what_is_wrong_with_a_file(tmp_path, content, words):
-    (tmp_path / "library.csv").write_text(content)
-    with pytest.raises(ValueError, match=words):
-        tables.read_candidates(tmp_path / "library.csv")
-
-
-def test_files_of_spreadsheets_are_read(tmp_path):
-    """A mark at the beginning, spaces around words, line ends of their own, and rows without
-    anything in them."""
-    (tmp_path / "library.csv").write_bytes(b"\xef\xbb\xbfid , x\r\n a ,1\r\n\r\nb b, 2\r\n,\r\n")
-    found = tables.read_candidates(tmp_path / "library.csv")
-    assert found.ids.tolist() == ["a", "b b"] and found.features.tolist() == [[1.0], [2.0]]
-    assert found.names == ["x"]
-
-
-def test_a_table_is_not_overwritten(tmp_path):
-    frame, _ = library()
-    for out, words in [
-        ("library.csv", "is the table of --candidates"),
-        ("no/next.csv", "a folder that exists"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            run(tmp_path, frame, None, "--out", str(tmp_path / out))
-    assert len(tables.read_candidates(tmp_path / "library.csv").ids) == A
-
-
 @pytest.mark.parametrize("unit", [2.0**990, 2.0**-990])  # 1e298
 def test_values_of_any_size_are_learned_from(tmp_path, unit):
     """Their squares overflow, or vanish; another unit of the values or the features changes no
     suggestion."""
-    frame, f = library()
-    rows = [*range(11), 3]  # as many as above: the same programs
-    done = pd.DataFrame({"id": frame["id"][rows], "value": f[rows]})
+    frame = library()
+    done = evaluations(frame, [*range(11), 3])  # as many as above: the same programs
     one = run(tmp_path, frame, done, "--batch", "9")
     large = done.assign(value=done["value"] * unit)
     other = run(tmp_path, frame.assign(size=frame["size"] * unit), large, "--batch", "9")
@@ -286,55 +89,229 @@ def test_values_of_any_size_are_learned_from(tmp_path, unit):
         np.testing.assert_allclose(other[name], one[name] * unit, rtol=1e-9)
 
 
-def test_units_round_nothing():
+def test_units_are_exact():
     values = np.random.default_rng(0).standard_normal((50, 3)) * [1e-300, 1.0, 1e290]
     assert (data.power_of_two(values, 0) <= np.abs(values).max(0)).all()
-    for x, scaled in zip(values.T, data.in_units(values).T, strict=True):
+    for x, column in zip(values.T, data.scaled_to_unit(values).T, strict=True):
         unit = data.power_of_two(x)
         np.testing.assert_array_equal(x / unit * unit, x)
-        assert scaled.min() == 0 and scaled.max() == 1
+        assert column.min() == 0 and column.max() == 1
     x = 1e5 * values[:, 1:2] ** [1, 3]
-    np.testing.assert_array_equal(data.in_units(x), (x - x.min(0)) / np.ptp(x, axis=0))
+    np.testing.assert_array_equal(data.scaled_to_unit(x), (x - x.min(0)) / np.ptp(x, axis=0))
     assert data.power_of_two(np.zeros(3)) == data.power_of_two(np.zeros(0)) == 1
 
 
-def test_the_file_behind_a_link_is_replaced(tmp_path):
-    frame, _ = library()
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "next.csv").symlink_to(tmp_path / "kept" / "real.csv")
-    batch = run(tmp_path, frame, None, "--batch", "8")
-    assert (tmp_path / "next.csv").is_symlink()
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "kept" / "real.csv"), batch)
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["real.csv"]
+def laboratory():
+    heat = np.repeat([20, 40, 60], 20)
+    return library().assign(heat=heat, price=1 + np.arange(A) % 7)
 
 
-def test_what_is_wrong_with_evaluations(tmp_path):
-    frame, _ = library()
-    candidates = tables.read_candidates(written(tmp_path, "library.csv", frame))
-    done = pd.DataFrame({"id": ["c1", "c99", "c98"], "value": [1.0, 2.0, 3.0]})
-    with pytest.raises(
-        ValueError,
-        match=r"row 3, column 'id': there is no candidate 'c99' \(2 such"
-        r" rows\)",
-    ):
-        tables.read_evaluations(written(tmp_path, "done.csv", done), candidates)
-    with pytest.raises(ValueError, match="row 2, column 'value': the value is missing"):
-        tables.read_evaluations(
-            written(tmp_path, "done.csv", change("value", 0, None)(done[:1])), candidates
-        )
-    (tmp_path / "nothing.csv").write_text("")
-    with pytest.raises(ValueError, match=r"nothing.csv is empty"):
-        tables.read_evaluations(tmp_path / "nothing.csv", candidates)
-    with pytest.raises(
-        ValueError, match="--batch 59 is more than what is left: of 60 .* 2 were evaluated"
-    ):
+DONE = range(0, A, 7)
+
+
+def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys, monkeypatch):
+    """And without excluded candidates. The cost is not a feature; a budget ends a batch."""
+    frame = laboratory()
+    done, report = evaluations(frame, DONE), tmp_path / "page.html"
+    monkeypatch.setattr(page, "POINTS", 2)
+    never = write(tmp_path / "never.csv", frame[["id"]][45:])
+    more = ("--same", "heat", "--exclude", never, "--report", str(report))
+    batch = run(tmp_path, frame, done, *more)
+    html, rows = report.read_text(), rows_of(batch)
+    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    assert len(pictures) == 5
+    assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in pictures)
+    assert all(f"<td>{name}</td>" in html for name in batch["id"])
+    assert len(set(frame["heat"][rows])) == 1 and not (rows >= 45).any()
+    printed = capsys.readouterr().out
+    assert f"all of the batch has heat = {frame['heat'][rows[0]]}" in printed
+    assert "certificate: c" in printed and "a rule of thumb, no theorem" in printed
+    budget = frame["price"][list(DONE)].sum() + 3
+    rows = rows_of(run(tmp_path, frame, done, "--cost", "price", "--budget", str(budget)))
+    printed, cost = capsys.readouterr().out, frame["price"][rows].sum()
+    assert cost <= 3 and len(rows) < 4 and "3 numbers" in printed
+    assert f"the batch costs {cost}; 3 of the budget of {budget} was left" in printed
+    assert f"ends the batch after {len(rows)} of 4 candidates" in printed
+
+
+def test_pictures_show_the_names_of_columns_and_not_formulas():
+    def drawn(name):
+        return page._importance([name], np.ones(1)).png
+
+    assert drawn("$a_b_c$")[1:4] == b"PNG"  # as a formula it has two subscripts
+    assert drawn("$a$") != drawn(r"$\mathit{a}$")  # as formulas they look the same
+
+
+def test_an_empty_value_is_a_failure_with_the_option(tmp_path, capsys):
+    frame = laboratory()
+    done = evaluations(frame, DONE).astype({"value": object})
+    done.iloc[[1, 4], 1] = None
+    with pytest.raises(ValueError, match="row 3, column 'value': the value is missing .*failures"):
+        run(tmp_path, frame, done)
+    capsys.readouterr()
+    batch = run(tmp_path, frame, done, "--failures", "--explain")
+    printed = capsys.readouterr().out
+    assert "9 evaluations, 2 of them failed" in printed
+    assert not np.isin(rows_of(batch), DONE).any()
+    assert ((batch["chance_of_success"] > 0) & (batch["chance_of_success"] < 1)).all()
+    chance = round(100 * batch["chance_of_success"][0])
+    assert f"succeeds with a chance of {chance}%" in printed
+
+
+def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
+    """For a candidate close to the best one; without values there is neither."""
+    frame = laboratory().drop(columns="price")
+    frame.loc[1, ["size", "mass", "heat"]] = frame.loc[0, ["size", "mass", "heat"]]
+    frame.loc[1, "size"] += 0.01
+    done = pd.DataFrame({"id": ["c0", "c59"], "value": [-9.0, 3.0]})
+    others = write(tmp_path / "others.csv", frame[["id"]][2:])
+    more = ("--batch", "1", "--exclude", others, "--minimize", "--explain")
+    run(tmp_path, frame, done, *more)
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("c1:"))
+    assert "(certain), " in line and "than the best value so far (-9, c0)" in line
+    assert "; most similar to c0 (-9), from which it differs most in size" in line
+    report = tmp_path / "page.html"
+    run(tmp_path, frame, None, "--explain", "--report", str(report))
+    assert report.read_text().count("data:image/png") == 1  # the map
+    assert "there are no values yet" in capsys.readouterr().out
+
+
+def test_distances_are_those_of_the_kernel():
+    """And those of the map, but for fingerprints; two axes hold all of a plane."""
+    random = np.random.default_rng(1)
+    level, bits = random.integers(0, 3, 8), pack_bits(random.integers(0, 2, (8, 40)))
+    x = np.hstack([random.random((8, 2)), np.eye(3)[level], bits])
+    columns = (Columns("numbers", 2), Columns("category", 3), Columns("bits", bits.shape[1]))
+    known = scaled(x, columns, scaling=False)
+    lengths = np.array([0.5, 1.0, 2.0, 0.7])
+    squared = messages.distances(known, x[0], x[1])
+    r = np.sqrt(5 * (squared / lengths**2).sum())
+    kernel = Mixed(lengths, columns).gram(known.features[:1], known.features[1:2])
+    assert float(kernel[0, 0]) == pytest.approx((1 + r + r * r / 3) * np.exp(-r), rel=1e-9)
+    at = page.weighted(known, lengths, np.arange(8))[:, :5]
+    apart = np.square(at[0] - at[1]).sum()
+    assert apart == pytest.approx((squared / lengths**2)[:3].sum(), rel=1e-12)
+    plane = x[:, :2] @ random.standard_normal((2, 5))
+    points, share = page.projected(plane)
+    assert share == pytest.approx(1)
+    np.testing.assert_allclose(
+        np.linalg.norm(points[0] - points[1:], axis=1),
+        np.linalg.norm(plane[0] - plane[1:], axis=1),
+    )
+    empty = np.zeros(0, int)
+    candidates = tables.Candidates(np.arange(8).astype(str), x, list(columns), list("abcd"))
+    inputs = Inputs(candidates, known, np.array([1, 5]), np.array([0.2, 0.1]), empty, empty)
+    model = Model(lengths, 0.1, 1.0, 0.0, True)
+    found = Suggestion(np.array([0]), np.array([0.3]), np.array([0.1]), model, 2)
+    (line,) = messages.reasons(parse(["--candidates", "l.csv"]), inputs, found)
+    assert line.startswith(
+        "0: predicted 0.3 +- 0.1 (certain), better than the best value so far (0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--same", "cold"), "has no column 'cold'"),
+        (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
+        (("--cost", "size"), "column 'size': a cost must be above 0; it is '-"),
+        (("--cost", "price", "--budget", "3"), "of the budget of 3 the evaluations made"),
+        (("--batch", "59"), "batch = 59 is more than what is left: of 60 .* 9 were evaluated"),
+        (("--report", "OUT/next.csv"), "are both"),
+        (("--report", "OUT/library.csv"), "--report .* is the table of --candidates"),
+        (("--out", "OUT/library.csv"), "is the table of --candidates"),
+        (("--out", "OUT/no/next.csv"), "a folder that exists"),
+        (("--out", "OUT/next.xlsm"), "next.xlsm: workbooks with macros are read only"),
+    ],
+)
+def test_refusals_of_requests(tmp_path, more, words):
+    frame = laboratory()
+    with pytest.raises(ValueError, match=words):
         run(
             tmp_path,
             frame,
-            pd.DataFrame({"id": ["c1", "c2"], "value": [1.0, 2.0]}),
-            "--batch",
-            "59",
+            evaluations(frame, DONE),
+            *(part.replace("OUT", str(tmp_path)) for part in more),
         )
+    assert len(pd.read_csv(tmp_path / "library.csv")) == A
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--observations", "x.csv", "--error-column", "value"), "value, value"),
+        (("--budget", "3"), "name their column with --cost"),
+        (("--id-column", "mean"), "--id-column mean is a column of the table that is written"),
+        (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition and --width out"),
+        (("--cost", "price", "--budget", "inf"), "--budget: must be a finite number"),
+        (("--cost", "price", "--cost-exponent", "-1"), "--cost-exponent: must be a finite number"),
+    ],
+)
+def test_refusals_of_options(more, words, capsys):
+    with pytest.raises(SystemExit):
+        parse(["--candidates", "library.csv", *more])
+    assert words in capsys.readouterr().err
+
+
+def test_the_file_behind_a_link_is_replaced(tmp_path):
+    (tmp_path / "kept").mkdir()
+    target, link = tmp_path / "kept" / "real.csv", tmp_path / "next.csv"
+    link.symlink_to(target)
+    candidates = write(tmp_path / "library.csv", library())
+    command.run(parse(["--candidates", candidates, "--batch", "4", "--out", str(link)]))
+    assert link.is_symlink() and len(pd.read_csv(target)) == 4
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["real.csv"]
+
+
+def test_results_typed_into_a_batch_are_kept(tmp_path):
+    out, report = tmp_path / "next.csv", tmp_path / "page.html"
+    arguments = ["--candidates", write(tmp_path / "library.csv", library()), "--batch", "3"]
+    arguments += ["--out", str(out), "--report", str(report)]
+    report.write_text("notes")
+    with pytest.raises(ValueError, match=r"page.html is there already: .*--overwrite"):
+        command.run(parse(arguments))
+    assert report.read_text() == "notes" and not out.exists()
+    report.unlink()
+    out.write_text("id,value\nc1,3.5\n")
+    with pytest.raises(ValueError, match=r"next.csv is there already: .*--overwrite"):
+        command.run(parse(arguments))
+    assert out.read_text() == "id,value\nc1,3.5\n"
+    command.run(parse([*arguments, "--overwrite"]))
+    assert len(pd.read_csv(out)) == 3
+
+
+@pytest.mark.parametrize(
+    ("factor", "more"), [(1e200, ("--no-scaling",)), (1, ("--lengthscale", "1e-300"))]
+)
+def test_no_batch_holds_nan(tmp_path, factor, more):
+    frame = library()
+    done = evaluations(frame)
+    try:
+        batch = run(tmp_path, frame.assign(size=frame["size"] * factor), done, *more)
+    except ValueError:
+        assert not (tmp_path / "next.csv").exists()
+    else:
+        assert np.isfinite(batch[["mean", "standard_deviation"]].to_numpy()).all()
+
+
+def test_a_hostile_folder_runs_nothing(tmp_path):
+    """Modules in the folder of the data are not imported."""
+    (tmp_path / "pandas.py").write_text("open('executed', 'w')\nraise SystemExit(3)\n")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "__init__.py").write_text("raise SystemExit(4)\n")
+    write(tmp_path / "library.csv", library())
+    arguments = [ROOT / "scripts" / "suggest", "--candidates", "library.csv", "--batch", "2"]
+    subprocess.run(arguments, cwd=tmp_path, check=True, capture_output=True)
+    assert not (tmp_path / "executed").exists()
+    assert len(pd.read_csv(tmp_path / "next.csv")) == 2
+
+
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ValueError, match="l.xlsx needs the package openpyxl"):
+        tables.read_ids(tmp_path / "l.xlsx", None)
+    with pytest.raises(ValueError, match="next.xlsx needs the package openpyxl"):
+        run(tmp_path, library(), None, out="next.xlsx")
 
 
 def test_the_example_is_what_its_script_makes():
@@ -346,9 +323,9 @@ def test_the_example_is_what_its_script_makes():
 
 
 def test_random_batches_and_simple_regret():
-    """What suggestions are compared with in a closed loop: batches without repetition."""
+    """Random batches of the closed loop repeat no candidate."""
     values = np.arange(50.0)
-    found = closed_loop.drawn(values, 5, 10, seed=3)
+    found = closed_loop.random_values(values, 5, 10, seed=3)
     assert found.shape == (5, 10) and set(found.ravel()) == set(values)
     regret = closed_loop.simple_regret(np.array([[1.0, 3.0], [2.0, 2.0], [5.0, 0.0]]), 6.0)
     np.testing.assert_array_equal(regret, [3, 3, 1])

@@ -1,57 +1,38 @@
-"""Tables through the command line: what is read, what is refused, and what is never changed."""
+"""Tables of `scripts/suggest`: formats, spellings of cells, kinds of columns, and refusals."""
 
-import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from suggest_command import A, evaluations, library, run, truth, write
 
-from experiments.suggest import main as suggest
-from experiments.suggest import tables
+from experiments.suggest import cells, molecules, tables
+from experiments.suggest import main as command
 from experiments.suggest.options import parse
+from jsketch.kernels import Tanimoto
 
-ROOT = Path(__file__).parents[2]
-A = 60
-
-
-def library(seed=0, count=A):
-    random = np.random.default_rng(seed)
-    frame = pd.DataFrame(random.uniform(-1, 1, (count, 2)), columns=["size", "mass"])
-    frame.insert(0, "id", [f"c{i}" for i in range(count)])
-    return frame
+ENDINGS = (".csv", ".xlsx", ".parquet")
+NUMBERS = np.round(np.linspace(-3, 7, A), 2)
 
 
-def evaluations(frame, rows=range(0, A, 4)):
-    rows = np.asarray(rows)
-    values = np.cos(2 * frame["size"]) + frame["mass"]
-    return pd.DataFrame({"id": frame["id"][rows], "value": values[rows]})
-
-
-def write(path, frame):
-    if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        frame.to_parquet(path)
+def read(path, table, ending=".csv", **options):
+    """The library in a table, or in the text of a file."""
+    path = path / f"library{ending}"
+    if isinstance(table, str | bytes):
+        path.write_bytes(table.encode() if isinstance(table, str) else table)
     else:
-        frame.to_excel(path, index=False)
-    return str(path)
+        write(path, table)
+    return tables.read_candidates(path, **options)
 
 
-def run(tmp_path, candidates, observations=None, *more, ending=".csv", out="next.csv"):
-    """The batch of the command on tables that are written to disk."""
-    arguments = ["--candidates", write(tmp_path / f"library{ending}", candidates)]
-    arguments += ["--out", str(tmp_path / out)]
-    if "--batch" not in more:
-        arguments += ["--batch", "4"]
-    if observations is not None:
-        arguments += ["--observations", write(tmp_path / f"done{ending}", observations)]
-    suggest.run(parse([*arguments, *more]))
-    path = tmp_path / out
-    batch = pd.read_csv(path) if path.suffix == ".csv" else pd.read_excel(path)
-    path.unlink()
-    return batch
+def read_column(path, words, ending=".csv"):
+    """(kind, features) of a library whose only column holds these words."""
+    frame = pd.DataFrame({"id": [f"c{i}" for i in range(len(words))], "x": words})
+    found = read(path, frame, ending)
+    return found.columns[0].kind, found.features[:, 0].tolist()
 
 
 @pytest.mark.parametrize("column", ["value", "Value", "error", "status", "pending", "cost", "mean"])
@@ -60,84 +41,71 @@ def test_columns_about_evaluations_are_not_features(tmp_path, capsys, column):
     done = evaluations(frame)
     expected = run(tmp_path, frame, done)
     capsys.readouterr()
-    leaked = np.cos(2 * frame["size"]) + frame["mass"]
-    found = run(tmp_path, frame.assign(**{column: leaked}), done)
+    found = run(tmp_path, frame.assign(**{column: truth(frame)}), done)
     pd.testing.assert_frame_equal(found, expected)
     assert f"not used as features: '{column}'" in capsys.readouterr().out
 
 
 def test_an_old_complete_sheet_is_library_and_observations(tmp_path):
     frame = library()
-    sheet = frame.assign(**{"Yield (%)": np.cos(2 * frame["size"]) + frame["mass"]})
-    done = sheet.iloc[::4]
+    sheet = frame.assign(**{"Yield (%)": truth(frame)})
     names = ("--value-column", "Yield (%)")
-    expected = run(tmp_path, frame, done, *names)
-    pd.testing.assert_frame_equal(run(tmp_path, sheet, done, *names), expected)
-
-
-MOLECULES = [
-    ("[K+].CC(=O)[O-]", "[Cs+].CC(=O)[O-]"),
-    ("C[C@H](O)F", "C[C@@H](O)F"),
-    ("F/C=C/F", "F/C=C\\F"),
-    ("C", "O"),
-    ("O", "[Na+].[Cl-]"),
-    ("CC(=O)O", "CC(=O)[O-]"),
-    ("C", "[13CH4]"),
-    ("C[C@H]1CC[C@@H](C)CC1", "C[C@H]1CC[C@H](C)CC1"),
-]
-
-
-@pytest.mark.parametrize(("one", "other"), MOLECULES)
-def test_different_molecules_have_different_features(tmp_path, one, other):
-    pytest.importorskip("rdkit")
-    frame = pd.DataFrame({"id": ["a", "b", "c"], "molecule": [one, other, "CCO"]})
-    path = Path(write(tmp_path / "library.csv", frame))
-    found = tables.read_candidates(path, kinds=tables.Kinds(smiles=["molecule"]))
-    assert (found.features[0] != found.features[1]).any() and not found.notes
+    expected = run(tmp_path, frame, sheet.iloc[::4], *names)
+    pd.testing.assert_frame_equal(run(tmp_path, sheet, sheet.iloc[::4], *names), expected)
 
 
 def test_candidates_with_equal_features_are_counted(tmp_path, capsys):
-    frame = library(count=12)
+    frame = library(12)
     frame.loc[[3, 7], ["size", "mass"]] = frame.loc[1, ["size", "mass"]].tolist()
     run(tmp_path, frame)
-    said = capsys.readouterr().out
-    assert "3 of 12 candidates have the same features as another one ('c1' and 'c3'" in said
-
-
-NUMBERS = np.round(np.linspace(-3, 7, A), 2)
+    words = "3 of 12 candidates have the same features as another one ('c1' and 'c3'"
+    assert words in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "spell",
+    ("scale", "spell"),
     [
-        lambda x: f"{x}".replace(".", ","),  # a decimal comma
-        lambda x: f"{x}%",
-        lambda x: f"{x} °C",
-        lambda x: f"{x}".replace("-", "\u2212"),  # a Unicode minus
-        lambda x: f" {x} ",
-        lambda x: f"{x:.4f}",
+        (1, lambda x: f"{x}".replace(".", ",")),  # a decimal comma
+        (1, lambda x: f"{x}%"),
+        (1, lambda x: f"{x} °C"),
+        (1, lambda x: f"{x}".replace("-", "\u2212")),  # a Unicode minus
+        (1, lambda x: f" {x} "),
+        (1, lambda x: f"{x:.4f}"),
+        (1000, lambda x: f"{x:,.2f}"),  # commas between thousands
     ],
 )
-def test_numbers_in_words_are_numbers(tmp_path, spell):
-    frame = library().assign(mass=NUMBERS)
+def test_all_spellings_of_numbers_are_read(tmp_path, scale, spell):
+    numbers = scale * NUMBERS + 0.5 * (scale > 1)
+    frame = library().assign(mass=numbers)
     done = evaluations(frame)
     expected = run(tmp_path, frame, done)
-    found = run(tmp_path, frame.assign(mass=[spell(x) for x in NUMBERS]), done)
+    found = run(tmp_path, frame.assign(mass=[spell(x) for x in numbers]), done)
     pd.testing.assert_frame_equal(found, expected)
 
 
-def test_commas_between_thousands_are_read(tmp_path):
-    frame = library().assign(mass=NUMBERS * 1000 + 0.5)
+def test_semicolons_and_decimal_commas(tmp_path):
+    frame = library()
     done = evaluations(frame)
     expected = run(tmp_path, frame, done)
-    found = run(tmp_path, frame.assign(mass=[f"{x:,.2f}" for x in frame["mass"]]), done)
-    pd.testing.assert_frame_equal(found, expected)
+    for name, table in (("library.csv", frame), ("done.csv", done)):
+        table.to_csv(tmp_path / name, index=False, sep=";", decimal=",", encoding="cp1252")
+    arguments = ["--candidates", str(tmp_path / "library.csv"), "--batch", "4"]
+    arguments += ["--observations", str(tmp_path / "done.csv"), "--out", str(tmp_path / "next.csv")]
+    command.run(parse(arguments))
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "next.csv"), expected)
+
+
+def test_points_between_thousands_are_read_beside_decimal_commas(tmp_path):
+    words, values = ["0,5", "2.048", "16", "1,5e-07", "2e-07"], [0.5, 2048, 16, 1.5e-7, 2e-7]
+    assert read_column(tmp_path, words) == ("numbers", values)
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (["1,500", "2,750", "3,000"], "may separate thousands or decimals"),
+        # 1500 and 2.75, or 1.5 and 2750
+        (["1,500", "2.750"], "may separate thousands or decimals"),
         (["1,5", "2.5", "3,5"], "may separate thousands or decimals"),
         (["50 C", "50 K", "40 C"], "have different units: 'C', 'K'"),
         (["50%", "40", "30"], "have different units: '%', none"),
@@ -147,7 +115,7 @@ def test_commas_between_thousands_are_read(tmp_path):
     ],
 )
 def test_cells_that_only_look_like_numbers_are_refused(tmp_path, words, why):
-    frame = library(count=12).assign(mass=np.resize(words, 12))
+    frame = library(12).assign(mass=np.resize(words, 12))
     with pytest.raises(ValueError, match=why) as caught:
         run(tmp_path, frame)
     assert "--categories 'mass'" in str(caught.value) and "--ignore 'mass'" in str(caught.value)
@@ -155,9 +123,30 @@ def test_cells_that_only_look_like_numbers_are_refused(tmp_path, words, why):
     run(tmp_path, frame, None, "--ignore", "mass")
 
 
-def test_categories_are_compared_by_their_numbers_and_spelling_is_mentioned(tmp_path, capsys):
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_underscore_does_not_separate_thousands(tmp_path, ending):
+    with pytest.raises(ValueError, match="row 4, column 'x': the value is '1_000', not a finite"):
+        read_column(tmp_path, ["1", "2", "1_000", "3"], ending)
+    assert read_column(tmp_path, ["1_1", "1_2", "1_1", "1_2"], ending)[0] == "category"
+
+
+@pytest.mark.parametrize(
+    ("words", "row"),
+    [
+        (["0.5", "1.5", "1,2,3", "7"], 4),
+        (["0,5", "1,5", "1,2,3", "7"], 4),
+        (["1 C", "2 C", "3 K"], 4),
+        *((([number, "many", "few", "many"]), 3) for number in ("0.5", "0,5", "\u22120,5")),
+    ],
+)
+def test_the_cell_that_differs_from_the_others_is_named(tmp_path, words, row):
+    with pytest.raises(ValueError, match=f"row {row}, column 'x': the value is '{words[row - 2]}'"):
+        read_column(tmp_path, words)
+
+
+def test_categories_are_compared_by_their_numbers_and_spellings_are_mentioned(tmp_path, capsys):
     """50 and 50.0 are one level; THF and thf are two, which a sentence mentions."""
-    frame = library(count=12).assign(mass=np.resize(["50", "60"], 12))
+    frame = library(12).assign(mass=np.resize(["50", "60"], 12))
     done = pd.DataFrame({"id": ["c0", "c1", "c5"], "value": [0.0, 1.0, 3.0]})
     expected = run(tmp_path, frame, done, "--categories", "mass")
     other = frame.assign(mass=frame["mass"].where(np.arange(12) % 4 != 0, "50.0"))
@@ -184,189 +173,121 @@ def test_too_many_levels_are_refused(tmp_path):
 
 
 def test_one_long_id_does_not_widen_all(tmp_path):
-    count = 20_000
-    ids = [f"c{i}" for i in range(count)]
+    ids = [f"c{i}" for i in range(20_000)]
     ids[5] = "x" * 2000
-    frame = pd.DataFrame({"id": ids, "x": np.arange(float(count))})
+    frame = pd.DataFrame({"id": ids, "x": np.arange(20_000.0)})
     tracemalloc.start()
     run(tmp_path, frame)
     assert tracemalloc.get_traced_memory()[1] < 100e6  # 160 MB for text of a fixed width
     tracemalloc.stop()
 
 
-def test_a_hostile_folder_runs_nothing(tmp_path):
-    """Modules in the folder of the data are not imported."""
-    (tmp_path / "pandas.py").write_text("open('executed', 'w')\nraise SystemExit(3)\n")
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "__init__.py").write_text("raise SystemExit(4)\n")
-    write(tmp_path / "library.csv", library())
-    command = [ROOT / "scripts" / "suggest", "--candidates", "library.csv", "--batch", "2"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    assert not (tmp_path / "executed").exists()
-    assert len(pd.read_csv(tmp_path / "next.csv")) == 2
-
-
 def test_a_pending_row_that_is_observed_counts_once(tmp_path):
     frame = library().assign(cost=1 + np.arange(A) % 5)
-    done = evaluations(frame)
-    pending = frame["id"][[1, 2]]
+    done, pending = evaluations(frame), frame["id"][[1, 2]]
     costs = ("--cost", "cost", "--budget", str(frame["cost"][done.index].sum() + 9))
     for more in ((), costs):
-        path = write(tmp_path / "pending.csv", pending.to_frame())
-        expected = run(tmp_path, frame, done, "--pending", path, *more)
-        both = pd.concat([pending, done["id"]])
-        path = write(tmp_path / "pending.csv", both.to_frame())
-        found = run(tmp_path, frame, done, "--pending", path, *more)
-        pd.testing.assert_frame_equal(found, expected)
+        once, twice = (
+            run(
+                tmp_path, frame, done, "--pending", write(tmp_path / "p.csv", ids.to_frame()), *more
+            )
+            for ids in (pending, pd.concat([pending, done["id"]]))
+        )
+        pd.testing.assert_frame_equal(twice, once)
 
 
 @pytest.mark.parametrize("word", ["NA", "None", "n/a", "nan", "NULL", "#1"])
 def test_formats_read_the_same_words(tmp_path, word):
     """An id and a category that some readers take for an empty cell."""
-    frame = library(count=12).assign(solvent=np.resize([word, "water", "DMF"], 12))
+    frame = library(12).assign(solvent=np.resize([word, "water", "DMF"], 12))
     frame.loc[3, "id"] = word
-    done = evaluations(frame, [0, 4, 8])
-    exclude = frame[["id"]].iloc[[3, 5]]
-    found = [
-        run(
-            tmp_path,
-            frame,
-            done,
-            *("--exclude", write(tmp_path / f"exclude{ending}", exclude), "--batch", "7"),
-            ending=ending,
-        )
-        for ending in (".csv", ".xlsx", ".parquet")
-    ]
+    done, exclude = evaluations(frame, [0, 4, 8]), frame[["id"]].iloc[[3, 5]]
+    found = []
+    for ending in ENDINGS:
+        more = ("--exclude", write(tmp_path / f"exclude{ending}", exclude), "--batch", "7")
+        found.append(run(tmp_path, frame, done, *more, ending=ending))
     for other in found:
         pd.testing.assert_frame_equal(other, found[0])
         assert word not in other["id"].astype(str).tolist() and len(other) == 7
 
 
-@pytest.mark.parametrize(
-    ("column", "more"), [("size", ("--no-scaling",)), ("none", ("--lengthscale", "1e-300"))]
-)
-def test_no_batch_holds_nan(tmp_path, column, more):
-    frame = library()
-    done = evaluations(frame)
-    frame = frame.assign(size=frame["size"] * 1e200) if column == "size" else frame
-    try:
-        batch = run(tmp_path, frame, done, *more)
-    except ValueError:
-        assert not (tmp_path / "next.csv").exists()
-    else:
-        assert np.isfinite(batch[["mean", "standard_deviation"]].to_numpy()).all()
-
-
 def test_ids_in_excel_stay_text(tmp_path):
     import openpyxl
 
-    frame = library(count=12)
+    frame = library(12)
     frame["id"] = [f"=A{i}" for i in range(12)]
     arguments = ["--candidates", write(tmp_path / "library.csv", frame), "--batch", "3"]
-    suggest.run(parse([*arguments, "--out", str(tmp_path / "next.xlsx")]))
+    command.run(parse([*arguments, "--out", str(tmp_path / "next.xlsx")]))
     sheet = openpyxl.load_workbook(tmp_path / "next.xlsx").active
     assert [row[0].data_type for row in sheet.iter_rows(min_row=2)] == ["s"] * 3
     more = ["--out", str(tmp_path / "after.xlsx"), "--pending", str(tmp_path / "next.xlsx")]
-    suggest.run(parse([*arguments, *more]))
+    command.run(parse([*arguments, *more]))
     one, other = (pd.read_excel(tmp_path / f"{name}.xlsx")["id"] for name in ("next", "after"))
     assert not set(one) & set(other) and set(one) <= set(frame["id"])
 
 
 def test_an_id_that_excel_cannot_hold_is_refused_at_once(tmp_path, capsys):
-    frame = library(count=12)
+    frame = library(12)
     frame.loc[3, "id"] = "a\x07b"
     with pytest.raises(ValueError, match="cannot hold the id 'a\\\\x07b'"):
         run(tmp_path, frame, out="next.xlsx")
     assert capsys.readouterr().out == ""
 
 
-def test_results_typed_into_a_batch_are_kept(tmp_path):
-    frame = library()
-    arguments = ["--candidates", write(tmp_path / "library.csv", frame), "--batch", "3"]
-    out, page = tmp_path / "next.csv", tmp_path / "page.html"
-    files = ["--out", str(out), "--report", str(page)]
-    page.write_text("notes")
-    with pytest.raises(ValueError, match=r"page.html is there already: .*--overwrite"):
-        suggest.run(parse([*arguments, *files]))
-    assert page.read_text() == "notes" and not out.exists()
-    page.unlink()
-    out.write_text("id,value\nc1,3.5\n")
-    with pytest.raises(ValueError, match=r"next.csv is there already: .*--overwrite"):
-        suggest.run(parse([*arguments, *files]))
-    assert out.read_text() == "id,value\nc1,3.5\n"
-    suggest.run(parse([*arguments, *files, "--overwrite"]))
-    assert len(pd.read_csv(out)) == 3
-
-
-def test_semicolons_and_decimal_commas(tmp_path):
-    frame = library()
-    done = evaluations(frame)
-    expected = run(tmp_path, frame, done)
-    for name, table in (("library.csv", frame), ("done.csv", done)):
-        table.to_csv(tmp_path / name, index=False, sep=";", decimal=",", encoding="cp1252")
-    arguments = ["--candidates", str(tmp_path / "library.csv"), "--batch", "4"]
-    arguments += ["--observations", str(tmp_path / "done.csv"), "--out", str(tmp_path / "next.csv")]
-    suggest.run(parse(arguments))
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "next.csv"), expected)
-
-
-def read_features(tmp_path, words, ending=".csv", **more):
-    """The features of a library whose only column holds these words."""
-    frame = pd.DataFrame({"id": [f"c{i}" for i in range(len(words))], "x": words})
-    path = tmp_path / f"library{ending}"
-    if ending == ".csv":
-        frame.to_csv(path, index=False, **more)
-    else:
-        write(path, frame)
-    found = tables.read_candidates(path)
-    return found.columns[0].kind, found.features[:, 0].tolist()
-
-
-@pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
-def test_an_underscore_is_no_separator_of_thousands(tmp_path, ending):
-    with pytest.raises(ValueError, match="row 4, column 'x': the value is '1_000', not a finite"):
-        read_features(tmp_path, ["1", "2", "1_000", "3"], ending)
-    assert read_features(tmp_path, ["1_1", "1_2", "1_1", "1_2"], ending)[0] == "category"
-
-
-def test_points_between_thousands_are_read_beside_decimal_commas(tmp_path):
-    words, values = ["0,5", "2.048", "16", "1,5e-07", "2e-07"], [0.5, 2048, 16, 1.5e-7, 2e-7]
-    assert read_features(tmp_path, words) == ("numbers", values)
-    # 1500 and 2.75, or 1.5 and 2750
-    with pytest.raises(ValueError, match="may separate thousands or decimals"):
-        read_features(tmp_path, ["1,500", "2.750"])
-
-
-@pytest.mark.parametrize(
-    ("words", "row"),
-    [
-        (["0.5", "1.5", "1,2,3", "7"], 4),
-        (["0,5", "1,5", "1,2,3", "7"], 4),
-        (["1 C", "2 C", "3 K"], 4),
-    ],
-)
-def test_the_cell_that_differs_from_the_others_is_named(tmp_path, words, row):
-    with pytest.raises(ValueError, match=f"row {row}, column 'x': the value is '{words[row - 2]}'"):
-        read_features(tmp_path, words)
-
-
 @pytest.mark.parametrize("ids", [["a;1", "b;2"], ["1,4-dioxane", "b"], ["a\t1", "b"]])
 def test_ids_alone_may_hold_any_separator(tmp_path, ids):
     (tmp_path / "ids.csv").write_text("\n".join(["id", *ids]))
-    found = tables.read(tmp_path / "ids.csv", ["id"])
-    assert found.text("id").tolist() == ids
+    assert cells.read(tmp_path / "ids.csv", ["id"]).text("id").tolist() == ids
 
 
-@pytest.mark.parametrize("name", ["sample, no", "a;b"])
-def test_lines_may_end_with_a_carriage_return(tmp_path, name):
-    (tmp_path / "ids.csv").write_bytes(f"{name}\rc1\rc2\r".encode())
-    assert tables.read(tmp_path / "ids.csv", [name]).text(name).tolist() == ["c1", "c2"]
-    (tmp_path / "done.csv").write_bytes(b"id;value\rc1;1,5\rc2;2\r")
-    found = tables.read(tmp_path / "done.csv", ["id", "value"])
-    assert found.numbers("value").tolist() == [1.5, 2.0]
+def test_text_files_of_spreadsheets_are_read(tmp_path):
+    """A byte order mark, spaces around words, all line ends, empty rows, names of two lines."""
+    found = read(tmp_path, b"\xef\xbb\xbfid , x\r\n a ,1\r\n\r\nb b, 2\r\n,\r\n")
+    assert found.ids.tolist() == ["a", "b b"] and found.features.tolist() == [[1.0], [2.0]]
+    assert found.names == ["x"]
+    path = tmp_path / "t.csv"
+    for name in ("sample, no", "a;b"):
+        path.write_bytes(f"{name}\rc1\rc2\r".encode())
+        assert cells.read(path, [name]).text(name).tolist() == ["c1", "c2"]
+    path.write_bytes(b"id;value\rc1;1,5\rc2;2\r")
+    assert cells.read(path, ["id", "value"]).numbers("value").tolist() == [1.5, 2.0]
+    path.write_text('"size\n(mm)";id\n1,5;c1\n')
+    assert cells.read(path, ["id"]).names == ["size\n(mm)", "id"]
 
 
-@pytest.mark.parametrize("ending", [".xlsx", ".parquet"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_empty_rows_are_left_out(tmp_path, ending):
+    frame = library(4).round(6)
+    found = read(tmp_path, frame.reindex([0, 1, 9, 2, 3, 9]).set_axis(range(6)), ending)
+    assert found.ids.tolist() == frame["id"].tolist()
+    assert (found.features == frame[["size", "mass"]]).all(axis=None)
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+def test_binary_formats_are_read_as_text_is(tmp_path, ending):
+    frame = library().round(3).assign(price=1 + np.arange(A) % 7, lot=np.arange(A) % 3)
+    frame["solvent"] = np.where(np.arange(A) % 2, "water", "none")
+    options = dict(
+        roles=tables.Roles(cost="price"), kinds=tables.Kinds(categories=["lot"]), same="solvent"
+    )
+    expected = read(tmp_path, frame, **options)
+    (tmp_path / f"library{ending}").write_bytes(cells.content(Path(f"x{ending}"), frame))
+    found = tables.read_candidates(tmp_path / f"library{ending}", **options)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    if ending == ".parquet":
+        frame.set_index("id").to_parquet(tmp_path / "i.parquet")
+        assert tables.read_candidates(tmp_path / "i.parquet").ids[:2].tolist() == ["c0", "c1"]
+        write(tmp_path / "n.parquet", frame[["id"]].assign(id=np.arange(A)))
+        numbered = found._replace(ids=np.arange(A).astype(str).astype(object))
+        assert tables.read_ids(tmp_path / "n.parquet", numbered).tolist() == list(range(A))
+    frame.loc[3, "size"] = np.nan
+    words = f"library{ending}, row 5, column 'size': the value is missing"
+    with pytest.raises(ValueError, match=words):
+        read(tmp_path, frame, ending)
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
 def test_damaged_files_are_refused_in_a_sentence(tmp_path, ending):
     path = Path(write(tmp_path / f"library{ending}", library()))
     whole, random = path.read_bytes(), np.random.default_rng(0)
@@ -376,24 +297,187 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path, ending):
             tables.read_candidates(path)
         except ValueError as error:
             assert str(path) in str(error)
+    with pytest.raises(ValueError, match="is not an? (Excel|Parquet) file"):
+        read(tmp_path, "id,x\n", ending)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
-def test_empty_rows_are_left_out(tmp_path, ending):
-    frame = library(count=4).round(6)
-    empty = frame.reindex([0, 1, 9, 2, 3, 9])
-    path = Path(write(tmp_path / f"library{ending}", empty.set_axis(range(6))))
-    found = tables.read_candidates(path)
-    assert found.ids.tolist() == frame["id"].tolist()
-    assert (found.features == frame[["size", "mass"]]).all(axis=None)
+def mixed_library():
+    """A column of every kind."""
+    frame, random = library(40), np.random.default_rng(2)
+    letters = np.array(list("ACDE"))[random.integers(0, 4, (40, 3))]
+    letters[:, 1] = "G"  # a site that never varies
+    frame["solvent"] = np.array(["water", "ethanol", "none"])[random.integers(0, 3, 40)]
+    frame["protein"] = ["".join(row) for row in letters]
+    frame["print"] = ["".join(row) for row in random.integers(0, 2, (40, 20)).astype(str)]
+    frame["lot"] = random.integers(1, 4, 40)
+    return frame.drop(columns="mass")
 
 
-def test_a_name_in_the_header_may_have_two_lines(tmp_path):
-    (tmp_path / "done.csv").write_text('"size\n(mm)";id\n1,5;c1\n')
-    assert tables.read(tmp_path / "done.csv", ["id"]).names == ["size\n(mm)", "id"]
+def test_columns_of_every_kind(tmp_path, capsys):
+    """Words are categories; other kinds are named."""
+    frame = mixed_library()
+    kinds = tables.Kinds(categories=["lot"], sequences=["protein"], bits=["print"])
+    found = read(tmp_path, frame, kinds=kinds)
+    expected = ["numbers", "category", "category", "category", "bits", "category"]
+    assert [group.kind for group in found.columns] == expected
+    assert [group.width for group in found.columns] == [1, 3, 4, 4, 2, 3]
+    assert found.names == ["size", "solvent", "protein[1]", "protein[3]", "print", "lot"]
+    levels = found.features[:, 1:4].argmax(1)
+    np.testing.assert_array_equal(levels == 2, frame["solvent"] == "water")
+    done = pd.DataFrame({"id": frame["id"][:20], "value": frame["size"][:20], "error": 0.1})
+    more = ("--error-column", "error", "--protein", "protein", "--bits", "print")
+    batch = run(tmp_path, frame, done, "--batch", "5", *more, "--categories", "lot")
+    printed = capsys.readouterr().out
+    # the letters at two sites, and the properties that vary there
+    assert "40 candidates, 7 numbers, 4 categories, 1 fingerprints, numbers scaled" in printed
+    assert "20 evaluations with standard errors" in printed
+    assert "the shorter, the more a column matters): size" in printed
+    assert batch["mean"].max() > done["value"].mean()
 
 
-@pytest.mark.parametrize("number", ["0.5", "0,5", "\u22120,5"])
-def test_a_number_among_words_is_refused_in_any_spelling(tmp_path, number):
-    with pytest.raises(ValueError, match="row 3, column 'x': the value is 'many'"):
-        read_features(tmp_path, [number, "many", "few", "many"])
+def change(column, row, value):
+    def edit(frame):
+        frame = frame.astype({column: object})
+        frame.loc[row, column] = value
+        return frame
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "kinds", "words"),
+    [
+        (change("size", 4, None), {}, "row 6, column 'size': the value is missing"),
+        (
+            change("size", 4, "heavy"),
+            {},
+            "row 6, column 'size': the value is 'heavy', not a",
+        ),
+        (change("size", 4, "inf"), {}, "row 6, column 'size': the value is 'inf'"),
+        (change("size", 4, "-1e301"), {}, r"row 6, .* is '-1e301', larger than 1e\+300"),
+        (change("id", 7, ""), {}, "row 9, column 'id': the id is missing"),
+        (change("id", 7, "c2"), {}, "row 9, column 'id': the id 'c2' is that of row 4 already"),
+        (lambda t: t.assign(size=1.5), {}, "column 'size': every value is 1.5"),
+        (lambda t: t.assign(size="red"), {}, "column 'size': every value is red"),
+        (lambda t: t.assign(size=t["id"]), {}, "'size': the 40 rows hold 40 different words"),
+        (change("solvent", 0, ""), {}, "row 2, column 'solvent': the value is missing"),
+        (lambda t: t[:0], {}, "a header and no rows"),
+        (lambda t: t[["id", "size"]][:1], {}, "one candidate only"),
+        (lambda t: t.rename(columns={"lot": "size"}), {}, "row 1: there are 2 columns 'size'"),
+        (lambda t: t.rename(columns={"solvent": ""}), {}, "row 1: column 3 has no name"),
+        (lambda t: t[["id"]], {}, "no feature column"),
+        (lambda t: t.rename(columns={"id": "n"}), {}, "no column 'id'; its columns are: n, size"),
+        # `a` would be a row name, and 1 the id
+        (lambda t: "id,x\na,1,2\nb,2,3\n", {}, "Expected 2 fields in line 2, saw 3"),
+        (lambda t: "id,x\na,1\n\n\nb,two\n", {}, "row 5, column 'x'"),  # empty lines count
+        (lambda t: "id|x\na|1\nb|2\n", {}, r"its columns are: id\|x"),
+        (lambda t: "", {}, "library.csv is empty"),
+        (lambda t: t, dict(bits=["protein"]), "row 2, .*'protein': .* must be a word of zeros and"),
+        (lambda t: t.assign(print="0110"), dict(bits=["print"]), "every fingerprint is the same"),
+        (lambda t: t, dict(sequences=["dna"]), "has no column 'dna'"),
+        (
+            change("protein", 3, "ACDEF"),
+            dict(sequences=["protein"]),
+            "row 5, column 'protein': the word has 5 letters, the first one has 3",
+        ),
+        (
+            change("protein", 3, "XCD"),
+            dict(proteins=["protein"]),
+            r"column 'protein', site protein\[1\]: 'X' is none of the 20 amino acids",
+        ),
+        (lambda t: t.assign(protein="AC"), dict(sequences=["protein"]), "every value is AC"),
+        (
+            lambda t: t,
+            dict(categories=["print"], bits=["print"]),
+            "the options give the column 'print' two meanings",
+        ),
+    ],
+)
+def test_refusals_of_libraries(tmp_path, edit, kinds, words):
+    frame = mixed_library()
+    table = edit(frame if kinds else frame.drop(columns=["protein", "print"]))
+    with pytest.raises(ValueError, match=words):
+        read(tmp_path, table, kinds=tables.Kinds(**kinds))
+
+
+@pytest.mark.parametrize(
+    ("done", "words"),
+    [
+        (
+            {"id": ["c1", "c99", "c98"], "value": [1.0, 2.0, 3.0]},
+            r"row 3, column 'id': there is no candidate with this id; it is 'c99' \(2 such cells",
+        ),
+        ({"id": ["c1"], "value": [None]}, "row 2, column 'value': the value is missing"),
+    ],
+)
+def test_refusals_of_evaluations(tmp_path, done, words):
+    candidates = read(tmp_path, library())
+    path = Path(write(tmp_path / "done.csv", pd.DataFrame(done)))
+    with pytest.raises(ValueError, match=words):
+        tables.read_evaluations(path, candidates)
+
+
+SMILES = ["CCO", "CCN", "c1ccccc1O", "OCC", "[Na+].[Cl-]"]
+
+
+def read_molecules(path, words):
+    frame = pd.DataFrame({"id": np.arange(len(words)), "molecule": words})
+    return read(path, frame, kinds=tables.Kinds(smiles=["molecule"]))
+
+
+def test_without_rdkit(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(ValueError, match=r"--smiles needs RDKit, .* pip install -e '.\[smiles\]'"):
+        read_molecules(tmp_path, SMILES)
+
+
+def test_molecules_are_fingerprints(tmp_path, monkeypatch):
+    """Two spellings of ethanol are one molecule, and the amine is more similar to it than phenol;
+    the same in blocks."""
+    pytest.importorskip("rdkit")
+    found = read_molecules(tmp_path, SMILES)
+    assert [group.kind for group in found.columns] == ["bits"] and found.names == ["molecule"]
+    similarity = np.asarray(Tanimoto().gram(found.features, found.features))
+    assert similarity[0, 3] == 1 > similarity[0, 1] > similarity[0, 2]
+    # C-C, C-O at one bond and C-O at two: three pairs, each counted once
+    assert sum(int(word).bit_count() for word in found.features[0]) == 3
+    monkeypatch.setattr(molecules, "BLOCK", 2)
+    np.testing.assert_array_equal(molecules.fingerprints(SMILES).packed, found.features)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("[K+].CC(=O)[O-]", "[Cs+].CC(=O)[O-]"),
+        ("C[C@H](O)F", "C[C@@H](O)F"),
+        ("F/C=C/F", "F/C=C\\F"),
+        ("C", "O"),
+        ("O", "[Na+].[Cl-]"),
+        ("CC(=O)O", "CC(=O)[O-]"),
+        ("C", "[13CH4]"),
+        ("C[C@H]1CC[C@@H](C)CC1", "C[C@H]1CC[C@H](C)CC1"),
+    ],
+)
+def test_different_molecules_have_different_features(tmp_path, one, other):
+    pytest.importorskip("rdkit")
+    found = read_molecules(tmp_path, [one, other, "CCO"])
+    assert (found.features[0] != found.features[1]).any() and not found.notes
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["CCO", "C1CC"],
+            "row 3, column 'molecule': RDKit cannot .* molecule; it is 'C1CC'",
+        ),
+        (["CCO", ""], "row 3, column 'molecule': the value is missing"),
+        (["CCO", "CCO"], "column 'molecule': every value is CCO"),
+        (["CCO", "OCC"], "column 'molecule': every fingerprint is the same"),
+        (["CCO", "12"], "RDKit cannot read the value as a molecule; it is '12'"),
+    ],
+)
+def test_refusals_of_molecules(tmp_path, words, message):
+    pytest.importorskip("rdkit")
+    with pytest.raises(ValueError, match=message):
+        read_molecules(tmp_path, words)

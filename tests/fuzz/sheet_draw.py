@@ -1,5 +1,5 @@
-"""Random problems as sheets: a library, evaluations, pending and excluded candidates, and what a
-reader must find in them, which is written down here without any of the code that reads."""
+"""Random problems as sheets: a library, evaluations, pending and excluded candidates, and the
+arrays that must be read from them, without any of the code that reads."""
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -30,13 +30,13 @@ class Column:
     option: str  # that names the column, if any
     cells: list
     features: np.ndarray  # [A, width]
-    labels: list  # of the candidates, where a batch has one of them
+    labels: list  # of the candidates, for --same; empty for columns that have none
     sites: list = field(default_factory=list)  # (name, width) of each feature, of a sequence
 
 
 @dataclass
 class Sheet:
-    """A random problem. Rows are numbers from 0 on."""
+    """A random problem. Rows are counted from 0."""
 
     ids: list[str]
     columns: list[Column]
@@ -105,18 +105,13 @@ class Sheet:
         return self.count - len(taken)
 
     def truth(self):
-        """What must be read, by name."""
-        sites = [
-            (column.kind, *site) for at in self.order for column in self.columns[at : at + 1]
-            if column.kind != "none" for site in column.sites
-        ]  # fmt: skip
-        parts = [
-            column.features for at in self.order for column in self.columns[at : at + 1]
-            if column.kind != "none"
-        ]  # fmt: skip
+        """The arrays that must be read, by name."""
+        ordered = [self.columns[at] for at in self.order if at < len(self.columns)]
+        features = [column for column in ordered if column.kind != "none"]
+        sites = [(column.kind, *site) for column in features for site in column.sites]
         return {
             "ids": np.array(self.ids, object),
-            "features": np.hstack(parts),
+            "features": np.hstack([column.features for column in features]),
             "columns": [(kind, width) for kind, _, width in sites],
             "names": [name for _, name, _ in sites],
             "same": None if self.same is None else np.array(self.same.labels),
@@ -132,11 +127,9 @@ class Sheet:
 def sheet(seed, whole=None):
     """A random problem; with `whole` one of LAYOUTS, whose sizes are the same for all seeds."""
     random = np.random.default_rng([seed, 11])
-    count = (
-        COUNT
-        if whole is not None
-        else int(random.integers(8, 41) if random.uniform() < 0.3 else random.integers(8, 17))
-    )
+    count = COUNT
+    if whole is None:
+        count = int(random.integers(8, 41 if random.uniform() < 0.3 else 17))
     names = [str(name) for name in random.permutation(NAMES)]
     kinds = list(whole) if whole is not None else _kinds(random)
     columns = [_column(random, count, names.pop(), kind) for kind in kinds]
@@ -146,9 +139,8 @@ def sheet(seed, whole=None):
     arms = observed[random.integers(0, many, 2 * many)]
     arms = random.permutation(np.append(arms[: int(random.integers(1, many + 1))], observed))
     failures = whole is None and random.uniform() < 0.4
-    values = _numbers(
-        random, len(arms), str(random.choice(["dyadic", "general", "whole", "large"]))
-    )
+    style = str(random.choice(["dyadic", "general", "whole", "large"]))
+    values = _numbers(random, len(arms), style)
     if failures:
         values = np.where(random.uniform(size=len(arms)) < 0.3, np.nan, values)
     rest = taken[many:]
@@ -208,26 +200,20 @@ def _column(random, count, name, kind):
         values = _numbers(random, count, kind)
         values[:2] = [0.5, -0.25] if kind != "whole" else [3.0, 1200.0]
         values = values + 0.0
-        return Column(
-            name, "numbers", "", values.tolist(), values[:, None], values.tolist(), [(name, 1)]
-        )
+        cells = values.tolist()
+        return Column(name, "numbers", "", cells, values[:, None], cells, [(name, 1)])
     if kind in ("words", "codes", "named"):
         pool = {"words": WORDS, "codes": CODES}.get(kind, (50.0, 60.0, 0.5, -1.0, 75.25, 1000.0))
         levels = [pool[i] for i in random.permutation(len(pool))[: random.integers(2, 5)]]
         if kind == "words":
             levels = ["water", *levels[:2]]  # a whole column of "inf" is another matter
-        chosen = [
-            levels[i]
-            for i in np.append(
-                np.arange(len(levels)), random.integers(0, len(levels), count - len(levels))
-            )
-        ]
+        others = random.integers(0, len(levels), count - len(levels))
+        chosen = [levels[i] for i in (*range(len(levels)), *others)]
         words = [c if isinstance(c, str) else repr(c).removesuffix(".0") for c in chosen]
         labels = chosen if kind == "named" else words
         option = "--categories" if kind == "named" else ""
-        return Column(
-            name, "category", option, chosen, _one_hot(words), labels, [(name, len(set(words)))]
-        )
+        sites = [(name, len(set(words)))]
+        return Column(name, "category", option, chosen, _one_hot(words), labels, sites)
     if kind == "sequence":
         size = int(random.integers(1, 5))
         words = ["".join(random.choice(list("ACGT"), size)) for _ in range(count)]
@@ -240,9 +226,8 @@ def _column(random, count, name, kind):
         return _fingerprints(random, count, name, kind)
     cells = [f"2024-0{random.integers(1, 10)}-1{random.integers(10)}" for _ in range(count)]
     if kind == "ignored":
-        cells = [
-            None if random.uniform() < 0.3 else str(random.choice(WORDS)) for _ in range(count)
-        ]
+        words = random.choice(WORDS, count).tolist()
+        cells = [None if random.uniform() < 0.3 else word for word in words]
         cells[0] = "x"
     return Column(name, "none", "--ignore", cells, np.zeros((count, 0)), [])
 
@@ -267,7 +252,7 @@ def _one_hot(words):
 
 
 def _ids(random, count):
-    """Each candidate's own id, of a style that may be another one for each."""
+    """Distinct ids, in one of several styles each."""
     styles = [
         lambda i: f"c{i}", lambda i: str(i), lambda i: f"{i:05d}", lambda i: f"=A{i}+1",
         lambda i: f'a"{i}', lambda i: f'"{i}"', lambda i: f"{i},4-x", lambda i: f"a;{i}",
@@ -280,7 +265,6 @@ def _ids(random, count):
     some = random.permutation(len(styles))[: random.integers(1, 6)]
     found = [styles[some[random.integers(len(some))]](i) for i in range(count)]
     if random.uniform() < 0.3:
-        found[:5] = random.permutation(["NA", "None", "nan", "TRUE", "null", "inf", "N/A"])[
-            :5
-        ].tolist()
+        words = random.permutation(["NA", "None", "nan", "TRUE", "null", "inf", "N/A"])
+        found[:5] = words[:5].tolist()
     return found

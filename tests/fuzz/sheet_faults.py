@@ -4,130 +4,95 @@ from typing import NamedTuple
 
 import numpy as np
 
+FEATURES = ("numbers", "category", "categories", "sequence", "bits", "smiles")
+
 
 class Fault(NamedTuple):
-    """Where a mistake is: what the refusal must name."""
+    """The place of a mistake, which the refusal must name."""
 
     words: str
     table: str | None = None  # the name of its option
-    row: int | None = None  # of the table, from 0 on
+    row: int | None = None  # of the table, from 0 on; -1 is the header
     column: str | None = None
     options: tuple[str, ...] = ()  # in addition
 
 
-def put(seed, sheet, grids, random):
+def make_fault(seed, sheet, grids, random):
     """Makes one mistake in the tables, and returns the Fault. Seeds take turns with the kinds."""
     for make in (*FAULTS[seed % len(FAULTS) :], *FAULTS):
         fault = make(sheet, grids, random)
-        # None where the sheet has no room for this kind
-        if fault is not None:
+        if fault is not None:  # None where the sheet cannot have this fault
             return fault
     raise AssertionError("an id can be missing in every sheet")
 
 
-def _feature(sheet, random, *kinds):
-    """A random feature column of some kinds."""
-    some = [
-        column for column in sheet.features
-        if (column.option.lstrip("-") or column.kind) in kinds
-    ]  # fmt: skip
-    return some[random.integers(len(some))] if some else None
+def pick(random, choices):
+    return choices[random.integers(len(choices))]
 
 
-def _cell(sheet, grids, random, kinds, words, why):
+def feature(sheet, random, kinds):
+    """A random feature column of some kinds, or None."""
+    columns = [c for c in sheet.features if (c.option.lstrip("-") or c.kind) in kinds]
+    return pick(random, columns) if columns else None
+
+
+def wrong_cell(words, kinds, cells):
     """A wrong cell in a feature column."""
-    # other words are compared with the first one
-    column, row = _feature(sheet, random, *kinds), int(random.integers(1, sheet.count))
-    if column is None:
-        return None
-    grids["candidates"].columns[column.name][row] = words[random.integers(len(words))]
-    word = grids["candidates"].columns[column.name][row]
-    return Fault(f"{why} {word!r}", "candidates", row, column.name)
+
+    def make(sheet, grids, random):
+        # the first row is the one that others are compared with
+        column, row = feature(sheet, random, kinds), int(random.integers(1, sheet.count))
+        if column is None:
+            return None
+        cell = grids["candidates"].columns[column.name][row] = pick(random, cells)
+        return Fault(f"{words} {cell!r}", "candidates", row, column.name)
+
+    return make
 
 
-def missing_feature(sheet, grids, random):
-    kinds = ("numbers", "category", "categories", "sequence", "bits", "smiles")
-    return _cell(sheet, grids, random, kinds, (None, "", "#N/A"), "a missing feature")
+def wrong_column(words, row, examples):
+    """A column of numbers replaced by cells whose first fault is in a row."""
+
+    def make(sheet, grids, random):
+        column = feature(sheet, random, ("numbers",))
+        if column is None:
+            return None
+        if examples is TWO_MEANINGS:
+            grids["candidates"].semicolons = False
+        cells = (pick(random, examples) * sheet.count)[: sheet.count]
+        grids["candidates"].columns[column.name] = list(cells)
+        return Fault(f"{words} {cells[:2]}", "candidates", row, column.name)
+
+    return make
 
 
-def wrong_number(sheet, grids, random):
-    words = (
-        "many",
-        "<5",
-        "1_000",
-        "inf",
-        "-inf",
-        "nan",
-        "1e400",
-        "1,2,3",
-        "2024-01-05",
-        "12 or 13",
-    )
-    return _cell(sheet, grids, random, ("numbers",), words, "a feature that is no number")
+def constant_column(sheet, grids, random):
+    name = feature(sheet, random, FEATURES).name
+    grids["candidates"].columns[name] = grids["candidates"].columns[name][:1] * sheet.count
+    return Fault("a constant column", "candidates", None, name)
 
 
-def large_number(sheet, grids, random):
-    return _cell(sheet, grids, random, ("numbers",), (1e301, -2e305), "a number that is too large")
-
-
-def wrong_word(sheet, grids, random):
-    return _cell(sheet, grids, random, ("bits",), ("0120", "00112233", "abcdefgh"), "wrong bits")
-
-
-def wrong_molecule(sheet, grids, random):
-    return _cell(sheet, grids, random, ("smiles",), ("C(", "water", "c1ccc"), "no molecule")
-
-
-def unaligned(sheet, grids, random):
-    return (
-        _cell(sheet, grids, random, ("sequence",), ("ACGTACGT",), "an unaligned sequence")
-        if (sheet.count > 1)
-        else None
-    )
-
-
-def _whole_column(sheet, grids, random, words, row, why):
-    """No reading of a column is the one of all its cells."""
-    column = _feature(sheet, random, "numbers")
-    if column is None:
-        return None
-    cells = [words[i % len(words)] for i in range(sheet.count)]
-    grids["candidates"].columns[column.name] = cells
-    return Fault(f"{why} {cells[:2]}", "candidates", row, column.name)
-
-
-def dates(sheet, grids, random):
-    some = (("2024-01-05", "2024-02-06"), ("5.1.2024", "6.1.2024"), ("12:30", "13:45"))
-    return _whole_column(sheet, grids, random, some[random.integers(len(some))], 0, "dates")
-
-
-def two_meanings(sheet, grids, random):
-    some = (("1,500", "2,750"), ("1,5", "2.5"), ("1,500", "2.750"))
-    words = some[random.integers(len(some))]
-    grids["candidates"].semicolons = False
-    return _whole_column(sheet, grids, random, words, 0, "two meanings")
-
-
-def two_units(sheet, grids, random):
-    some = (("50 C", "60 K"), ("50 %", "60"), ("5 mg", "4 g"))
-    return _whole_column(sheet, grids, random, some[random.integers(len(some))], 1, "two units")
-
-
-def constant(sheet, grids, random):
-    column = _feature(
-        sheet, random, "numbers", "category", "categories", "sequence", "bits", "smiles"
-    )
-    cells = grids["candidates"].columns[column.name]
-    grids["candidates"].columns[column.name] = [cells[0]] * sheet.count
-    return Fault("a constant column", "candidates", None, column.name)
-
-
-def too_many_words(sheet, grids, random):
-    column = _feature(sheet, random, "numbers", "category")
+def too_many_levels(sheet, grids, random):
+    column = feature(sheet, random, ("numbers", "category"))
     if column is None:
         return None
     grids["candidates"].columns[column.name] = [f"name {i}" for i in range(sheet.count)]
     return Fault("too many levels", "candidates", None, column.name)
+
+
+def wrong_entry(words, table, name_of, cells, rows=None):
+    """A wrong cell in the column that `name_of` returns for the sheet; in one of `rows`."""
+
+    def make(sheet, grids, random):
+        name, count = name_of(sheet), len(grids[table])
+        some = np.arange(count) if rows is None else rows(sheet)
+        if name is None or not len(some):
+            return None
+        row = int(random.choice(some))
+        grids[table].columns[name][row] = pick(random, cells(sheet))
+        return Fault(words, table, row, name)
+
+    return make
 
 
 def repeated_id(sheet, grids, random):
@@ -137,70 +102,21 @@ def repeated_id(sheet, grids, random):
     return Fault("a repeated id", "candidates", other, sheet.id_name)
 
 
-def missing_id(sheet, grids, random):
-    row = int(random.integers(sheet.count))
-    grids["candidates"].columns[sheet.id_name][row] = None
-    return Fault("a missing id", "candidates", row, sheet.id_name)
-
-
-def unknown_id(sheet, grids, random):
-    table = str(random.choice(["observations", "pending", "exclude"]))
-    if not len(grids[table]):
-        return None
-    row = int(random.integers(len(grids[table])))
-    grids[table].columns[sheet.id_name][row] = "nowhere"
-    return Fault("an unknown id", table, row, sheet.id_name)
-
-
-def wrong_value(sheet, grids, random):
-    row = int(random.integers(len(sheet.arms)))
-    words = (
-        "many",
-        "inf",
-        "1e400",
-        "1_000",
-        "<5",
-        "nan",
-        2e300,
-        *([] if sheet.failures else [None, "#N/A"]),
-    )
-    grids["observations"].columns[sheet.value_name][row] = words[random.integers(len(words))]
-    return Fault("a wrong value", "observations", row, sheet.value_name)
-
-
-def wrong_error(sheet, grids, random):
-    known = np.flatnonzero(~np.isnan(sheet.values))
-    if sheet.error_name is None or not known.size:
-        return None
-    row, words = int(random.choice(known)), (-0.5, None, "few", "inf")
-    grids["observations"].columns[sheet.error_name][row] = words[random.integers(len(words))]
-    return Fault("a wrong error", "observations", row, sheet.error_name)
-
-
-def wrong_cost(sheet, grids, random):
-    if sheet.cost_name is None:
-        return None
-    row, words = int(random.integers(sheet.count)), (0.0, -1.0, None, "free", "inf")
-    grids["candidates"].columns[sheet.cost_name][row] = words[random.integers(len(words))]
-    return Fault("a wrong cost", "candidates", row, sheet.cost_name)
-
-
 def missing_column(sheet, grids, random):
-    table, name = (("candidates", sheet.id_name), ("observations", sheet.value_name))[
-        random.integers(2)
-    ]
+    places = ("candidates", sheet.id_name), ("observations", sheet.value_name)
+    table, name = pick(random, places)
     del grids[table].columns[name]
     return Fault(f"no column '{name}'", table)
 
 
 def unnamed_column(sheet, grids, random):
-    table = str(random.choice(["candidates", "observations"]))
+    table = pick(random, ["candidates", "observations"])
     grids[table].columns[""] = ["x"] * len(grids[table])
     return Fault("a column without a name", table, -1)
 
 
 def only_header(sheet, grids, random):
-    table = str(random.choice(["candidates", "observations"]))
+    table = pick(random, ["candidates", "observations"])
     grids[table] = grids[table].rows([])
     return Fault("no rows", table)
 
@@ -211,28 +127,76 @@ def one_candidate(sheet, grids, random):
 
 
 def only_ids(sheet, grids, random):
-    ids = grids["candidates"].columns[sheet.id_name]
-    needed = [column for column in sheet.columns if column.option]
-    if needed or sheet.cost_name is not None or sheet.same is not None:
+    named = [column for column in sheet.columns if column.option]
+    if named or sheet.cost_name is not None or sheet.same is not None:
         return None
-    grids["candidates"].columns = {sheet.id_name: ids}
+    grids["candidates"].columns = {sheet.id_name: grids["candidates"].columns[sheet.id_name]}
     return Fault("no features", "candidates")
 
 
-def two_roles(sheet, grids, random):
-    column = _feature(sheet, random, "sequence", "bits", "smiles")
+def two_kinds(sheet, grids, random):
+    column = feature(sheet, random, ("sequence", "bits", "smiles"))
     if column is None:
         return None
-    return Fault("two meanings of a column", options=("--categories", column.name))
+    return Fault("two kinds of a column", options=("--categories", column.name))
 
 
 def large_batch(sheet, grids, random):
     return Fault("a batch that is too large", options=("--batch", str(sheet.left() + 1)))
 
 
+NOT_NUMBERS = (
+    "many",
+    "<5",
+    "1_000",
+    "inf",
+    "-inf",
+    "nan",
+    "1e400",
+    "1,2,3",
+    "2024-01-05",
+    "1 or 2",
+)
+DATES = (("2024-01-05", "2024-02-06"), ("5.1.2024", "6.1.2024"), ("12:30", "13:45"))
+TWO_MEANINGS = (("1,500", "2,750"), ("1,5", "2.5"), ("1,500", "2.750"))
+UNITS = (("50 C", "60 K"), ("50 %", "60"), ("5 mg", "4 g"))
+VALUES = ("many", "inf", "1e400", "1_000", "<5", "nan", 2e300)
 FAULTS = (
-    missing_feature, wrong_number, large_number, wrong_word, wrong_molecule, unaligned, dates,
-    two_meanings, two_units, constant, too_many_words, repeated_id, missing_id, unknown_id,
-    wrong_value, wrong_error, wrong_cost, missing_column, unnamed_column, only_header,
-    one_candidate, only_ids, two_roles, large_batch,
-)  # fmt: skip
+    wrong_cell("a missing feature", FEATURES, (None, "", "#N/A")),
+    wrong_cell("a feature that is not a number", ("numbers",), NOT_NUMBERS),
+    wrong_cell("a number that is too large", ("numbers",), (1e301, -2e305)),
+    wrong_cell("wrong bits", ("bits",), ("0120", "00112233", "abcdefgh")),
+    wrong_cell("no molecule", ("smiles",), ("C(", "water", "c1ccc")),
+    wrong_cell("an unaligned sequence", ("sequence",), ("ACGTACGT",)),
+    wrong_column("dates", 0, DATES),
+    wrong_column("two meanings", 0, TWO_MEANINGS),
+    wrong_column("two units", 1, UNITS),
+    constant_column,
+    too_many_levels,
+    repeated_id,
+    wrong_entry("a missing id", "candidates", lambda s: s.id_name, lambda s: (None,)),
+    *(
+        wrong_entry("an unknown id", table, lambda s: s.id_name, lambda s: ("nowhere",))
+        for table in ("observations", "pending", "exclude")
+    ),
+    wrong_entry(
+        *("a wrong value", "observations", lambda s: s.value_name),
+        lambda s: VALUES if s.failures else (*VALUES, None, "#N/A"),
+    ),
+    wrong_entry(
+        *("a wrong error", "observations", lambda s: s.error_name),
+        lambda s: (-0.5, None, "few", "inf"),
+        lambda s: np.flatnonzero(~np.isnan(s.values)),
+    ),
+    wrong_entry(
+        *("a wrong cost", "candidates", lambda s: s.cost_name),
+        lambda s: (0.0, -1.0, None, "free", "inf"),
+    ),
+    missing_column,
+    unnamed_column,
+    only_header,
+    one_candidate,
+    only_ids,
+    two_kinds,
+    large_batch,
+)

@@ -42,23 +42,20 @@ class Grid:
 def write(path, grid, random):
     """Writes the table in a random way. Returns the row of each cell as a spreadsheet counts, or
     None where the format cannot hold the table."""
-    return {".csv": _separated, ".xlsx": _excel, ".parquet": _parquet}[path.suffix](
-        path, grid, random
-    )
+    writers = {".csv": _separated, ".xlsx": _excel, ".parquet": _parquet}
+    return writers[path.suffix](path, grid, random)
 
 
 def _is_fraction(cells):
-    """Whether a comma or a point in some cell can be a decimal one only: 0.5 cannot be 500."""
+    """Whether a comma or a point in some cell can only be decimal: 0.5 cannot be 500."""
     return any(isinstance(c, float) and 0 < abs(c) < 1 and "e" not in repr(c) for c in cells)
 
 
 def spelled(cells, random, may_have_unit=True):
     """A column of numbers as text, in one of the spellings that have one meaning."""
-    style = random.choice(
-        ["plain", "fixed", "exponent", "comma", "groups", "comma groups", "narrow"]
-    )
-    if not _is_fraction(cells) or style in ("plain", "fixed", "exponent"):
-        style = style if style in ("plain", "fixed", "exponent") else "plain"
+    unambiguous = ["plain", "fixed", "exponent"]
+    style = random.choice([*unambiguous, "comma", "groups", "comma groups", "narrow"])
+    style = style if _is_fraction(cells) or style in unambiguous else "plain"
     unit = random.choice(UNITS) if may_have_unit and random.uniform() < 0.3 else ""
     minus = random.choice(["-", "-", "\u2212", "\u2013"])
     plus = random.uniform() < 0.2
@@ -103,12 +100,11 @@ def _as_name(cell, random):
 
 
 def _blank_rows(count, random):
-    """Rows of the table before which an empty row is, some of them behind the last one."""
+    """Rows of the table that follow an empty row; `count` for empty rows at the end."""
     if random.uniform() < 0.7 or not count:
         return []
-    return sorted(
-        [*random.integers(1, count + 1, random.integers(2)), count, count][: 1 + random.integers(3)]
-    )
+    rows = [*random.integers(1, count + 1, random.integers(2)), count, count]
+    return sorted(rows[: 1 + random.integers(3)])
 
 
 def _numbered(count, blank):

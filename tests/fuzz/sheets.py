@@ -1,6 +1,5 @@
-"""Tables for the command that suggests: whatever their format, dialect, spelling and order, the
-same arrays are read from them, and so the same batch is chosen. Mistakes are refused with their
-place."""
+"""Random tables for `scripts/suggest`: whatever their format, dialect, spelling and order, the same
+arrays are read from them, and the same batch is chosen. Mistakes are refused with their place."""
 
 import contextlib
 import io
@@ -18,16 +17,16 @@ from experiments.suggest import cells, inputs
 from experiments.suggest import main as command
 from experiments.suggest.options import parse
 from jsketch.kernels import Columns
-from jsketch.suggest import library
+from jsketch.suggest import fit, library
 
-EVERY = 20  # sheets, of which one is suggested from: to fit a model takes half a second
+EVERY = 20  # one sheet of so many is suggested from: a fit takes half a second
 CLOSE = 1e-9  # of the range of numbers, where the order of sums changes the rounding
-LEFT = 10  # candidates of a sheet that is suggested from, all of which are rated
+LEFT = 10  # candidates that are left in a sheet that is suggested from
 NAMES_OF_RESULTS = ("status", "Pending", "ERROR", "cost", "mean", "Standard_Deviation")
 
 
 class Case:
-    """One sheet, its folder, and the report of what fails."""
+    """One sheet, its folder, and the report of failures."""
 
     def __init__(self, seed, report, folder):
         self.seed, self.report, self.folder = seed, report, folder
@@ -41,14 +40,14 @@ class Case:
         self.files = 0
 
     def place(self, table, ending):
-        """A file that is not there yet."""
+        """The path of a new file."""
         self.files += 1
         return self.folder / f"{table}{self.files}{ending}"
 
     def written(self, grids, ending=None):
-        """(options that name the files, the spreadsheet's rows by table), or None where the format
+        """(options that name the files, (path, spreadsheet rows) by table), or None where a format
         cannot hold a table. Without an ending each table has a random one."""
-        found, rows = [], {}
+        options, rows = [], {}
         for name, grid in grids.items():
             if not len(grid) and name in ("pending", "exclude"):
                 continue
@@ -59,23 +58,19 @@ class Case:
             rows[name] = path, write(path, grid, self.random)
             if rows[name][1] is None:
                 return None
-            found += [f"--{name}", str(path)]
-        return found, rows
+            options += [f"--{name}", str(path)]
+        return options, rows
 
     def read(self, grids, words, ending=None, options=None):
         """(options, Inputs), or None, which is a failure, where the tables are refused."""
-        files, rows = self.written(grids, ending)
-        mine = self.sheet.options() if options is None else options
-        parsed = parse([*files, *mine, "--batch", "1", "--out", str(self.folder / "next.csv")])
+        files, _ = self.written(grids, ending)
+        options = self.sheet.options() if options is None else options
+        parsed = parse([*files, *options, "--batch", "1", "--out", str(self.folder / "next.csv")])
         self.report.problem = f"{self.words}, {words}"
         try:
             found = inputs.read(parsed)
         except Exception as error:
-            kind = type(error).__name__
-            shown = {name: path.read_bytes()[:80] for name, (path, _) in rows.items()}
-            self.report.true(
-                "is read", False, f"{kind}: {error} {shown if ending == '.csv' else ''}"
-            )
+            self.report.true("is read", False, f"{type(error).__name__}: {error}")
             return None
         self.report.true("is read", True)
         return parsed, found
@@ -90,22 +85,17 @@ class Case:
         r.true("kinds of features", kinds == truth["columns"], f"{kinds} is not {truth['columns']}")
         for name in ("arms", "values", "pending", "excluded"):
             r.same(name, getattr(found, name), truth[name])
-        for name, mine in (
-            ("errors", found.errors),
-            ("same", candidates.same),
-            ("cost", candidates.cost),
-        ):
-            both = mine is None, truth[name] is None
-            r.true(f"{name} are there", both[0] == both[1])
-            if not any(both):
-                r.same(name, mine, truth[name])
+        optional = dict(errors=found.errors, same=candidates.same, cost=candidates.cost)
+        for name, array in optional.items():
+            r.true(f"{name} is given", (array is None) == (truth[name] is None))
+            if array is not None and truth[name] is not None:
+                r.same(name, array, truth[name])
         _, count = np.unique(truth["features"], axis=0, return_counts=True)
-        alike = int(count[count > 1].sum())
-        said = [note for note in candidates.notes if "have the same features" in note]
-        r.same("candidates that coincide", [s.split()[0] for s in said], [str(alike)] * (alike > 0))
+        equal = int(count[count > 1].sum())
+        notes = [note for note in candidates.notes if "have the same features" in note]
+        r.same("equal candidates", [note.split()[0] for note in notes], [str(equal)] * (equal > 0))
 
     def check_formats(self):
-        """Every format."""
         truth = self.sheet.truth()
         for ending in ENDINGS:
             read = self.read(self.sheet.grids(), f"as {ending or 'a mixture'}", ending)
@@ -146,8 +136,8 @@ class Case:
             self.report.true("features in other units", apart <= CLOSE, f"differ by {apart:.1e}")
 
     def check_changes(self):
-        """What changes nothing: rows in another order, columns about evaluations, candidates that
-        are pending and observed, and negated values that are to be small."""
+        """Changes without effect: rows in another order, columns about evaluations, candidates that
+        are pending and observed, and negated values with --minimize."""
         sheet, random = self.sheet, self.random
         grids, truth = sheet.grids(), sheet.truth()
         added = self.add_columns(grids)
@@ -171,16 +161,12 @@ class Case:
         for name in ("pending", "excluded"):
             truth[name] = np.sort(at[truth[name]])
         self.check_truth(read[1], truth)
-        said = [note for note in read[1].candidates.notes if "not used as features" in note]
-        self.report.true(
-            "columns that are left out are named",
-            len(said) == 1 and all(f"'{name}'" in said[0] for name in added),
-            str(said),
-        )
+        notes = [note for note in read[1].candidates.notes if "not used as features" in note]
+        named = len(notes) == 1 and all(f"'{name}'" in notes[0] for name in added)
+        self.report.true("columns that are left out are named", named, str(notes))
 
     def add_columns(self, grids):
-        """Columns that are no features, anywhere between those of the library. Returns their
-        names."""
+        """Adds columns that are not features at random places. Returns their names."""
         sheet, random, library = self.sheet, self.random, grids["candidates"]
         names = [sheet.value_name, sheet.value_name.upper(), *NAMES_OF_RESULTS]
         names += [sheet.error_name] if sheet.error_name is not None else []
@@ -209,11 +195,9 @@ class Case:
             return
         for ending in ENDINGS:
             path = self.place("batch", ending)
-            numbers = {"mean": np.zeros(len(rows)), "standard_deviation": np.ones(len(rows))}
             ids = np.array(self.sheet.ids, object)[rows]
-            path.write_bytes(
-                cells.content(path, pd.DataFrame({self.sheet.id_name: ids, **numbers}))
-            )
+            batch = pd.DataFrame({self.sheet.id_name: ids, "mean": 0.0, "standard_deviation": 1.0})
+            path.write_bytes(cells.content(path, batch))
             table = cells.read(path, [self.sheet.id_name])
             self.report.problem = f"{self.words}, a batch as {ending}"
             self.report.same("ids of a batch", table.text(self.sheet.id_name).to_numpy(object), ids)
@@ -221,7 +205,7 @@ class Case:
     def check_refusals(self):
         """One mistake in every format."""
         grids, random = self.sheet.grids(), self.random
-        fault = sheet_faults.put(self.seed, self.sheet, grids, random)
+        fault = sheet_faults.make_fault(self.seed, self.sheet, grids, random)
         others = {name: grid for name, grid in grids.items() if name != fault.table}
         more, rows = self.written(others, ".csv")
         for ending in ENDINGS if fault.table is not None else (".csv",):
@@ -248,7 +232,7 @@ class Case:
         self.report.true("nothing is written", not made, str(made))
 
     def refusal(self, arguments):
-        """The sentence of a ValueError, or None, which is a failure."""
+        """The message of a ValueError, or None, which is a failure."""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 command.run(parse(arguments))
@@ -260,16 +244,15 @@ class Case:
         return None
 
     def check_damage(self):
-        """A file that is cut off, or has other bytes: read, or refused in a sentence."""
+        """A file that is cut off, or has other bytes, is read, or refused in a sentence."""
         ending, random = str(self.random.choice(ENDINGS)), self.random
         path = min(path for path in self.folder.iterdir() if path.match(f"candidates*{ending}"))
         raw = bytearray(path.read_bytes())
-        path = self.place("damaged", ending)
         if random.uniform() < 0.5:
             raw = raw[: random.integers(len(raw))]
-        else:
-            for at in random.integers(0, len(raw), random.integers(1, 4)):
-                raw[at] = random.integers(256)
+        for at in random.integers(0, max(len(raw), 1), random.integers(1, 4)):
+            raw[at : at + 1] = bytes([random.integers(256)])
+        path = self.place("damaged", ending)
         path.write_bytes(bytes(raw))
         self.report.problem = f"{self.words}, a damaged {ending}"
         arguments = ["--candidates", str(path), *self.sheet.options(), "--batch", "1"]
@@ -282,7 +265,7 @@ class Case:
             self.report.true("damage is refused", True)
 
     def check_kept(self):
-        """A file that exists is kept, and a table is kept with --overwrite too."""
+        """An existing file is kept, and a table even with --overwrite."""
         files, rows = self.written(self.sheet.grids(), ".csv")
         table = rows["candidates"][0]
         before = table.read_bytes()
@@ -309,7 +292,7 @@ class Case:
 
     def check_whole(self):
         """The command itself, and batches of all candidates that are left: the same order, means
-        and standard deviations, whatever the order of rows and the units are."""
+        and standard deviations, whatever the order of rows and the units."""
         sheet, report = self.sheet, self.report
         ending = str(self.random.choice(ENDINGS))
         out = self.place("next", ending)
@@ -327,12 +310,11 @@ class Case:
         # 16 digits are written to Excel files
         digits = [float(f"{sign * x:.16g}") if ending == ".xlsx" else sign * x for x in batch.mean]
         report.same("means of the batch", numbers[0], digits)
-        report.true(
-            "deviations are positive", (numbers[1] > 0).all() and len(set(batch.rows)) == LEFT
-        )
+        report.true("deviations are positive", (numbers[1] > 0).all())
+        report.true("rows are distinct", len(set(batch.rows)) == LEFT)
         truth = sheet.truth()
         taken = {*truth["arms"].tolist(), *truth["pending"].tolist(), *truth["excluded"].tolist()}
-        report.true("nobody is suggested twice", not taken & set(batch.rows.tolist()))
+        report.true("no candidate is suggested again", not taken & set(batch.rows.tolist()))
 
         grids = sheet.grids()
         order = self.random.permutation(len(sheet.arms))
@@ -345,33 +327,31 @@ class Case:
         grids, scale = sheet.grids(), 2.0 ** int(self.random.integers(-20, 21))
         for name in (sheet.value_name, sheet.error_name):
             if name is not None:
-                cells_of = grids["observations"].columns[name]
-                cells_of[:] = [scale * y for y in cells_of]
+                column = grids["observations"].columns[name]
+                column[:] = [scale * y for y in column]
         # memory alignment changes the order of sums, and so the rounding of a fit
         self.compare("values in other units", grids, batch, np.arange(sheet.count), scale)
 
     def compare(self, words, grids, batch, rows, scale):
-        """The batch from other tables: row i of their library is row rows[i] of the sheet's."""
+        """Compares the batch from other tables, row i of whose library is row rows[i] of the
+        sheet."""
         read = self.read(grids, words)
         if read is None:
             return
         options, found = read
         report, key = self.report, jax.random.key(0)
         options.batch = LEFT
-        model = command.fitted(options, found, key)
-        names = ("lengthscale", "ratio", "scale", "centre")
-        unit = dict(scale=scale, centre=scale)
-        for name in names:
-            one = np.asarray(getattr(batch.model, name)) * unit.get(name, 1.0)
+        model = fit(found.library, found.arms, found.values, errors=found.errors, key=key)
+        for name, unit in dict(lengthscale=1.0, ratio=1.0, scale=scale, centre=scale).items():
+            one = np.asarray(getattr(batch.model, name)) * unit
             two = np.asarray(getattr(model, name))
             size = np.abs(one).max() if name != "centre" else scale * batch.model.scale + abs(one)
             apart = np.abs(one - two).max() / size
             report.true(f"{name} of the model", apart <= 1e-6, f"differs by {apart:.1e}")
-        # the model is the same: how far a fit is off is compared above
-        same = batch.model._replace(
-            scale=batch.model.scale * scale, centre=batch.model.centre * scale
-        )
-        other = command.suggested(options, found, same, key)
+        # the fits were compared above; batches are compared with equal models
+        model = batch.model
+        same = model._replace(scale=model.scale * scale, centre=model.centre * scale)
+        other = command.choose(options, found, key, same)
         picked, mine = rows[other.rows], batch.rows
         report.same("the same candidates are rated", np.sort(picked), np.sort(mine))
         place = np.argsort(mine)[np.searchsorted(np.sort(mine), picked)]

@@ -7,76 +7,105 @@ import pytest
 from scipy import stats
 
 from jsketch.suggest import acquisitions
-from jsketch.suggest.acquisitions import JointPosterior
+from jsketch.suggest.acquisitions import Chance, JointPosterior, Price, Terms, expected_best
 
-K, RATIO = 6, 0.1
+K, RATIO, BEST = 6, 0.1, 0.2
 RANDOM = np.random.default_rng(3)
 ROOT = RANDOM.standard_normal((K, K)) / 2
 COVARIANCE = ROOT @ ROOT.T
 MEAN = RANDOM.standard_normal(K)
 FREE = np.arange(K) != 2
-# copies: `asarray` may share NumPy's memory
-OUTLOOK = JointPosterior(*map(jnp.array, (MEAN, COVARIANCE, FREE, RATIO, 0.2)))
+CHANCE, PRICE = np.array([0.9, 0.2, 1.0, 0.6, 0.8, 0.7]), np.array([2.0, 1, 1, 4, 0.5, 3])
+WORST, EXPONENT = -1.5, 0.6
 KEY = jax.random.key(0)
 
-
-@jax.jit
-def choose(acquisition, key, outlook):
-    """Three picks; the outlook is an argument of the program, as where `suggest` calls it."""
-    return acquisition.choose(outlook, 3, key)
+choose = jax.jit(lambda which, posterior, key: which.choose(posterior, K - 1, key))
 
 
-@jax.jit
-def choose_often(acquisition, keys, outlook):
-    return jax.lax.map(lambda key: acquisition.choose(outlook, 3, key), keys)
+def posterior(chance=False, left=None):
+    # copies: `asarray` may share NumPy's memory
+    arrays = map(jnp.array, (MEAN, COVARIANCE, FREE, RATIO, BEST))
+    chance = Chance(jnp.array(CHANCE), jnp.array(WORST)) if chance else None
+    price = None if left is None else Price(*map(jnp.array, (PRICE, EXPONENT, left)))
+    return JointPosterior(*arrays, Terms(chance, price))
 
 
-def improvement(mean, std, best):
-    z = (mean - best) / std
-    return (mean - best) * stats.norm.cdf(z) + std * stats.norm.pdf(z)
-
-
-@pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "spread"])
-def test_picks_are_conditioned_on(name):
-    """Each as if the ones before had brought their means."""
+@pytest.mark.parametrize("terms", [dict(), dict(chance=True), dict(chance=True, left=6.6)])
+@pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "variance"])
+def test_picks_are_conditioned_on(name, terms):
+    """As if all earlier picks had returned their means. Failures are worth the worst value, costs
+    divide, and no pick exceeds the budget."""
     which = dict(
         ucb=acquisitions.UCB(1.3),
         greedy=acquisitions.UCB(0.0),
         ei=acquisitions.ExpectedImprovement(),
-        spread=acquisitions.Spread(),
+        variance=acquisitions.LargestVariance(),
     )[name]
-    picks, covariance, best = [], COVARIANCE.copy(), 0.2
-    for _ in range(3):
+    if "left" in terms and not hasattr(which, "per_cost"):
+        return
+    chance = CHANCE if "chance" in terms else 1
+    divisor = PRICE**EXPONENT if "left" in terms else 1
+    picks, covariance, best, spent = [], COVARIANCE.copy(), BEST, 0.0
+    for _ in range(K - 1):
         std = np.sqrt(np.diagonal(covariance))
+        z = (MEAN - best) / std
+        gain = (MEAN - best) * stats.norm.cdf(z) + std * stats.norm.pdf(z)
         score = dict(
-            ucb=MEAN + 1.3 * std, greedy=MEAN, ei=improvement(MEAN, std, best), spread=std
+            ucb=chance * (MEAN + 1.3 * std) + (1 - chance) * WORST,
+            greedy=chance * MEAN + (1 - chance) * WORST,
+            ei=chance * gain / divisor,
+            variance=chance * std**2 / divisor,
         )[name]
-        score = np.where(FREE & ~np.isin(np.arange(K), picks), score, -np.inf)
-        arm = int(score.argmax())
+        allowed = FREE & ~np.isin(np.arange(K), picks)
+        allowed &= spent + PRICE <= terms.get("left", np.inf)
+        if not allowed.any():
+            picks.append(-1)
+            continue
+        arm = int(np.where(allowed, score, -np.inf).argmax())
         column = covariance[:, arm]
         covariance = covariance - np.outer(column, column) / (covariance[arm, arm] + RATIO)
         picks.append(arm)
-        best = max(best, MEAN[arm])
-    assert choose(which, KEY, OUTLOOK).tolist() == picks
+        best, spent = max(best, MEAN[arm]), spent + PRICE[arm]
+    assert (-1 in picks) == ("left" in terms)
+    assert choose(which, posterior(**terms), KEY).tolist() == picks
 
 
-def test_draws_win_as_often_as_they_are_best():
-    """ProbabilityOfBest takes the likeliest winners; Thompson's first pick is a winner as often as
-    it is the best; of TopTwo it is the second best half of the time."""
+def test_frequencies_of_draws():
+    """ProbabilityOfBest picks the candidates that are most often the best; the first pick of
+    Thompson is a candidate as often as it is the best, and of TopTwo half of the time the second
+    best one."""
     draws = np.random.default_rng(0).multivariate_normal(MEAN, COVARIANCE, 40_000)
     draws[:, ~FREE] = -np.inf
     order = np.argsort(-draws, axis=1)
     rate = np.bincount(order[:, 0], minlength=K) / len(draws)
     second = np.bincount(order[:, 1], minlength=K) / len(draws)
     assert np.diff(np.sort(rate)[::-1][:4]).max() < -0.02  # no ties
-    found = choose(acquisitions.ProbabilityOfBest(), KEY, OUTLOOK)
-    assert found.tolist() == np.argsort(-rate)[:3].tolist()
+    picks = choose(acquisitions.ProbabilityOfBest(), posterior(), KEY)
+    assert picks.tolist()[:3] == np.argsort(-rate)[:3].tolist()
     keys = jax.random.split(KEY, 2000)
+    choose_often = jax.jit(
+        lambda which, joint: jax.lax.map(lambda key: which.choose(joint, 3, key), keys)
+    )
     for which, expected in (
         (acquisitions.Thompson(), rate),
         (acquisitions.TopTwo(0.5), (rate + second) / 2),
     ):
-        picks = np.asarray(choose_often(which, keys, OUTLOOK))
+        picks = np.asarray(choose_often(which, posterior()))
         assert all(len(set(row)) == 3 for row in picks.tolist()) and not (picks == 2).any()
         share = np.bincount(picks[:, 0], minlength=K) / len(keys)
         np.testing.assert_allclose(share, expected, atol=0.04)
+
+
+def test_draws_contain_failures():
+    """In `ProbabilityOfBest`, and in the expected improvement of the batch of a group."""
+    random, count = np.random.default_rng(0), 40_000
+    values = random.multivariate_normal(MEAN, COVARIANCE, count)
+    values = np.where(random.random((count, K)) < CHANCE, values, WORST)
+    rate = np.bincount(np.where(FREE, values, -np.inf).argmax(1), minlength=K)
+    picks = choose(acquisitions.ProbabilityOfBest(), posterior(chance=True), KEY)
+    assert picks.tolist()[:2] == np.argsort(-rate)[:2].tolist()
+    gain = jax.jit(expected_best, static_argnums=3)(
+        posterior(chance=True, left=np.inf), jnp.array([4, 5, -1]), jax.random.key(1), 20_000
+    )
+    expected = np.maximum(values[:, [4, 5]].max(1) - BEST, 0).mean()
+    assert float(gain) == pytest.approx(expected / PRICE[[4, 5]].sum() ** EXPONENT, rel=0.03)

@@ -1,5 +1,4 @@
-"""Makes library.csv and done.csv of this folder: 300 made-up reactions, and the made-up yields of
-some of them.
+"""Writes library.csv and done.csv of this folder: 300 synthetic reactions, and the yields of some.
 
     python -m experiments.suggest.example.make
 
@@ -23,7 +22,7 @@ REACTIONS, MEASURED, NOISE = 300, 24, 1.5
 
 
 def tables() -> dict[str, pd.DataFrame]:
-    """The tables by the names of their files."""
+    """The tables by their file names."""
     random = np.random.default_rng(0)
     library = pd.DataFrame(
         {
@@ -35,18 +34,13 @@ def tables() -> dict[str, pd.DataFrame]:
     )
     rows = random.choice(REACTIONS, MEASURED, replace=False)
     rows = np.append(rows, rows[0])
-    value = true_yield(library)[rows] + NOISE * random.standard_normal(len(rows))
+    t, h, c = (library[name].to_numpy()[rows] for name in ("temperature", "hours", "catalyst"))
+    exponent = (((t - 80) / 25) ** 2 + np.log(h / 8) ** 2 + ((c - 4) / 3) ** 2) / 2
+    value = 5 + 85 * np.exp(-exponent) + NOISE * random.standard_normal(len(rows))
     return {
         "library.csv": library,
         "done.csv": pd.DataFrame({"id": library["id"].to_numpy()[rows], "value": value.round(1)}),
     }
-
-
-def true_yield(library: pd.DataFrame) -> np.ndarray:
-    """The yield [A] in percent that measurements scatter around."""
-    t, h, c = (library[name].to_numpy() for name in ("temperature", "hours", "catalyst"))
-    far = ((t - 80) / 25) ** 2 + np.log(h / 8) ** 2 + ((c - 4) / 3) ** 2
-    return 5 + 85 * np.exp(-far / 2)
 
 
 @cli.line

@@ -1,16 +1,32 @@
 """`suggest` with the interfaces of other packages.
 
-    OptunaSampler      Optuna: studies whose trials take a row of the list
-    PoolOptimizer      scikit-optimize: ask, tell, the result so far
+    OptunaSampler      Optuna: studies whose trials choose a row of a list
+    PoolOptimizer      scikit-optimize: ask and tell
 
 Each package is imported with the class that needs it.
 """
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
+from jsketch.suggest import suggest
+
 __all__ = ["OptunaSampler", "PoolOptimizer"]
+
+# arguments of `suggest` that an adapter sets itself, or has no values for
+_RESERVED = {
+    *("candidates", "arms", "values", "columns", "errors", "pending", "batch", "scaling", "key")
+}
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raises ValueError for an option that an adapter does not pass on to `suggest`."""
+    allowed = [name for name in inspect.signature(suggest).parameters if name not in _RESERVED]
+    for name in options:
+        if name not in allowed:
+            raise ValueError(f"{name} is no option here; those of suggest: {', '.join(allowed)}.")
 
 
 def __getattr__(name: str) -> Any:

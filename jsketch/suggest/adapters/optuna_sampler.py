@@ -1,5 +1,4 @@
-"""`jsketch.suggest` as an Optuna sampler over a list of candidates (its contract:
-optuna.samplers.BaseSampler)."""
+"""`suggest` as an Optuna sampler over a list of candidates (`optuna.samplers.BaseSampler`)."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ import numpy as np
 from jsketch import checks
 from jsketch.kernels.mixed import Columns
 from jsketch.suggest import library, suggest
-from jsketch.suggest.adapters import options as allowed
-from jsketch.suggest.data import LARGEST
+from jsketch.suggest.adapters import check_options
+from jsketch.suggest.data import LARGEST_VALUE
 
 try:
     from optuna.distributions import BaseDistribution, IntDistribution
@@ -26,20 +25,20 @@ except ImportError as error:
 
 
 class OptunaSampler(BaseSampler):
-    """Every trial takes a row of `candidates`: in the objective,
+    """Every trial chooses a row of `candidates`: in the objective,
     `row = trial.suggest_int("row", 0, len(candidates) - 1)`.
 
     candidates   [A, d] numbers, or a `suggest.Library`
-    columns      what they are, as in `suggest`; None: numbers
+    columns      kinds of the features, as in `suggest`; None: numbers
     parameter    the name of the parameter that is the row
     seed         int, of the random choices
-    options      others of `suggest`: acquisition, exclude, failures, ...
+    options      further arguments of `suggest`: acquisition, exclude, failures, ...
 
-    No row comes twice, with threads (n_jobs) either; several processes may get the same row.
-    Running trials are pending; failed and pruned ones, and infinite values, teach nothing, unless
-    `failures=True`. Other parameters are drawn at random. Raises ValueError for a study of several
-    objectives, for a study whose trials have no such parameter or one of another range, and where
-    no row is left.
+    No row is chosen twice, also with threads (n_jobs); several processes may choose the same row.
+    Running trials are pending. Failed and pruned trials, and infinite values, are ignored, unless
+    `failures=True`. Other parameters are drawn at random. Raises ValueError for a study with
+    several objectives, for a study whose trials lack the parameter or give it another range, and
+    where no row is left.
     """
 
     def __init__(
@@ -51,18 +50,18 @@ class OptunaSampler(BaseSampler):
         seed: int = 0,
         **options: Any,
     ):
-        allowed.check(options)
+        check_options(options)
         self.library = library(candidates, columns)
         self.parameter = parameter
         self.key = checks.one_key(key=jax.random.key(seed))
         self.options = options
-        self.others = RandomSampler(seed)
-        # a trial says what it runs only when its sampler has returned
-        self.given: dict[tuple[str, int], int] = {}
+        self.random_sampler = RandomSampler(seed)
+        # rows by study and trial: Optuna stores a parameter only after its sampler has returned
+        self.chosen: dict[tuple[str, int], int] = {}
         self.lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is saved: all but the lock."""
+        """The attributes without the lock, which cannot be pickled."""
         return {name: value for name, value in vars(self).items() if name != "lock"}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
@@ -79,36 +78,42 @@ class OptunaSampler(BaseSampler):
         if len(study.directions) != 1:
             raise ValueError("OptunaSampler is for one objective; the study has several.")
         with self.lock:
-            row = self._row(study, trial)
-            self.given[study.study_name, trial.number] = row
+            row = self._choose_row(study, trial)
+            self.chosen[study.study_name, trial.number] = row
         return {self.parameter: row}
 
-    def _row(self, study: Study, trial: FrozenTrial) -> int:
+    def _choose_row(self, study: Study, trial: FrozenTrial) -> int:
         sign = 1 if study.direction == StudyDirection.MAXIMIZE else -1
+        arms: list[int] = []
+        values: list[float] = []
+        pending: list[int] = []
         trials = study.get_trials(deepcopy=False)
-        known = [each for each in trials if self.parameter in each.params]
-        done = [each for each in known if each.state.is_finished()]
-        running = [each for each in known if not each.state.is_finished()]
-        if not known and any(each.state == TrialState.COMPLETE for each in trials):
-            raise ValueError(f"no trial of the study has the parameter: {self._advice()}")
-        others = []
         for each in trials:
-            if not each.state.is_finished() and self.parameter not in each.params:
-                # what was enqueued has its row already
-                fixed = each.system_attrs.get("fixed_params", {}).get(self.parameter)
-                given = self.given.get((study.study_name, each.number))
-                others += [row for row in (given if fixed is None else fixed,) if row is not None]
+            row = each.params.get(self.parameter)
+            if each.state.is_finished() and row is not None:
+                arms.append(row)
+                values.append(sign * _value(each))
+            elif not each.state.is_finished():
+                if row is None:
+                    row = self.chosen.get((study.study_name, each.number))
+                    # an enqueued trial has a row already
+                    fixed = each.system_attrs.get("fixed_params", {})
+                    row = fixed.get(self.parameter, row)
+                pending += [] if row is None else [row]
+        has_row = any(self.parameter in each.params for each in trials)
+        if not has_row and any(each.state == TrialState.COMPLETE for each in trials):
+            raise ValueError(f"no trial of the study has the parameter: {self._advice()}")
         found = suggest(
             self.library,
-            [each.params[self.parameter] for each in done],
-            [sign * _value(each) for each in done],
-            pending=[*(each.params[self.parameter] for each in running), *others],
+            arms,
+            values,
+            pending=pending,
             batch=1,
             key=jax.random.fold_in(self.key, trial.number),
             **self.options,
         )
         if len(found.rows) == 0:
-            raise ValueError("the budget is spent: no row that is left costs as little as it has.")
+            raise ValueError("the rest of the budget pays for no row that is left.")
         return int(found.rows[0])
 
     def sample_independent(
@@ -120,14 +125,14 @@ class OptunaSampler(BaseSampler):
     ) -> Any:
         if param_name == self.parameter:
             raise ValueError(f"{param_distribution} does not hold every row: {self._advice()}")
-        return self.others.sample_independent(study, trial, param_name, param_distribution)
+        return self.random_sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def _advice(self) -> str:
         last = len(self.library.features) - 1
-        return f'suggest_int("{self.parameter}", 0, {last}) is what the objective should ask for.'
+        return f'suggest_int("{self.parameter}", 0, {last}) must be called in the objective.'
 
 
 def _value(trial: FrozenTrial) -> float:
-    """NaN of a trial that failed or was pruned, or whose value is infinite."""
+    """The value of a trial; NaN if it failed, was pruned, or has an infinite value."""
     value = trial.value if trial.state == TrialState.COMPLETE else None
-    return np.nan if value is None or abs(value) > LARGEST else float(value)
+    return np.nan if value is None or abs(value) > LARGEST_VALUE else float(value)

@@ -1,5 +1,4 @@
-"""`jsketch.suggest` as an ask-and-tell object that reads like scikit-optimize's
-`skopt.Optimizer`."""
+"""`suggest` with the interface of `skopt.Optimizer` of scikit-optimize."""
 
 from __future__ import annotations
 
@@ -13,26 +12,26 @@ from scipy.optimize import OptimizeResult
 from jsketch import checks
 from jsketch.kernels.mixed import Columns
 from jsketch.suggest import Library, library, suggest
-from jsketch.suggest.adapters import options as allowed
-from jsketch.suggest.data import LARGEST
+from jsketch.suggest.adapters import check_options
+from jsketch.suggest.data import LARGEST_VALUE
 
 
 class PoolOptimizer:
-    """Minimises, as scikit-optimize does, over the rows of `candidates`.
+    """Minimises a function over the rows of `candidates`.
 
         optimizer = PoolOptimizer(candidates)
         x = optimizer.ask()
         result = optimizer.tell(x, f(x))  # result.x, result.fun, result.x_iters, result.func_vals
 
-    candidates   [A, d] numbers: a point is a row of them, as a list
-    columns      what they are, as in `suggest`; None: numbers
+    candidates   [A, d] numbers: a point is a row, as a list
+    columns      kinds of the features, as in `suggest`; None: numbers
     random_state int, of the random choices
     scaling      as in `suggest`
-    options      others of `suggest`: acquisition, exclude, same, ...
+    options      further arguments of `suggest`: acquisition, exclude, same, ...
 
-    Asking again gives the same points until there is a new value; then points that were asked for
-    and have none yet are pending. NaN is a failed evaluation. Raises ValueError for points that are
-    no candidates, and where none is left.
+    `ask` returns the same points until the next `tell`; from then on, points that it returned and
+    that have no value are pending. NaN is a failed evaluation. Raises ValueError for points that
+    are no candidates, and where none is left.
     """
 
     def __init__(
@@ -46,10 +45,10 @@ class PoolOptimizer:
     ):
         if isinstance(candidates, Library):
             raise ValueError(
-                "candidates must be a matrix, whose rows are the points; a Library was given, which"
-                " holds them scaled."
+                "candidates must be a matrix, whose rows are the points; a Library was given, whose"
+                " features are scaled."
             )
-        allowed.check(options)
+        check_options(options)
         self.library = library(candidates, columns, scaling=scaling)
         self.points = np.asarray(candidates, float).tolist()
         self.key = checks.one_key(key=jax.random.key(random_state))
@@ -57,7 +56,7 @@ class PoolOptimizer:
         self.rows: list[int] = []
         self.yi: list[float] = []
         self._pending: list[int] = []
-        self._asked: dict[int, list[int]] = {}
+        self._asked: dict[int, list[int]] = {}  # rows by the size of the batch
         self._rows_of: dict[tuple[float, ...], list[int]] = {}
         for row, point in enumerate(self.points):
             self._rows_of.setdefault(tuple(point), []).append(row)
@@ -85,35 +84,32 @@ class PoolOptimizer:
         return points[0] if n_points is None else points
 
     def tell(self, x: Any, y: Any) -> OptimizeResult:
-        """The value y of a point x, or values of points; the result so far."""
+        """Adds the value y of a point x, or the values of points; returns the result so far."""
         numbers = np.asarray(checks.real("y", y), float)
         if numbers.ndim > 1:
-            raise ValueError(
-                f"y must be a number, or a list of them; its shape is {numbers.shape}."
-            )
+            raise ValueError(f"y must be one number or a list; its shape is {numbers.shape}.")
         points, numbers = (list(x), numbers) if numbers.ndim else ([x], numbers[None])
         if len(points) != len(numbers):
             raise ValueError(f"there are {len(points)} points and {len(numbers)} values.")
-        if (np.abs(numbers) > LARGEST).any():
+        if (np.abs(numbers) > LARGEST_VALUE).any():
             raise ValueError(
-                f"y must be finite, at most {LARGEST:g} in size, and NaN where the evaluation"
-                " failed; it is infinite, or larger."
+                f"y must be finite, at most {LARGEST_VALUE:g} in size, or NaN where the evaluation"
+                " failed."
             )
-        asked = [*self._pending, *(row for rows in self._asked.values() for row in rows)]
-        waiting = list(dict.fromkeys(asked))
+        asked = [row for rows in self._asked.values() for row in rows]
+        pending = list(dict.fromkeys([*self._pending, *asked]))
         rows = []
         for point in points:
-            rows.append(self._row(point, waiting))
-            # another point like it is that of another row
-            waiting = [row for row in waiting if row != rows[-1]]
+            rows.append(self._row(point, pending))
+            # the next identical point is another row
+            pending = [row for row in pending if row != rows[-1]]
         self.rows += rows
         self.yi += numbers.tolist()
-        self._pending = waiting
-        self._asked = {}
+        self._pending, self._asked = pending, {}
         return self.get_result()
 
     def get_result(self) -> OptimizeResult:
-        """x and fun of the smallest value, and all of them; None and NaN before there is one."""
+        """All points and values, and x and fun of the smallest value (None and NaN without any)."""
         values = np.asarray(self.yi)
         best = None if np.isnan(values).all() else int(np.nanargmin(values))
         return OptimizeResult(
@@ -123,10 +119,10 @@ class PoolOptimizer:
             func_vals=values,
         )
 
-    def _row(self, point: Any, waiting: list[int]) -> int:
-        """Of identical candidates the one that was asked for."""
+    def _row(self, point: Any, pending: list[int]) -> int:
+        """The row of a point: of identical candidates a pending one."""
         numbers = np.asarray(checks.real("x", point), float)
         rows = self._rows_of.get(tuple(np.ravel(numbers).tolist()), [])
         if not rows:
             raise ValueError(f"{numbers.tolist()} is no row of the candidates.")
-        return next((row for row in rows if row in waiting), rows[0])
+        return next((row for row in rows if row in pending), rows[0])
