@@ -1,6 +1,6 @@
 """Files and folders of results: whether they can be written, asked before the work and not after
 it; one writer to a folder at a time; and checksums. `write` is that of
-`jsketch.loops.saving.files`."""
+`jsketch.loops.saving`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jsketch.loops.saving.files import about, unfinished, write
-from jsketch.loops.saving.files import held as _held
+from jsketch.loops.saving import about, unfinished, write
+from jsketch.loops.saving import held as _held
 
 __all__ = [
     "check",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import jsketch
-from jsketch.loops.arms.plan import Plan
+from jsketch.loops.planning import Plan
 
 # arms times evaluations of all runs, below which a plan takes longer than it is worth
 TINY = 1_000_000

@@ -15,8 +15,7 @@ from jsketch.box import go_ucb, oracle, radius, scaling
 from jsketch.box.go_ucb import ellipsoid, forms, optimism
 from jsketch.box.go_ucb.go_ucb import GOUCB
 from jsketch.box.go_ucb.network import Network
-from jsketch.loops import drive_box
-from jsketch.loops.box import run_box
+from jsketch.loops import drive_box, runs
 from jsketch.problems import boxes
 from jsketch.search.over_pairs import maximise_over_pairs
 from jsketch.sketch.tangent import Parametric, flatten
@@ -567,7 +566,7 @@ def test_other_numbers_compile_nothing():
             **SMALL | dict(reach=reach), regularization=lam, schedule=radius.OFUL(norm_bound=b)
         )
         loops.run_box(optimizer, PROBLEM, PROBLEM.box, KEY, HORIZON)
-        return run_box._one._cache_size()
+        return runs._box_run._cache_size()
 
     assert run(0.1, 0.1, 1.0) == run(0.2, 0.3, 0.1)
 

@@ -16,7 +16,7 @@ from test_online import VARIANTS, examples, one_by_one
 from jsketch import Box, loops
 from jsketch.bandits import BKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, radius
-from jsketch.loops.streams.stream import stream
+from jsketch.loops.streams import stream
 from jsketch.problems import boxes
 
 KEY = jax.random.key(3)
