@@ -152,7 +152,8 @@ def _run_arms(
     checks.bandit(bandit)
     checks.problem(problem)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
-        raise ValueError(f"states is a list of {seeds} states, one a key; {states!r} was given.")
+        given = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
+        raise ValueError(f"states is a list of {seeds}, one state a key; {given} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     if mesh is not None:

@@ -92,10 +92,10 @@ def test_seeds_over_what_is_no_mesh_are_refused():
     keys = jax.random.split(KEY, 2)
     with pytest.raises(ValueError, match=r"must be a jax\.sharding\.Mesh"):
         run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices())
-    with pytest.raises(ValueError, match='strategy "threads" has none for it'):
+    with pytest.raises(ValueError, match='strategy "threads" one on each core'):
         run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads")
     placed = problem.replace(arms=place(np.eye(3), mesh()))
-    with pytest.raises(ValueError, match="these arms are spread over devices already"):
+    with pytest.raises(ValueError, match="these arms are divided among devices already"):
         run_seeds(Sharded(BBKB(KERNEL), mesh()), placed, keys, 3, mesh=mesh())
 
 

@@ -213,7 +213,7 @@ CALLS = {
         (lambda: run(Undecorated()), "make it a pytree with @jsketch.struct"),
         (lambda: drive(Undecorated()), "make it a pytree"),
         (lambda: run(states=[begin(BKB(KERNEL))]), "of another algorithm"),
-        (lambda: run(states=3), "states is a list of 1 states"),
+        (lambda: run(states=3), "states is a list of 1, one state a key; a int"),
         (lambda: run(on_progress=3), "on_progress must be a"),
         (lambda: run(reports=2.5), "reports must be an integer"),
         (lambda: run(workers=0), "workers must be an integer"),
