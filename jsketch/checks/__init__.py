@@ -50,10 +50,8 @@ def _numbers(
     def check(**values: Any) -> None:
         for name, value in values.items():
             if not arrays and shape_of(value) != ():
-                raise ValueError(
-                    f"{name} must be one number; an array of shape {shape_of(value)} was given. To"
-                    " try several, use jax.vmap."
-                )
+                found = f"an array of shape {shape_of(value)} was given. For several, use jax.vmap"
+                raise ValueError(f"{name} must be one number; {found}.")
             if is_traced(value):
                 continue
             try:
@@ -86,21 +84,23 @@ probability = _numbers(
 )
 
 
+def is_real(dtype: Any) -> bool:
+    """Whether a dtype is one of real numbers; those of JAX include small floats."""
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, bool))
+
+
 def one_number(**values: Any) -> None:
     """Every named value, traced or not, is one real number."""
     for name, value in values.items():
         dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-        if not (jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)) or (
-            shape_of(value) != ()
-        ):
+        if not is_real(dtype) or shape_of(value) != ():
             raise ValueError(f"{name} must be one real number, shape (); it is {value!r}.")
 
 
 def is_integer(value: Any, least: int) -> bool:
     """Whether the value is an integer of Python or NumPy, and no bool, of at least that size."""
-    return (
-        not isinstance(value, bool) and isinstance(value, int | np.integer) and bool(value >= least)
-    )
+    integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return integer and bool(value >= least)
 
 
 def capacity(**values: int) -> None:
@@ -137,13 +137,10 @@ def room(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
 
 
 def horizon(value: Any) -> None:
-    """A number of evaluations."""
-    if not is_integer(value, 1):
-        raise ValueError(
-            f"horizon counts evaluations and must be an integer of at least 1; {value!r} was given."
-        )
+    """A number of evaluations, which 32 bits count."""
+    capacity(horizon=value)
     if value > MOST:
-        raise ValueError(f"horizon can be at most {MOST:,} evaluations; {value!r} was given.")
+        raise ValueError(f"horizon can be at most {MOST:,} evaluations; {value:,} was given.")
 
 
 def truth(**values: Any) -> None:
@@ -183,9 +180,8 @@ def real(name: str, value: Any) -> Any:
         array = array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be real numbers: {error}.") from error
-    # `issubdtype` accepts the small floats that NumPy does not have; it takes longer than an
-    # example
-    if array.dtype.kind not in "fiub" and not jnp.issubdtype(array.dtype, jnp.floating):
+    # `is_real` takes longer than learning an example
+    if array.dtype.kind not in "fiub" and not is_real(array.dtype):
         raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
     return array
 
@@ -217,51 +213,31 @@ def _keys(values: dict[str, Any], ndim: int, words: str) -> PRNGKey:
 def function_of(name: str, function: Any, arguments: str) -> None:
     """The function takes the arguments that `arguments` lists."""
     if not callable(function):
-        raise ValueError(
-            f"{name} must be a function of ({arguments}); a {type(function).__name__} was given."
-        )
+        found = f"a {type(function).__name__} was given"
+        raise ValueError(f"{name} must be a function of ({arguments}); {found}.")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        # some built-in functions have no signature
-        return
+        return  # some built-in functions have no signature
     try:
         signature.bind(*[None] * (arguments.count(",") + 1))
     except TypeError as error:
-        raise ValueError(
-            f"{name} must be a function of ({arguments}); its arguments are {signature}."
-        ) from error
+        found = f"its arguments are {signature}"
+        raise ValueError(f"{name} must be a function of ({arguments}); {found}.") from error
 
 
 def objective(function: Any, *arguments: Any) -> None:
     """objective(x [d], key), given as `arguments`, is one real number, and so is its `value` of x,
     if it has one. Both are traced, nothing is compiled."""
-    _one_number("the objective", "x, key", function, arguments)
-    value = getattr(function, "value", None)
-    if value is not None:
-        _one_number("the objective's value", "x", value, arguments[:1])
-
-
-def _one_number(
-    name: str, named: str, function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> None:
-    function_of(name, function, named)
-
-    def checked(*arguments: Any) -> None:
-        y = function(*arguments)
-        dtype = y.dtype if hasattr(y, "dtype") else np.asarray(y).dtype if np.isscalar(y) else None
-        kinds = (jnp.floating, jnp.integer, bool)
-        if (
-            dtype is None
-            or not any(jnp.issubdtype(dtype, kind) for kind in kinds)
-            or np.shape(y) != ()
-        ):
-            found = (
-                f"an array of shape {y.shape}, dtype {dtype}" if hasattr(y, "dtype") else repr(y)
-            )
+    methods = [("the objective", function, "x, key")]
+    if getattr(function, "value", None) is not None:
+        methods.append(("the objective's value", function.value, "x"))
+    for name, method, names in methods:
+        function_of(name, method, names)
+        y = jax.eval_shape(method, *arguments[: len(names.split(","))])
+        if getattr(y, "shape", None) != () or not is_real(y.dtype):
+            found = f"an array of shape {y.shape}, dtype {y.dtype}" if hasattr(y, "dtype") else y
             raise ValueError(f"{name} must return one number, shape (); {found} was returned.")
-
-    jax.eval_shape(checked, *arguments)
 
 
 # Domains and data
@@ -270,14 +246,11 @@ def _one_number(
 def arms(domain: Arms) -> Arms:
     """The arms as JAX arrays; warns of features that are likely a mistake."""
     if not isinstance(domain, Arms):
-        raise ValueError(
-            "arms are given as Arms(features), features [A, d], one candidate a row; a"
-            f" {type(domain).__name__} was given."
-        )
+        found = f"a {type(domain).__name__} was given"
+        raise ValueError(f"arms are given as Arms(features), one candidate a row; {found}.")
     if domain.shard is not None and not is_traced(domain.features):
         raise ValueError(
-            "these arms lie over the devices of a mesh, and this algorithm expects them whole: wrap"
-            " it, as in Sharded(bandit, mesh), or give it the arms before place(...)."
+            "these arms lie over several devices: wrap the algorithm, as in Sharded(bandit, mesh)."
         )
     features = rows_of_arms(domain.features)
     return domain if is_traced(features) else Arms(jnp.asarray(features))
@@ -288,28 +261,23 @@ def rows_of_arms(features: Any) -> Any:
     features = table(features)
     if jnp.ndim(features) != 2:
         raise ValueError(
-            "arms must be a matrix [A, d], one candidate a row; an array of shape"
-            f" {jnp.shape(features)} was given. A single feature is a column: use x[:, None]."
+            f"arms must be a matrix [A, d], one candidate a row; the shape is {jnp.shape(features)}."
+            " A single feature is a column: use x[:, None]."
         )
     if 0 in features.shape:
-        raise ValueError(
-            f"there is nothing to choose from: arms have shape {features.shape}, need at least one"
-            " row and column."
-        )
+        raise ValueError(f"there is nothing to choose from: arms have shape {features.shape}.")
     if not jnp.issubdtype(features.dtype, jnp.floating):
         raise ValueError(
-            "arms must be floating point numbers, such as x.astype(float); their dtype is"
-            f" {features.dtype}."
+            f"arms must be floating point numbers; their dtype is {features.dtype}. Use"
+            " x.astype(float)."
         )
     if is_traced(features):
         return features
     numbers = np.asarray(features)
     if not np.isfinite(numbers).all():
         row, column = np.argwhere(~np.isfinite(numbers))[0]
-        raise ValueError(
-            f"arms must be finite; arm {row}, feature {column} is {numbers[row, column]}"
-            f" ({(~np.isfinite(numbers)).sum()} such values in all). Remove or impute them."
-        )
+        found = f"arm {row}, feature {column} is {numbers[row, column]}"
+        raise ValueError(f"arms must be finite; {found}. Remove or impute such arms.")
     _warn_of_degenerate_features(numbers)
     return features
 
@@ -348,42 +316,32 @@ def _warn_of_degenerate_features(features: np.ndarray) -> None:
 def example(x: Any) -> Array:
     """One example, a vector [d] of floating point numbers."""
     if jnp.ndim(x) != 1 or shape_of(x)[0] == 0:
-        raise ValueError(
-            f"an example is a vector [d] of at least one input; its shape is {shape_of(x)}."
-        )
-    if not jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating):
-        raise ValueError(
-            f"examples must be floating point numbers; their dtype is {jnp.asarray(x).dtype}."
-        )
-    return jnp.asarray(x)
+        raise ValueError(f"an example is a vector [d], d >= 1; its shape is {shape_of(x)}.")
+    x = jnp.asarray(x)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise ValueError(f"examples must be floating point numbers; their dtype is {x.dtype}.")
+    return x
 
 
 def candidates(x: Any, dimension: int) -> None:
     """A finite, non-empty matrix [A, dimension]."""
     if jnp.ndim(x) != 2 or shape_of(x)[0] == 0 or shape_of(x)[1] != dimension:
-        raise ValueError(
-            f"candidates must be a matrix [A, {dimension}], at least one a row, with the inputs of"
-            f" the history; its shape is {shape_of(x)}."
-        )
+        found = f"the shape is {shape_of(x)}"
+        raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {found}.")
     if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
-        raise ValueError(
-            f"candidates must be finite; {(~np.isfinite(np.asarray(x))).sum()} values are not."
-        )
+        raise ValueError("candidates must be finite.")
 
 
 def box(domain: Box, dimension: int) -> None:
     """A finite box of this dimension with lower < upper."""
     for name, value in (("lower", domain.lower), ("upper", domain.upper)):
         if shape_of(value) != (dimension,):
-            raise ValueError(
-                f"the box's {name} must have shape ({dimension},); its shape is {shape_of(value)}."
-            )
+            found = f"its shape is {shape_of(value)}"
+            raise ValueError(f"the box's {name} must have shape ({dimension},); {found}.")
     if not is_traced(domain):
         low, high = numbers_of(domain.lower), numbers_of(domain.upper)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-            raise ValueError(
-                f"a box needs finite lower < upper in every input; {low} and {high} were given."
-            )
+            raise ValueError(f"a box needs finite lower < upper; {low} and {high} were given.")
 
 
 def arm_numbers(domain: Arms, **values: Any) -> None:
@@ -393,15 +351,10 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
             continue
         numbers = np.asarray(value)
         if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
-            raise ValueError(
-                f"{name} must be a vector of arm numbers; its shape is {numbers.shape}, its dtype"
-                f" {numbers.dtype}."
-            )
-        outside = numbers[(numbers < 0) | (numbers >= domain.count)]
-        if outside.size:
-            raise ValueError(
-                f"{name} names arm {outside[0]}; the arms are 0 to {domain.count - 1}."
-            )
+            found = f"its shape is {numbers.shape}, its dtype {numbers.dtype}"
+            raise ValueError(f"{name} must be a vector of arm numbers; {found}.")
+        for arm in numbers[(numbers < 0) | (numbers >= domain.count)]:
+            raise ValueError(f"{name} names arm {arm}; the arms are 0 to {domain.count - 1}.")
 
 
 def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Array]:
@@ -409,15 +362,10 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Arr
     None: the dtype of the examples."""
     xs, ys = real("examples", xs), real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
-        raise ValueError(
-            "a stream is a matrix [n, d] of examples and a vector [n] of labels; the shapes are"
-            f" {xs.shape} and {ys.shape}."
-        )
+        found = f"the shapes are {xs.shape} and {ys.shape}"
+        raise ValueError(f"a stream is a matrix [n, d] of examples and n labels; {found}.")
     if 0 in xs.shape:
-        raise ValueError(
-            f"the stream is empty: its examples have shape {xs.shape}, need at least one row and"
-            " column."
-        )
+        raise ValueError(f"the stream is empty: its examples have shape {xs.shape}.")
     if dtype is None:
         dtype = jax.dtypes.canonicalize_dtype(
             xs.dtype if jnp.issubdtype(xs.dtype, jnp.floating) else float
@@ -428,10 +376,7 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Arr
     isfinite = jnp.isfinite(xs) if devices.on_accelerator() else np.isfinite(np.asarray(xs))
     rows = np.asarray(isfinite.all(1))
     if not rows.all():
-        raise ValueError(
-            f"inputs must be finite; example {np.flatnonzero(~rows)[0]} is not ({(~rows).sum()}"
-            " such examples in all)."
-        )
+        raise ValueError(f"inputs must be finite; example {np.flatnonzero(~rows)[0]} is not.")
     return xs, ys
 
 
@@ -446,8 +391,8 @@ def confidence(bandit: Any) -> None:
     width = bandit.width
     if not callable(width) or jax.tree_util.all_leaves([width]):
         raise ValueError(
-            "width must be a width, such as widths.bbkb_paper or widths.Bayesian(2.0); a function"
-            f" of (evidence, confidence) is wrapped: widths.Formula(function). {width!r} was given."
+            "width must be a width, such as widths.bbkb_paper, or widths.Formula(function) of a"
+            f" function of (evidence, confidence); {width!r} was given."
         )
     if hasattr(width, "check"):
         width.check()
@@ -470,8 +415,8 @@ def problem(value: Any) -> None:
     if isinstance(value, type) or not all(hasattr(value, name) for name in names):
         raise ValueError(
             "problem must have arms, their mean rewards and a method sample, such as"
-            f" problems.finite_arms(features, mean_reward, noise_std); a {type(value).__name__} was"
-            " given. For a function of your own use drive(bandit, function, Arms(features), ...)."
+            f" problems.finite_arms(...); a {type(value).__name__} was given. For a function on the"
+            " host use drive."
         )
     _pytree("the problem", value)
 
@@ -480,7 +425,7 @@ def _pytree(name: str, value: Any) -> None:
     if jax.tree_util.all_leaves([value]):
         raise ValueError(
             f"{name} is a {type(value).__name__}, which jit does not accept: make it a pytree with"
-            " @jsketch.struct.dataclass above its class, also where it inherits from one."
+            " @jsketch.struct.dataclass above its class."
         )
 
 
@@ -496,8 +441,8 @@ def state(bandit: Any, domain: Arms, found: Any) -> None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
     if not _equal(found.domain.features, domain.features):
         raise ValueError(
-            f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
-            " given, or their features differ."
+            f"state is of other arms: it has {found.domain.count} of them, {domain.count} were given,"
+            " or their features differ."
         )
 
 

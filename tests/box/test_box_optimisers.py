@@ -262,7 +262,7 @@ def test_wrong_calls(tmp_path):
     with pytest.raises(ValueError, match="one value for each slot"):
         GP.tell(state, GP.ask(state, KEY), jnp.zeros(INITIAL + 1), KEY)
     for action, words in [
-        (lambda: loops.run_box(UniformBox(), FAILING, BOX, KEY, 0), "horizon counts evaluations"),
+        (lambda: loops.run_box(UniformBox(), FAILING, BOX, KEY, 0), "horizon must be an integer"),
         (
             lambda: loops.run_box(UniformBox(), FAILING, BOX, 0, 5),
             "key must be one key",
