@@ -23,6 +23,7 @@ MUTATIONS = Path(__file__).with_name("mutations.toml")
 COPIED = ("jsketch", "experiments", "tests", "scripts", "pyproject.toml", "README.md")
 # a fault may make a loop endless: a test that takes longer counts as failed
 MINUTES = 10
+OPTIONS = ("-x", "-q", "-p", "no:xdist", "--no-header")
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -42,7 +43,7 @@ def run_tests(folder, tests):
     """(whether a test failed, seconds). Raises RuntimeError when no test ran."""
     environment = dict(os.environ, PYTHONPATH=str(folder), JAX_ENABLE_X64="1", JSKETCH_AS_USERS="0")
     environment.setdefault("XLA_FLAGS", QUICK)
-    command = [sys.executable, *"-m pytest -x -q -p no:xdist --no-header".split(), *tests.split()]
+    command = [sys.executable, "-m", "pytest", *OPTIONS, *tests.split()]
     began = time.perf_counter()
     try:
         done = subprocess.run(

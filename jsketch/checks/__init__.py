@@ -261,8 +261,8 @@ def rows_of_arms(features: Any) -> Any:
     features = table(features)
     if jnp.ndim(features) != 2:
         raise ValueError(
-            f"arms must be a matrix [A, d], one candidate a row; the shape is {jnp.shape(features)}."
-            " A single feature is a column: use x[:, None]."
+            f"arms must be a matrix [A, d]; an array of shape {jnp.shape(features)} was given. A"
+            " single feature is a column: use x[:, None]."
         )
     if 0 in features.shape:
         raise ValueError(f"there is nothing to choose from: arms have shape {features.shape}.")
@@ -441,8 +441,8 @@ def state(bandit: Any, domain: Arms, found: Any) -> None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
     if not _equal(found.domain.features, domain.features):
         raise ValueError(
-            f"state is of other arms: it has {found.domain.count} of them, {domain.count} were given,"
-            " or their features differ."
+            f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
+            " given, or their features differ."
         )
 
 

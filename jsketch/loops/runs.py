@@ -106,83 +106,53 @@ def run(
     checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
-    one = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
-    keys = checks.one_key(key=key)[None] if one else checks.keys(key=key)
+    one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
+    keys = checks.one_key(key=key)[None] if one_key else checks.keys(key=key)
     if box is not None:
         given = dict(on_progress=on_progress, states=states, checkpoint=checkpoint, mesh=mesh)
         if any(value is not None for value in given.values()):
             raise ValueError(f"{', '.join(given)} are for runs over arms; this one is over a box.")
-        return _run_box(
-            algorithm, problem, box, keys[0] if one else keys, horizon, strategy, workers
-        )
-    result = _run_arms(
-        algorithm,
-        problem,
-        keys,
-        horizon,
-        strategy,
-        workers,
-        on_progress,
-        reports,
-        states,
-        checkpoint,
-        mesh,
-    )
-    if not one:
-        return result
-    first = _first(replace(result, state=detach(result.state)))
-    return replace(first, state=attach(first.state, problem.arms))
-
-
-def _run_arms(
-    bandit: Any,
-    problem: ArmProblem,
-    keys: PRNGKey,
-    horizon: int,
-    strategy: str | None,
-    workers: int | None,
-    on_progress: Callable[[int, float], None] | None,
-    reports: int,
-    states: Sequence[Any] | None,
-    checkpoint: str | os.PathLike[str] | None,
-    mesh: Mesh | None,
-) -> Run:
-    """The runs over arms with keys [S]."""
+        key = keys[0] if one_key else keys
+        return _run_box(algorithm, problem, box, key, horizon, strategy, workers)
     seeds = keys.shape[0]
-    checks.bandit(bandit)
+    checks.bandit(algorithm)
     checks.problem(problem)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
-        given = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
-        raise ValueError(f"states is a list of {seeds}, one state a key; {given} was given.")
+        found = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
+        raise ValueError(f"states is a list of {seeds}, one state a key; {found} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     if mesh is not None:
         _check_mesh(mesh, strategy, problem.arms)
-    _check_start(bandit, problem, horizon, states)
+    _check_start(algorithm, problem, horizon, states)
     clock = Clock(on_progress)
-    one = partial(advance, bandit, problem, horizon=horizon, clock=clock, steps=reports)
-    file = partial(_file, bandit=bandit, problem=problem, horizon=horizon)
+    one = partial(
+        advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports, mesh=mesh
+    )
+    file = partial(_file, checkpoint, algorithm, problem, horizon)
     if mesh is not None:
         # the last seed is repeated until the devices divide their number
         chosen = np.minimum(np.arange(-(-seeds // mesh.size) * mesh.size), seeds - 1)
         begins = None if states is None else [states[i] for i in chosen]
-        one = partial(one, mesh=mesh)
-        progress = _in_one_program(bandit, one, file, keys[chosen], begins, checkpoint)
+        progress = _in_one_program(algorithm, one, file, keys[chosen], begins)
         progress = jax.tree.map(lambda leaf: leaf[:seeds], progress)
     elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
-        progress = _in_one_program(bandit, one, file, keys, states, checkpoint)
+        progress = _in_one_program(algorithm, one, file, keys, states)
     else:
         # two programs that wait for each other's devices would never end
         workers = workers if problem.arms.shard is None else 1
-        progress = _on_threads(bandit, one, file, keys, states, checkpoint, workers)
+        progress = _on_threads(algorithm, one, file, keys, states, workers)
     seconds = clock.run_seconds
     _raise_flags(progress, horizon)
+    capacity = capacity_of(progress.state, True)
+    if one_key:
+        progress = _first(progress)
     return Run(
         trace=progress.trace,
         state=attach(progress.state, problem.arms),
         truncated=progress.truncated,
         imprecise=progress.imprecise,
-        capacity=capacity_of(progress.state, True),
+        capacity=capacity,
         run_seconds=seconds,
         compile_seconds=clock.compile_seconds,
     )
@@ -225,14 +195,15 @@ def _check_start(
 
 def _file(
     path: str | os.PathLike[str] | None,
-    keys: PRNGKey,
-    state: Any,
     bandit: Any,
     problem: ArmProblem,
     horizon: int,
+    keys: PRNGKey,
+    state: Any,
+    number: int | None = None,
 ) -> RunFile | None:
-    """The file of a run with keys [] or [S] from `state` (None: the state of `init`); None without
-    a path."""
+    """The file of a run with keys [] or [S] from `state` (None: the state of `init`), or of the run
+    of that number; None without a path."""
     if path is None:
         return None
     if processes.is_shared(problem):
@@ -241,7 +212,7 @@ def _file(
             " drive, whose checkpoint process 0 writes."
         )
     return run_file(
-        path,
+        path if number is None else f"{os.fspath(path)}.{number}",
         SIMULATED_RUN,
         bandit=bandit,
         problem=problem,
@@ -261,12 +232,11 @@ def _in_one_program(
     file: Callable[..., RunFile | None],
     keys: PRNGKey,
     states: Sequence[Any] | None,
-    checkpoint: str | os.PathLike[str] | None,
 ) -> Progress:
-    """All seeds vmapped, with one file. `one` is `advance` and `file` is `_file`, with the
-    arguments that all runs share."""
+    """All seeds vmapped, with one file. `one` is `advance` and `file` is `_file` without the
+    arguments that differ between runs."""
     begin = None if states is None else _stacked(bandit, states)
-    saved = file(checkpoint, keys, begin)
+    saved = file(keys, begin)
     with locked([saved]):
         return one(keys, begin, over="seeds", file=saved)
 
@@ -277,15 +247,13 @@ def _on_threads(
     file: Callable[..., RunFile | None],
     keys: PRNGKey,
     states: Sequence[Any] | None,
-    checkpoint: str | os.PathLike[str] | None,
     workers: int | None,
 ) -> Progress:
     """A program of one seed on each of the workers, with a file for each seed; `one` and `file` as
     above."""
     begins = [None] * len(keys) if states is None else list(states)
-    several = checkpoint is not None and len(keys) > 1
-    paths = [f"{os.fspath(checkpoint)}.{i}" if several else checkpoint for i in range(len(keys))]
-    files = [file(*each) for each in zip(paths, keys, begins, strict=True)]
+    numbers = [None] if len(keys) == 1 else range(len(keys))
+    files = [file(*each) for each in zip(keys, begins, numbers, strict=True)]
 
     def of_seed(key: PRNGKey, begin: Any, saved: RunFile | None) -> Progress:
         return one(key, begin, over="run", file=saved)
