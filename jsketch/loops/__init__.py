@@ -14,7 +14,7 @@ The unit is a round: ask, evaluate a batch, tell. The horizon counts evaluations
 evaluation axis [T], and the last batch is cut at T.
 """
 
-from jsketch.loops.advance import compiled_programs, next_capacity
+from jsketch.loops.advance import compiled_programs
 from jsketch.loops.host import Driven, DrivenBox, drive, drive_box, gap
 from jsketch.loops.live import Live
 from jsketch.loops.planning import plan
@@ -44,7 +44,6 @@ __all__ = [
     "drive",
     "drive_box",
     "gap",
-    "next_capacity",
     "plan",
     "prequential",
     "prequential_chunks",

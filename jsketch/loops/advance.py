@@ -153,23 +153,18 @@ class Clock:
                 self.on_progress(self.done, self.run_seconds)
 
 
-def next_capacity(capacity: int, arms: int) -> int:
-    """The capacity after `capacity` turned out too small: more than twice as large or, from
-    LARGE_CAPACITY on, an eighth larger; at most A where that is enough."""
-    growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
-    grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
-    return max(min(grown, arms), capacity + 1)
-
-
 def larger_capacity(capacity: int, arms: int) -> int:
-    """`next_capacity` after an overflow. Raises RuntimeError where all arms fit already: growth
-    would never end."""
+    """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
+    eighth larger; at most A. Raises RuntimeError where all arms fit already: growth would never
+    end."""
     if capacity >= arms:
         raise RuntimeError(
             f"the algorithm reports that {capacity} inducing points are too few for {arms} arms:"
             " its `tell` sets info.overflow where a larger capacity cannot help."
         )
-    return next_capacity(capacity, arms)
+    growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
+    grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
+    return max(min(grown, arms), capacity + 1)
 
 
 def advance(

@@ -30,11 +30,11 @@ TAG = "checkpoint_tag"
 Parts = list[tuple[str, Any]]  # (name, value)
 
 
-def describe(value: Any, name: str = "") -> dict[str, Any]:
+def describe(value: Any) -> dict[str, Any]:
     """Every class, static choice and number within a value by its dotted name: {"kernel":
     "Gaussian", "kernel.lengthscale": 0.5, ...}."""
     found: dict[str, Any] = {}
-    _add(value, name, found, ())
+    _add(value, "", found, ())
     return found
 
 
@@ -96,9 +96,7 @@ def _fields(value: Any) -> Parts:
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
     else:
-        slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]
         names = sorted(getattr(value, "__dict__", {}))
-        names += [n for group in slots for n in ((group,) if isinstance(group, str) else group)]
     cached = functools.cached_property
     kept = [n for n in names if not isinstance(getattr(type(value), n, None), cached)]
     parts = [(name, getattr(value, name)) for name in kept if hasattr(value, name)]

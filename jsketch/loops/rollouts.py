@@ -30,8 +30,8 @@ from jsketch.types import (
 )
 
 TRACE = 7  # columns
-# evaluations that a CPU samples and records at a time: few batches are larger, and one by one each
-# takes as long as 16 together
+# evaluations that a CPU samples and records at a time: few batches are larger, and one takes as
+# long as 16 together
 CHUNK = 32
 
 
@@ -51,7 +51,7 @@ def split_roots(key: PRNGKey) -> Roots:
 
 @struct.dataclass
 class Trace:
-    """What happened, evaluation by evaluation; all [T], or [S, T] over seeds."""
+    """The evaluations of a run over arms, [T], or [S, T] over seeds."""
 
     arm: Array  # int32
     reward: Array
@@ -76,7 +76,7 @@ class Progress:
     overflow: Array
     truncated: Array  # [] bool, some batch was ended by its capacity
     nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
-    # [] bool, the algorithm asked for nothing: no arm is left that it would evaluate
+    # [] bool, the algorithm asked for no evaluation, because no arm is left that it would evaluate
     exhausted: Array
     # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
     imprecise: Array
@@ -154,7 +154,7 @@ def _inside(slots: Array, query: Query) -> Array:
 def _of_slots(
     slots: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
 ) -> dict[str, Array]:
-    """What the trace records of some slots of a query; of those outside it, anything."""
+    """The rows of the trace for some slots of a query; arbitrary for slots outside it."""
     slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
     arms = query.index[slots]
     return dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
@@ -208,8 +208,8 @@ def rollout(
             dictionary_size=info.dictionary_size,
             width=info.width,
         )
-        nothing = ~info.overflow & (info.batch_size == 0)
-        applied = (~info.overflow & ~nothing).astype(jnp.int32)
+        exhausted = ~info.overflow & (info.batch_size == 0)
+        applied = (~info.overflow & ~exhausted).astype(jnp.int32)
         return Progress(
             state=detach(state),
             trace=_record(p.trace, p.t, query, y, row, regrets),
@@ -218,7 +218,7 @@ def rollout(
             overflow=info.overflow,
             truncated=p.truncated | info.truncated,
             nonfinite=p.nonfinite | info.nonfinite,
-            exhausted=nothing,
+            exhausted=exhausted,
             imprecise=p.imprecise | info.imprecise,
         )
 
@@ -229,8 +229,7 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
     """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its
     expectation t (f* - mean f).
 
-    Where all rewards are equal there is nothing to regret: the ratio is 1, level with the uniform
-    policy.
+    Where all rewards are equal both regrets are 0, and the ratio is set to 1.
     """
     best = jnp.max(mean_reward)
     constant = jnp.min(mean_reward) == best
@@ -241,8 +240,7 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
 
 @struct.dataclass
 class BoxRun:
-    """What happened, evaluation by evaluation: [T], or [S, T] over seeds; and the state at the
-    end."""
+    """The evaluations of a run over a box, [T], or [S, T] over seeds; and its last state."""
 
     x: Array  # [T, d]
     y: Array  # [T], as observed; NaN or infinite for a failed evaluation
@@ -250,7 +248,7 @@ class BoxRun:
     best: Array  # [T], largest observed so far, -inf before the first
     info: Any  # of the round that the evaluation belongs to, each field [T, ...]
     state: Any
-    # [] int32, evaluations made: fewer than T only where the optimiser asked for nothing more
+    # [] int32, evaluations made; fewer than T where the optimiser asked for no point
     t: Array
 
 
@@ -260,16 +258,15 @@ def rollout_box(
     """The run of a box optimiser with an objective that can be traced; pure, for use inside jit and
     vmap.
 
-    optimizer  an optimiser of `jsketch.box`, or an own one (`jsketch.types.BoxOptimizer`)
+    optimizer  an optimiser of `jsketch.box` or another one (`jsketch.types.BoxOptimizer`)
     objective  a function of x [d] and a key that returns y [], larger is better; NaN or infinite
-               for a failed evaluation. Where it has a method `value(x) -> []` (a test function),
-               noiseless values are recorded too
+               for a failed evaluation. The values of its method `value(x) -> []`, without noise,
+               are recorded too, if it has one
     box        the domain, lower and upper [d]
     key        one key, of the optimiser's random choices and of the noise
     horizon    int (static), evaluations
 
-    Raises ValueError, before anything is compiled, for a box that is none and an objective of other
-    arguments or of more than one number.
+    Raises ValueError for an invalid box and for an objective with other arguments or results.
     """
     box = checked_box(box)
     roots = split_roots(key)
@@ -286,8 +283,8 @@ def rollout_box(
             y = put(both[0], i, objective(x, jax.random.fold_in(roots.problem, t + i)))
             return y, both[1] if value is None else put(both[1], i, value(x))
 
-        nothing = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
-        return lax.fori_loop(0, query.size, one, (nothing, nothing))
+        empty = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
+        return lax.fori_loop(0, query.size, one, (empty, empty))
 
     def one_round(state: Any, t: Array) -> tuple[Any, PointQuery, Array, Array, Any]:
         query = optimizer.ask(state, jax.random.fold_in(roots.ask, t))

@@ -159,7 +159,7 @@ def run(
 
 
 def _check_mesh(mesh: Mesh, strategy: str | None, arms: Arms) -> None:
-    """Raises ValueError for what is no mesh, and for runs that cannot be divided among devices."""
+    """Raises ValueError unless the mesh is one that can share the runs."""
     check_mesh(mesh)
     if strategy == "threads":
         raise ValueError(
@@ -288,7 +288,7 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
     if bool(np.any(progress.exhausted)):
         raise RuntimeError(
             f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the"
-            " algorithm asked for nothing more. Ask for a smaller horizon."
+            " algorithm asks for no more. Use a smaller horizon."
         )
     if bool(np.any(progress.nonfinite)):
         raise FloatingPointError(

@@ -147,7 +147,7 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 
     The content goes to a part file beside the file, which then takes its name: an interrupted write
     leaves the old file, and of several writers at the same time the last one wins. The next write
-    of the file removes the part files of killed processes. A symbolic link stays one: the file that
+    of the file removes the part files of killed processes. A symbolic link stays: the file that
     it names is replaced. Devices and pipes (/dev/stdout) are written to directly. Raises OSError
     that names `path`.
     """

@@ -36,13 +36,6 @@ class Plain:
         return jnp.asarray(self.lengthscale)
 
 
-class Slotted:
-    __slots__ = ("lengthscale",)
-
-    def __init__(self, lengthscale):
-        self.lengthscale = lengthscale
-
-
 @jax.tree_util.register_pytree_node_class
 class Node(Plain):
     """The same kernel as a pytree."""
@@ -90,7 +83,6 @@ LONG = np.arange(100.0)
 TWO = {
     "plain": (Plain(0.5), Plain(0.7)),
     "plain_static": (Plain(form="full"), Plain(form="short")),
-    "slots": (Slotted(0.5), Slotted(0.7)),
     "node": (Node(0.5), Node(0.7)),
     "node_static": (Node(form="full"), Node(form="short")),
     "node_array": (Node(LONG), Node(LONG + 1e-9)),
@@ -108,7 +100,6 @@ TWO = {
     "complex": (Data(1 + 2j), Data(1 + 3j)),
     "long_list": (Data(list(LONG)), Data([*LONG[:-1], 98.0])),
     "method": (Plain(0.5).width, Plain(0.7).width),
-    "built_in_method": ({"a": 1}.get, {"a": 2}.get),
     "partial": (jax.tree_util.Partial(np.add, 1.0), jax.tree_util.Partial(np.add, 2.0)),
     "same_name": (type("Gaussian", (), {})(), kernels.Gaussian(0.5)),
 }

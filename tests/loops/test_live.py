@@ -196,63 +196,46 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
         loops.Live.load(path, TAYLOR)
 
 
-@pytest.mark.parametrize(
-    ("action", "words"),
-    [
-        (lambda s: s.predict([0.0, 1.0, 2.0]), r"vector of 2 numbers; its shape is \(3,\)"),
-        (lambda s: s.predict([[0.0, 1.0]]), r"vector of 2 numbers; its shape is \(1, 2\)"),
-        (lambda s: s.predict([0.0, np.nan]), "input 1 is not"),
-        (lambda s: s.learn([np.inf, 0.0], 1.0), "input 0 is not"),
-        (lambda s: s.learn(["a", "b"], 1.0), "the 2 numbers of an example must be real"),
-        (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
-        (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
-        (lambda s: s.learn([0.0, 1.0], "high"), "labels must be real numbers"),
-        (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
-        (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
-        (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
-        (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
-        (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
-        (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
-        (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
-        (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
-        (
-            lambda s: s.predict(np.array([0.0, 1j])),
-            "must be real numbers; their dtype is complex128",
-        ),
-        (
-            lambda s: s.learn([0.0, 1.0], 1j),
-            "labels must be real numbers; their dtype is complex128",
-        ),
-        (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
-        (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
-        (
-            lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]),
-            "examples must be real",
-        ),
-        (
-            lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]),
-            "examples must be real numbers",
-        ),
-        (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs must be"),
-        (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
-        (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
-        (lambda s: loops.Live(TAYLOR, 2, KEY, dtype=int), "floating point type"),
-        (
-            lambda s: loops.Live(TAYLOR.replace(regularization=-1.0), 2, KEY),
-            "regularization must be",
-        ),
-        (
-            lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)),
-            r"the shapes are \(4, 2\) and \(3,\)",
-        ),
-        (lambda s: loops.chunks(np.ones((0, 2)), np.ones(0)), "at least one"),
-        (lambda s: loops.chunks(np.ones((4, 2)), np.ones(4), 0), "size must be"),
-    ],
-)
-def test_mistakes_raise_and_change_nothing(action, words):
+MISTAKES = [
+    (lambda s: s.predict([0.0, 1.0, 2.0]), r"vector of 2 numbers; its shape is \(3,\)"),
+    (lambda s: s.predict([[0.0, 1.0]]), r"vector of 2 numbers; its shape is \(1, 2\)"),
+    (lambda s: s.predict([0.0, np.nan]), "input 1 is not"),
+    (lambda s: s.predict(np.array([0.0, 1j])), "must be real numbers; their dtype is complex128"),
+    (lambda s: s.learn([np.inf, 0.0], 1.0), "input 0 is not"),
+    (lambda s: s.learn(["a", "b"], 1.0), "the 2 numbers of an example must be real"),
+    (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
+    (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
+    (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
+    (lambda s: s.learn([0.0, 1.0], "high"), "labels must be real numbers"),
+    (lambda s: s.learn([0.0, 1.0], 1j), "labels must be real numbers; their dtype is complex128"),
+    (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
+    (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
+    (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
+    (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
+    (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
+    (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
+    (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
+    (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
+    (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
+    (lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]), "examples must be real"),
+    (lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]), "examples must be"),
+    (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs must be"),
+    (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
+    (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
+    (lambda s: loops.Live(TAYLOR, 2, KEY, dtype=int), "floating point type"),
+    (lambda s: loops.Live(TAYLOR.replace(regularization=-1.0), 2, KEY), "regularization must be"),
+    (lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)), r"the shapes are \(4, 2\) and \(3,\)"),
+    (lambda s: loops.chunks(np.ones((0, 2)), np.ones(0)), "at least one"),
+    (lambda s: loops.chunks(np.ones((4, 2)), np.ones(4), 0), "size must be"),
+]
+
+
+def test_mistakes_raise_and_change_nothing():
     stream = loops.Live(TAYLOR, 2, KEY)
-    with pytest.raises(ValueError, match=words):
-        action(stream)
+    for action, words in MISTAKES:
+        with pytest.raises(ValueError, match=words):
+            action(stream)
+            pytest.fail(f"no error: {words}")
     assert stream.received == 0
 
 

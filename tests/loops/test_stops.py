@@ -148,7 +148,7 @@ class Ending:
 @pytest.mark.parametrize("strategy", ["threads", "vmap"])
 def test_an_algorithm_that_asks_for_nothing_ends_its_run(strategy):
     with pytest.raises(
-        RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm asked for nothing"
+        RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm asks for no more"
     ):
         loops.run_seeds(Ending(), PROBLEM, KEY[None], 9, strategy=strategy)
 
