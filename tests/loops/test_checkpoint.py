@@ -256,7 +256,7 @@ def test_drive_resumes_from_its_file(tmp_path):
             FIXED, lambda arms: calls.append(arms) or np.sin(arms), ARMS, KEY, 14, checkpoint=path
         )
         np.testing.assert_array_equal(np.concatenate(calls), whole.arm)
-        chex.assert_trees_all_equal(done, whole)
+        chex.assert_trees_all_equal(done.state, whole.state)
         np.testing.assert_array_equal(done.arm, whole.arm)
     for change, words in (
         (dict(key=jax.random.key(1)), "holds another run: key was"),

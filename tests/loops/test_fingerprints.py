@@ -170,43 +170,22 @@ def test_code_is_compared_by_its_name_and_tag():
     assert found == ["objective.checkpoint_tag was 1, is 2"]
 
 
-@jax.tree_util.register_pytree_node_class
-class OwnBandit:
+@struct.dataclass
+class OwnBandit(Uniform):
     """An algorithm of the user: uniform arms, and a number that is not in the state."""
 
-    def __init__(self, lengthscale):
-        self.lengthscale = lengthscale
-
-    def tree_flatten(self):
-        return (self.lengthscale,), None
-
-    @classmethod
-    def tree_unflatten(cls, _, leaves):
-        return cls(*leaves)
-
-    def init(self, domain, key):
-        return Uniform().init(domain, key)
-
-    def ask(self, state, key, limit=None):
-        return Uniform().ask(state, key, limit)
-
-    def tell(self, state, query, y, key):
-        return Uniform().tell(state, query, y, key)
+    lengthscale: float = 0.5
 
 
-@jax.tree_util.register_pytree_node_class
+@struct.dataclass
 class OwnProblem:
     """A problem of the user."""
 
-    def __init__(self, mean_reward):
-        self.arms, self.mean_reward = Arms(jnp.arange(4.0)[:, None]), mean_reward
+    mean_reward: object
 
-    def tree_flatten(self):
-        return (self.mean_reward,), None
-
-    @classmethod
-    def tree_unflatten(cls, _, leaves):
-        return cls(*leaves)
+    @property
+    def arms(self):
+        return Arms(jnp.arange(4.0)[:, None])
 
     def sample(self, key, arm):
         return self.mean_reward[arm]
@@ -216,7 +195,9 @@ def test_a_run_of_own_classes_resumes_as_itself_only(tmp_path):
     path, rewards = tmp_path / "run", jnp.arange(4.0)
 
     def run(number, mean_reward):
-        return loops.run(OwnBandit(number), OwnProblem(mean_reward), KEY, 6, checkpoint=path)
+        return loops.run(
+            OwnBandit(lengthscale=number), OwnProblem(mean_reward), KEY, 6, checkpoint=path
+        )
 
     np.testing.assert_array_equal(run(0.5, rewards).trace.arm, run(0.5, rewards).trace.arm)
     with pytest.raises(ValueError, match="another run: bandit.lengthscale was 0.5, is 0.7"):

@@ -93,17 +93,11 @@ def test_masked_slots_are_not_tried():
 
 
 @struct.dataclass
-class Imprecise:
+class Imprecise(Uniform):
     """Uniform arms that report imprecise variances after the first evaluation."""
 
-    def init(self, domain, key):
-        return Uniform().init(domain, key)
-
-    def ask(self, state, key, limit=None):
-        return Uniform().ask(state, key, limit)
-
     def tell(self, state, query, y, key):
-        state, info = Uniform().tell(state, query, y, key)
+        state, info = Uniform.tell(self, state, query, y, key)
         return state, info.replace(imprecise=state.count > 1)
 
 
@@ -129,20 +123,12 @@ def test_a_width_that_is_not_finite_ends_a_run(kind):
 
 
 @struct.dataclass
-class Ending:
-    """Uniform arms whose batch is empty after `count` evaluations."""
-
-    count: int = 3
-
-    def init(self, domain, key):
-        return Uniform().init(domain, key)
+class Ending(Uniform):
+    """Uniform arms whose batch is empty after 3 evaluations."""
 
     def ask(self, state, key, limit=None):
-        query = Uniform().ask(state, key, limit)
-        return query.replace(mask=query.mask & (state.count < self.count))
-
-    def tell(self, state, query, y, key):
-        return Uniform().tell(state, query, y, key)
+        query = Uniform.ask(self, state, key, limit)
+        return query.replace(mask=query.mask & (state.count < 3))
 
 
 @pytest.mark.parametrize("strategy", ["threads", "vmap"])
@@ -154,18 +140,12 @@ def test_an_algorithm_that_asks_for_nothing_ends_its_run(strategy):
 
 
 @struct.dataclass
-class EndingBox:
+class EndingBox(UniformBox):
     """The same over a box."""
 
-    def init(self, box, key, horizon):
-        return UniformBox().init(box, key, horizon)
-
     def ask(self, state, key):
-        query = UniformBox().ask(state, key)
+        query = UniformBox.ask(self, state, key)
         return query.replace(mask=query.mask & (state.history.count < 3))
-
-    def tell(self, state, query, y, key):
-        return UniformBox().tell(state, query, y, key)
 
 
 def test_an_optimiser_that_asks_for_nothing_ends_its_run():
