@@ -172,9 +172,8 @@ def floating(**values: Any) -> Any:
 def real(name: str, value: Any) -> Any:
     """The named value as an array of real numbers, of JAX where it was one, else of NumPy."""
     try:
-        if isinstance(value, jax.Array):
-            array = value
-        else:
+        array: Any = value
+        if not isinstance(value, jax.Array):
             array = jnp.asarray(value) if is_traced(value) else np.asarray(value)
         # Python's own numbers may be in an array of objects
         array = array.astype(float) if array.dtype == object else array
@@ -243,7 +242,7 @@ def objective(function: Any, *arguments: Any) -> None:
 # Domains and data
 
 
-def arms(domain: Arms) -> Arms:
+def arms(domain: Any) -> Arms:
     """The arms as JAX arrays; warns of features that are likely a mistake."""
     if not isinstance(domain, Arms):
         found = f"a {type(domain).__name__} was given"

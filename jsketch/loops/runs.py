@@ -27,7 +27,6 @@ from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file, versi
 from jsketch.types import (
     ArmProblem,
     Arms,
-    Bandit,
     Box,
     BoxOptimizer,
     PRNGKey,
@@ -54,7 +53,7 @@ class Run:
 
 
 def run(
-    algorithm: Bandit[Any] | BoxOptimizer,
+    algorithm: Any,
     problem: Any,
     key: PRNGKey,
     horizon: int,
