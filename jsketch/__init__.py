@@ -34,8 +34,7 @@ from jsketch import (
     sketch,
     struct,
 )
-from jsketch.loops import drive, rollout, run, run_seeds
-from jsketch.loops.arms.plan import plan
+from jsketch.loops import drive, plan, rollout, run, run_seeds
 from jsketch.types import Arms, Box, Info, Query
 
 __version__ = "0.1.0"

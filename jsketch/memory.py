@@ -1,5 +1,4 @@
-"""Will it fit? Estimates of memory are compared with what the device has before anything is
-compiled."""
+"""The memory of the default device, compared with an estimate before anything is compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import jax
 
 def available() -> int | None:
     """Bytes of the default device, or of this machine for a CPU; None where the system does not
-    say."""
+    report it."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"])
@@ -21,10 +20,10 @@ def available() -> int | None:
 
 
 def check(needed: int, what: str, advice: str) -> None:
-    """Raises ValueError when `needed` bytes are more than there are."""
-    there = available()
-    if there is not None and needed > there:
+    """Raises ValueError when `needed` bytes exceed the memory of the device."""
+    found = available()
+    if found is not None and needed > found:
         raise ValueError(
-            f"{what} need about {needed / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB:"
+            f"{what} need about {needed / 1e9:,.1f} GB, and there are {found / 1e9:,.1f} GB:"
             f" {advice}."
         )

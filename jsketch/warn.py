@@ -1,19 +1,21 @@
-"""Warnings that point at the user's line, however many of our functions and of jax's lie
-between."""
+"""Warnings that point at the line of the user, below any number of functions of jsketch and JAX."""
 
 from __future__ import annotations
 
 import sys
+import types
 import warnings
 
-PASSED = ("jsketch", "jax", "contextlib")
+SKIPPED = ("jsketch", "jax", "contextlib")
 
 
 def warn(message: str) -> None:
-    """A UserWarning at the innermost line of the call that belongs to neither jsketch nor jax."""
+    """A UserWarning at the innermost line of the call that belongs to neither jsketch nor JAX."""
     level, frame = 1, sys._getframe()
-    while (
-        frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PASSED
-    ):
+    while frame.f_back is not None and _package(frame) in SKIPPED:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
+
+
+def _package(frame: types.FrameType) -> str:
+    return frame.f_globals.get("__name__", "").partition(".")[0]

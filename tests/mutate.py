@@ -1,10 +1,11 @@
-"""Puts the faults of mutations.toml into a copy of the tree, one at a time, and runs the tests that
-should notice.
+"""Puts the faults of mutations.toml into a copy of the tree, one at a time, and runs the test that
+should fail.
 
     scripts/mutate                     all of them, 10 to 20 minutes on one core
-    scripts/mutate --only sketch       those whose room, file or description holds the word
+    scripts/mutate --only sketch       those whose room, file or description contains the word
 
-Prints a Markdown table and exits with status 1 when a mutation survives that no reason excuses.
+Prints a Markdown table and exits with status 1 when a test passes for a fault without the field
+`survives`, which gives the reason.
 """
 
 import argparse
@@ -20,8 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MUTATIONS = Path(__file__).with_name("mutations.toml")
 COPIED = ("jsketch", "experiments", "tests", "scripts", "pyproject.toml", "README.md")
-# a mutation may make a loop endless: tests that take longer are ended, and have noticed it
+# a fault may make a loop endless: a test that takes longer counts as failed
 MINUTES = 10
+OPTIONS = ("-x", "-q", "-p", "no:xdist", "--no-header")
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -41,17 +43,7 @@ def run_tests(folder, tests):
     """(whether a test failed, seconds). Raises RuntimeError when no test ran."""
     environment = dict(os.environ, PYTHONPATH=str(folder), JAX_ENABLE_X64="1", JSKETCH_AS_USERS="0")
     environment.setdefault("XLA_FLAGS", QUICK)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:xdist",
-        "--no-header",
-        *tests.split(),
-    ]
+    command = [sys.executable, "-m", "pytest", *OPTIONS, *tests.split()]
     began = time.perf_counter()
     try:
         done = subprocess.run(
@@ -72,20 +64,19 @@ def run_tests(folder, tests):
 
 
 def outcome(folder, mutation):
-    """("killed", "equivalent" or "SURVIVED", seconds) of one mutation; the copy is as before
-    afterwards."""
+    """("killed", "equivalent" or "SURVIVED", seconds) of one mutation; restores the copy."""
     path = folder / mutation["file"]
     text = path.read_text()
     if text.count(mutation["old"]) != 1:
         raise SystemExit(
-            f"{mutation['file']} must hold this text exactly once, to be mutated: {mutation['old']}"
+            f"{mutation['file']} must contain this text exactly once: {mutation['old']}"
         )
     path.write_text(text.replace(mutation["old"], mutation["new"]))
     try:
-        noticed, seconds = run_tests(folder, mutation["tests"])
+        failed, seconds = run_tests(folder, mutation["tests"])
     finally:
         path.write_text(text)
-    if noticed:
+    if failed:
         return "killed", seconds
     return ("equivalent" if "survives" in mutation else "SURVIVED"), seconds
 
@@ -94,9 +85,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--only", default="", help="a word of a mutation's room, file or description"
-    )
+    parser.add_argument("--only", default="", help="a word of a room, file or description")
     word = parser.parse_args().only
     chosen = [
         m
@@ -104,7 +93,7 @@ def main():
         if word in f"{m['room']} {m['file']} {m['what']}"
     ]
     if not chosen:
-        raise SystemExit(f"no mutation's room, file or description holds {word!r}.")
+        raise SystemExit(f"no room, file or description of a mutation contains {word!r}.")
     print("| room | mutation | tests | outcome | seconds |\n|---|---|---|---|---|", flush=True)
     counts = {"killed": 0, "equivalent": 0, "SURVIVED": 0}
     with tempfile.TemporaryDirectory() as name:

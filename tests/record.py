@@ -1,10 +1,10 @@
-"""Records what every case of the tests picks or predicts, bit by bit, and compares two recordings.
+"""Records the picks and predictions of every case of the tests, and compares two recordings bit by
+bit.
 
     python tests/record.py make FILE       one run of every row of the case tables
     python tests/record.py compare A B     exits with status 1 where two recordings differ
 
-A change that moves or merges code leaves the recording as it was: make one in a checkout of the
-commit before, and one after.
+A refactoring leaves the recording unchanged: make one at the commit before it, and one after it.
 """
 
 import sys
@@ -19,7 +19,7 @@ sys.path[:0] = [str(HERE), *(str(HERE / name) for name in ("bandits", "box", "lo
 
 
 def leaves(name, tree):
-    """Arrays of a tree by their path, below a name."""
+    """The arrays of a tree by their paths, which begin with the name."""
     found = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if hasattr(leaf, "dtype") and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):

@@ -1,5 +1,4 @@
-"""Small random problems on which the theory's deterministic statements are tested, and programs
-compiled once for all."""
+"""Small random problems for tests of the theory, and programs that are compiled once for all."""
 
 import jax
 import jax.numpy as jnp

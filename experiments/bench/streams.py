@@ -24,7 +24,7 @@ from experiments.data import streams
 from experiments.pkawv_2019 import authors_code
 from experiments.results import environment, files, store
 from jsketch import kernels, loops, online
-from jsketch.loops.streams.stream import BLOCK
+from jsketch.loops.streams import BLOCK
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 

@@ -34,7 +34,7 @@ from experiments.results.summaries import ci95
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, GPUCB, widths
 from jsketch.bandits.core.exact_state import ExactState
-from jsketch.loops.arms.rollout import start
+from jsketch.loops.rollouts import start
 
 ARMS, NOISE, NORM, DELTA, LENGTHSCALE, EVERY = 100, 0.1, 2.0, 0.1, 0.5, 10
 KERNEL = kernels.Matern(LENGTHSCALE, nu=2.5)

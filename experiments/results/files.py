@@ -1,5 +1,5 @@
 """Files and folders of results: checks, before any work, that they can be written; one writer to a
-folder at a time; and checksums. `write` replaces a file atomically (`jsketch.loops.saving.files`).
+folder at a time; and checksums. `write` replaces a file atomically (`jsketch.loops.saving`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jsketch.loops.saving.files import about, write
-from jsketch.loops.saving.files import held as _held
+from jsketch.loops.saving import about, write
+from jsketch.loops.saving import held as _held
 
 __all__ = ["check", "check_checksum", "check_folder", "check_new", "held", "with_checksum", "write"]
 

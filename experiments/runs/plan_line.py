@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import jsketch
-from jsketch.loops.arms.plan import Plan
+from jsketch.loops.planning import Plan
 
 TINY = 1_000_000  # arms times evaluations of all runs, below which no plan is made
 SAMPLE = 3  # configurations that are planned, if they differ only in their numbers

@@ -18,8 +18,8 @@ from tqdm import tqdm
 from experiments.results import store
 from experiments.runs import bandit_runs
 from jsketch import loops
-from jsketch.loops.arms.advance import Clock, advance
-from jsketch.loops.arms.run import warn_of_imprecision
+from jsketch.loops.advance import Clock, advance
+from jsketch.loops.runs import warn_of_imprecision
 
 REPORTS = 10  # number of progress reports of a run
 FINAL = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")

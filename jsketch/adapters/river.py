@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from jsketch import kernels, online
-from jsketch.loops.streams.live import Live
+from jsketch.loops.live import Live
 
 try:
     from river import base

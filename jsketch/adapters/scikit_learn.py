@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsketch.loops.streams.live import Live
-from jsketch.loops.streams.stream import Forecasts
+from jsketch.loops.live import Live
+from jsketch.loops.streams import Forecasts
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin

@@ -1,92 +1,599 @@
-"""Static mistakes, said in plain words on the host. Values that are traced (under jit or vmap) are
-left to the caller.
+"""Checks of arguments on the host. Each raises ValueError with the cause and the cure, unless
+documented otherwise, and leaves traced values (under jit or vmap) unchecked. `queries` checks what
+an algorithm over arms observes."""
 
-scalars   signs, ranges and kinds of numbers
-sizes     capacities, counts, room in the memory
-domains   arms, candidates, boxes, examples
-kernels   whether a kernel is one, and fits the inputs
-queries   what an algorithm over arms observes: queries, rewards, earlier evaluations
-"""
+from __future__ import annotations
 
-from jsketch.checks.domains import (
-    arm_numbers,
-    arms,
-    box,
-    candidates,
-    example,
-    rows_of_arms,
-    table,
-)
-from jsketch.checks.kernels import (
-    LARGEST_ROUNDING,
-    SAMPLED,
-    a_kernel,
-    features_of,
-    inputs_of,
-    kernel_on,
-    model,
-    roundings,
-    spread,
-)
-from jsketch.checks.scalars import (
-    all_nonnegative,
-    all_positive,
-    at_least_one,
-    choice,
-    confidence,
-    finite,
-    floating,
-    fraction,
-    function_of,
-    keys,
-    nonnegative,
-    one_key,
-    one_number,
-    positive,
-    probability,
-    real,
-    truth,
-)
-from jsketch.checks.sizes import MOST, capacity, count, is_integer, larger, room
+import inspect
+from collections.abc import Callable
+from typing import Any
 
-__all__ = [
-    "LARGEST_ROUNDING",
-    "MOST",
-    "SAMPLED",
-    "a_kernel",
-    "all_nonnegative",
-    "all_positive",
-    "arm_numbers",
-    "arms",
-    "at_least_one",
-    "box",
-    "candidates",
-    "capacity",
-    "choice",
-    "confidence",
-    "count",
-    "example",
-    "features_of",
-    "finite",
-    "floating",
-    "fraction",
-    "function_of",
-    "inputs_of",
-    "is_integer",
-    "kernel_on",
-    "keys",
-    "larger",
-    "model",
-    "nonnegative",
-    "one_key",
-    "one_number",
-    "positive",
-    "probability",
-    "real",
-    "room",
-    "roundings",
-    "rows_of_arms",
-    "spread",
-    "table",
-    "truth",
-]
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike, DTypeLike
+
+from jsketch import devices, memory
+from jsketch.types import Arms, Box, PRNGKey, is_traced
+from jsketch.warn import warn
+
+MOST = 2**31 - 1  # the largest 32-bit integer
+SAMPLED = 32  # arms whose Gram matrix is checked
+INDEFINITE = 1e-4  # a negative eigenvalue beyond this share of the largest one is no rounding error
+# rounding may change this share of k(x,x), and of the largest variance, without a warning
+LARGEST_ROUNDING = 1e-3
+
+
+# Numbers
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an array, a list or a tracer."""
+    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
+
+
+def numbers_of(value: Any) -> np.ndarray:
+    """The value as floating point numbers."""
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(f"a number was expected; {value!r} was given.")
+    return numbers.astype(float)
+
+
+def _numbers(
+    condition: Callable[[np.ndarray], Any], words: str, arrays: bool = False
+) -> Callable[..., None]:
+    """A check that every named value is one number, or every entry of an array, that fulfils the
+    condition."""
+
+    def check(**values: Any) -> None:
+        for name, value in values.items():
+            if not arrays and shape_of(value) != ():
+                found = f"an array of shape {shape_of(value)} was given. For several, use jax.vmap"
+                raise ValueError(f"{name} must be one number; {found}.")
+            if is_traced(value):
+                continue
+            try:
+                fulfilled = np.all(condition(numbers_of(value)))
+            except ValueError as error:
+                raise ValueError(f"{name} {words}: {error}") from error
+            if not fulfilled:
+                raise ValueError(f"{name} {words}; {value} was given.")
+
+    return check
+
+
+def _is_positive(x: np.ndarray) -> Any:
+    return np.isfinite(x) & (x > 0)
+
+
+def _is_nonnegative(x: np.ndarray) -> Any:
+    return np.isfinite(x) & (x >= 0)
+
+
+finite = _numbers(np.isfinite, "must be a finite number")
+positive = _numbers(_is_positive, "must be a finite number above 0")
+nonnegative = _numbers(_is_nonnegative, "must be a finite number, at least 0")
+all_positive = _numbers(_is_positive, "must be a finite number above 0", arrays=True)
+all_nonnegative = _numbers(_is_nonnegative, "must be a finite number, at least 0", arrays=True)
+at_least_one = _numbers(lambda x: np.isfinite(x) & (x >= 1), "must be at least 1")
+fraction = _numbers(lambda x: (x >= 0) & (x <= 1), "must lie between 0 and 1")
+probability = _numbers(
+    lambda x: (x > 0) & (x < 1), "is a probability and must lie strictly between 0 and 1"
+)
+
+
+def is_real(dtype: Any) -> bool:
+    """Whether a dtype is one of real numbers; those of JAX include small floats."""
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, bool))
+
+
+def one_number(**values: Any) -> None:
+    """Every named value, traced or not, is one real number."""
+    for name, value in values.items():
+        dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+        if not is_real(dtype) or shape_of(value) != ():
+            raise ValueError(f"{name} must be one real number, shape (); it is {value!r}.")
+
+
+def is_integer(value: Any, least: int) -> bool:
+    """Whether the value is an integer of Python or NumPy, and no bool, of at least that size."""
+    integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return integer and bool(value >= least)
+
+
+def capacity(**values: int) -> None:
+    """Every named static size is an integer >= 1."""
+    _integers(values, 1, " of at least")
+
+
+def count(**values: int) -> None:
+    """Every named static count is an integer >= 0."""
+    _integers(values, 0, ", at least")
+
+
+def _integers(values: dict[str, int], least: int, words: str) -> None:
+    for name, value in values.items():
+        if not is_integer(value, least):
+            raise ValueError(f"{name} must be an integer{words} {least}; {value!r} was given.")
+
+
+def larger(before: int, **values: int) -> None:
+    """The named capacity to grow to is an integer, at least `before`."""
+    capacity(**values)
+    for name, value in values.items():
+        if value < before:
+            raise ValueError(f"{name} can only grow: it is {before}, and {value} was given.")
+
+
+def room(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
+    """The memory holds so many numbers, which the named sizes need, and 32 bits count each size."""
+    names = " and ".join(f"{name} = {size:,}" for name, size in sizes.items())
+    memory.check(int(numbers) * jnp.dtype(dtype).itemsize, names, "take less")
+    for name, size in sizes.items():
+        if size > MOST:
+            raise ValueError(f"{name} can be at most {MOST:,}; {size:,} was given.")
+
+
+def horizon(value: Any) -> None:
+    """A number of evaluations, which 32 bits count."""
+    capacity(horizon=value)
+    if value > MOST:
+        raise ValueError(f"horizon can be at most {MOST:,} evaluations; {value:,} was given.")
+
+
+def truth(**values: Any) -> None:
+    """Every named value is True or False."""
+    for name, value in values.items():
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False; {value!r} was given.")
+
+
+def choice(choices: tuple[str, ...], **values: Any) -> None:
+    """Every named value is one of the choices."""
+    for name, value in values.items():
+        if not isinstance(value, str) or value not in choices:
+            raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
+
+
+def floating(**values: Any) -> Any:
+    """The one named value as a floating dtype."""
+    ((name, value),) = values.items()
+    try:
+        dtype = jnp.dtype(value)
+    except TypeError:
+        dtype = jnp.dtype(bool)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise ValueError(f"{name} must be a floating dtype; {value!r} was given.")
+    return dtype
+
+
+def real(name: str, value: Any) -> Any:
+    """The named value as an array of real numbers, of JAX where it was one, else of NumPy."""
+    try:
+        array: Any = value
+        if not isinstance(value, jax.Array):
+            array = jnp.asarray(value) if is_traced(value) else np.asarray(value)
+        # Python's own numbers may be in an array of objects
+        array = array.astype(float) if array.dtype == object else array
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be real numbers: {error}.") from error
+    # `is_real` takes longer than learning an example
+    if array.dtype.kind not in "fiub" and not is_real(array.dtype):
+        raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
+    return array
+
+
+# Keys and functions
+
+
+def one_key(**values: Any) -> PRNGKey:
+    """The one named value as a typed key; a uint32 pair is converted."""
+    return _keys(values, 0, "one key, such as jax.random.key(0)")
+
+
+def keys(**values: Any) -> PRNGKey:
+    """The one named value as typed keys [S], S >= 1; uint32 pairs [S, 2] are converted."""
+    return _keys(values, 1, "keys [S], one a run, such as jax.random.split(key, 10)")
+
+
+def _keys(values: dict[str, Any], ndim: int, words: str) -> PRNGKey:
+    ((name, value),) = values.items()
+    pairs = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
+    if pairs and value.ndim == ndim + 1 and value.shape[-1] == 2:
+        value = jax.random.wrap_key_data(jnp.asarray(value))
+    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if not typed or value.ndim != ndim or not value.size:
+        raise ValueError(f"{name} must be {words}; {value!r} was given.")
+    return value
+
+
+def function_of(name: str, function: Any, arguments: str) -> None:
+    """The function takes the arguments that `arguments` lists."""
+    if not callable(function):
+        found = f"a {type(function).__name__} was given"
+        raise ValueError(f"{name} must be a function of ({arguments}); {found}.")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # some built-in functions have no signature
+    try:
+        signature.bind(*[None] * (arguments.count(",") + 1))
+    except TypeError as error:
+        found = f"its arguments are {signature}"
+        raise ValueError(f"{name} must be a function of ({arguments}); {found}.") from error
+
+
+def objective(function: Any, *arguments: Any) -> None:
+    """objective(x [d], key), given as `arguments`, is one real number, and so is its `value` of x,
+    if it has one. Both are traced, nothing is compiled."""
+    methods = [("the objective", function, "x, key")]
+    if getattr(function, "value", None) is not None:
+        methods.append(("the objective's value", function.value, "x"))
+    for name, method, names in methods:
+        function_of(name, method, names)
+        y = jax.eval_shape(method, *arguments[: len(names.split(","))])
+        if getattr(y, "shape", None) != () or not is_real(y.dtype):
+            found = f"an array of shape {y.shape}, dtype {y.dtype}" if hasattr(y, "dtype") else y
+            raise ValueError(f"{name} must return one number, shape (); {found} was returned.")
+
+
+# Domains and data
+
+
+def arms(domain: Any) -> Arms:
+    """The arms as JAX arrays; warns of features that are likely a mistake."""
+    if not isinstance(domain, Arms):
+        found = f"a {type(domain).__name__} was given"
+        raise ValueError(f"arms are given as Arms(features), one candidate a row; {found}.")
+    if domain.shard is not None and not is_traced(domain.features):
+        raise ValueError(
+            "these arms lie over several devices: wrap the algorithm, as in Sharded(bandit, mesh)."
+        )
+    features = rows_of_arms(domain.features)
+    return domain if is_traced(features) else Arms(jnp.asarray(features))
+
+
+def rows_of_arms(features: Any) -> Any:
+    """The features of arms as an array [A, d] of the library that holds it; warns as `arms`."""
+    features = table(features)
+    if jnp.ndim(features) != 2:
+        raise ValueError(
+            f"arms must be a matrix [A, d]; an array of shape {jnp.shape(features)} was given. A"
+            " single feature is a column: use x[:, None]."
+        )
+    if 0 in features.shape:
+        raise ValueError(f"there is nothing to choose from: arms have shape {features.shape}.")
+    if not jnp.issubdtype(features.dtype, jnp.floating):
+        raise ValueError(
+            f"arms must be floating point numbers; their dtype is {features.dtype}. Use"
+            " x.astype(float)."
+        )
+    if is_traced(features):
+        return features
+    numbers = np.asarray(features)
+    if not np.isfinite(numbers).all():
+        row, column = np.argwhere(~np.isfinite(numbers))[0]
+        found = f"arm {row}, feature {column} is {numbers[row, column]}"
+        raise ValueError(f"arms must be finite; {found}. Remove or impute such arms.")
+    _warn_of_degenerate_features(numbers)
+    return features
+
+
+def table(features: Any) -> Any:
+    """An array as it is; a DataFrame, or lists of numbers, as a floating point array."""
+    if isinstance(features, np.ndarray | jax.Array):
+        return features
+    try:
+        numbers = np.asarray(features)
+        return numbers if numbers.dtype.kind in "fcV" else numbers.astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"features must be a matrix of numbers: {error}.") from error
+
+
+def _warn_of_degenerate_features(features: np.ndarray) -> None:
+    arms, inputs = features.shape
+    if arms < 2:
+        return
+    constant = np.flatnonzero(np.ptp(features, axis=0) == 0)
+    if constant.size and inputs > 1:
+        warn(
+            f"features {constant.tolist()} have the same value for every arm and carry no"
+            " information."
+        )
+    # equal rows have equal projections; unequal ones practically never do
+    projection = features @ np.random.default_rng(0).standard_normal(inputs)
+    repeated = arms - np.unique(projection).size
+    if repeated:
+        warn(
+            f"{repeated} of the {arms} arms repeat the features of another: to a kernel they are"
+            " the same arm."
+        )
+
+
+def example(x: Any) -> Array:
+    """One example, a vector [d] of floating point numbers."""
+    if jnp.ndim(x) != 1 or shape_of(x)[0] == 0:
+        raise ValueError(f"an example is a vector [d], d >= 1; its shape is {shape_of(x)}.")
+    x = jnp.asarray(x)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise ValueError(f"examples must be floating point numbers; their dtype is {x.dtype}.")
+    return x
+
+
+def candidates(x: Any, dimension: int) -> None:
+    """A finite, non-empty matrix [A, dimension]."""
+    if jnp.ndim(x) != 2 or shape_of(x)[0] == 0 or shape_of(x)[1] != dimension:
+        found = f"the shape is {shape_of(x)}"
+        raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {found}.")
+    if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
+        raise ValueError("candidates must be finite.")
+
+
+def box(domain: Box, dimension: int) -> None:
+    """A finite box of this dimension with lower < upper."""
+    for name, value in (("lower", domain.lower), ("upper", domain.upper)):
+        if shape_of(value) != (dimension,):
+            found = f"its shape is {shape_of(value)}"
+            raise ValueError(f"the box's {name} must have shape ({dimension},); {found}.")
+    if not is_traced(domain):
+        low, high = numbers_of(domain.lower), numbers_of(domain.upper)
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ValueError(f"a box needs finite lower < upper; {low} and {high} were given.")
+
+
+def arm_numbers(domain: Arms, **values: Any) -> None:
+    """Every named value is a vector of arm numbers in [0, A)."""
+    for name, value in values.items():
+        if is_traced(value):
+            continue
+        numbers = np.asarray(value)
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            found = f"its shape is {numbers.shape}, its dtype {numbers.dtype}"
+            raise ValueError(f"{name} must be a vector of arm numbers; {found}.")
+        for arm in numbers[(numbers < 0) | (numbers >= domain.count)]:
+            raise ValueError(f"{name} names arm {arm}; the arms are 0 to {domain.count - 1}.")
+
+
+def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Array]:
+    """Examples [n,d], finite, and labels [n], which may be NaN, as arrays of the floating `dtype`;
+    None: the dtype of the examples."""
+    xs, ys = real("examples", xs), real("labels", ys)
+    if xs.ndim != 2 or ys.shape != xs.shape[:1]:
+        found = f"the shapes are {xs.shape} and {ys.shape}"
+        raise ValueError(f"a stream is a matrix [n, d] of examples and n labels; {found}.")
+    if 0 in xs.shape:
+        raise ValueError(f"the stream is empty: its examples have shape {xs.shape}.")
+    if dtype is None:
+        dtype = jax.dtypes.canonicalize_dtype(
+            xs.dtype if jnp.issubdtype(xs.dtype, jnp.floating) else float
+        )
+    with np.errstate(over="ignore"):  # raises below
+        xs, ys = (jnp.asarray(values.astype(dtype, copy=False)) for values in (xs, ys))
+    # where the examples are: on an accelerator NumPy would have to copy them back
+    isfinite = jnp.isfinite(xs) if devices.on_accelerator() else np.isfinite(np.asarray(xs))
+    rows = np.asarray(isfinite.all(1))
+    if not rows.all():
+        raise ValueError(f"inputs must be finite; example {np.flatnonzero(~rows)[0]} is not.")
+    return xs, ys
+
+
+# Algorithms and problems
+
+
+def confidence(bandit: Any) -> None:
+    """The assumptions that all optimistic algorithms share."""
+    positive(regularization=bandit.regularization)
+    nonnegative(noise_std=bandit.noise_std, norm_bound=bandit.norm_bound)
+    probability(delta=bandit.delta)
+    width = bandit.width
+    if not callable(width) or jax.tree_util.all_leaves([width]):
+        raise ValueError(
+            "width must be a width, such as widths.bbkb_paper, or widths.Formula(function) of a"
+            f" function of (evidence, confidence); {width!r} was given."
+        )
+    if hasattr(width, "check"):
+        width.check()
+
+
+def bandit(algorithm: Any) -> None:
+    """An algorithm over arms or a box, with the methods of the protocol, that jit accepts."""
+    methods = (getattr(algorithm, name, None) for name in ("init", "ask", "tell"))
+    if isinstance(algorithm, type) or not all(map(callable, methods)):
+        raise ValueError(
+            "the algorithm must be an object with methods init, ask and tell, such as BBKB(kernel);"
+            f" {algorithm!r} was given."
+        )
+    _pytree("the algorithm", algorithm)
+
+
+def problem(value: Any) -> None:
+    """A problem over arms, with the attributes of `jsketch.types.ArmProblem`, that jit accepts."""
+    names = ("arms", "mean_reward", "sample")
+    if isinstance(value, type) or not all(hasattr(value, name) for name in names):
+        raise ValueError(
+            "problem must have arms, their mean rewards and a method sample, such as"
+            f" problems.finite_arms(...); a {type(value).__name__} was given. For a function on the"
+            " host use drive."
+        )
+    _pytree("the problem", value)
+
+
+def _pytree(name: str, value: Any) -> None:
+    if jax.tree_util.all_leaves([value]):
+        raise ValueError(
+            f"{name} is a {type(value).__name__}, which jit does not accept: make it a pytree with"
+            " @jsketch.struct.dataclass above its class."
+        )
+
+
+def state(bandit: Any, domain: Arms, found: Any) -> None:
+    """A state of this algorithm on these arms."""
+    wanted = jax.eval_shape(bandit.init, domain, jax.random.key(0))
+    if type(found) is not type(wanted):
+        raise ValueError(
+            f"state is of another algorithm: it holds a {type(found).__name__}, and a"
+            f" {type(bandit).__name__} has a {type(wanted).__name__}."
+        )
+    if found.domain is None:
+        raise ValueError("state has no arms: add them with types.attach(state, arms).")
+    if not _equal(found.domain.features, domain.features):
+        raise ValueError(
+            f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
+            " given, or their features differ."
+        )
+
+
+def _equal(x: Any, y: Any) -> bool:
+    """Whether arrays are equal, also where they lie over several processes."""
+    if x is y:
+        return True
+    if getattr(x, "is_fully_addressable", True) or np.shape(x) != np.shape(y):
+        return np.array_equal(np.asarray(x), np.asarray(y))
+    return bool(jax.jit(lambda x, y: (x == y).all())(x, y))
+
+
+def features_of(maker: Any, method: str, wanted: str) -> None:
+    """A feature map with that method."""
+    if isinstance(maker, type) or not callable(getattr(maker, method, None)):
+        raise ValueError(f"features must be {wanted}; {maker!r} was given.")
+
+
+# Kernels
+
+
+def a_kernel(kernel: Any) -> None:
+    """An object with the methods of a kernel."""
+    if isinstance(kernel, type) or not (hasattr(kernel, "gram") and hasattr(kernel, "diag")):
+        raise ValueError(
+            "kernel must be a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0);"
+            f" {kernel!r} was given."
+        )
+
+
+def kernel_on(kernel: Any, x: Any) -> None:
+    """A kernel whose methods `check` and `check_inputs`, if it has them, accept its numbers and the
+    inputs x [n,d]."""
+    a_kernel(kernel)
+    if is_traced(kernel, x):
+        return
+    if hasattr(kernel, "check"):
+        kernel.check(x)
+    if hasattr(kernel, "check_inputs"):
+        kernel.check_inputs(x)
+
+
+def inputs_of(forecaster: Any, x: Any) -> None:
+    """Examples x [n,d] for which the kernel of the forecaster, or of a mixture's, is defined."""
+    kernel: Any = getattr(getattr(forecaster, "forecaster", forecaster), "kernel", None)
+    if hasattr(kernel, "check_inputs") and not is_traced(x):
+        kernel.check_inputs(x)
+
+
+def model(domain: Arms, kernel: Any, regularization: Any) -> None:
+    """A kernel that is defined on the arms, with a regularization that their dtype resolves. Warns
+    of a kernel that is not positive semi-definite, and of a regularization for which float32 is too
+    coarse (THEORY 9.1)."""
+    a_kernel(kernel)
+    if is_traced(domain, kernel):
+        return
+    # inside a jit of the user even constants are traced, unless evaluated now
+    with jax.ensure_compile_time_eval():
+        kernel_on(kernel, domain.features)
+        largest = _check_values(domain, kernel)
+        if not is_traced(regularization):
+            _check_regularization(domain, kernel, largest, regularization)
+
+
+def _check_values(domain: Arms, kernel: Any) -> float:
+    """The largest k(x,x) among SAMPLED arms."""
+    # with repetitions where there are fewer arms, so that one shape is compiled
+    some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
+    x = domain.features[some]
+    try:
+        gram = np.asarray(_evaluated(_gram, kernel, x), float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features"
+            f" ({error}). An ARD kernel needs one lengthscale a feature."
+        ) from error
+    if not np.isfinite(gram).all():
+        row, column = np.argwhere(~np.isfinite(gram))[0]
+        raise ValueError(
+            f"k(x, y) of arms {some[row]} and {some[column]} is {gram[row, column]}: check the"
+            f" numbers of the kernel {kernel}."
+        )
+    eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
+    if eigenvalues[0] < -INDEFINITE * max(eigenvalues[-1], 0):
+        warn(
+            "the kernel is not positive semi-definite on these arms: of the Gram matrix of"
+            f" {SAMPLED} of them the least eigenvalue is {eigenvalues[0]:.3g}, the largest"
+            f" {eigenvalues[-1]:.3g}. Its variances are meaningless."
+        )
+    return float(gram.diagonal().max())
+
+
+def _check_regularization(domain: Arms, kernel: Any, largest: float, regularization: Any) -> None:
+    dtype = domain.features.dtype
+    value = float(np.min(numbers_of(regularization)))
+    least = max(largest, 1) / float(jnp.finfo(dtype).max)
+    if value <= least:
+        raise ValueError(
+            f"regularization must be above {least:.2g}: variances are k(x,x) divided by it, which"
+            f" overflows {dtype.name}; {regularization} was given."
+        )
+    if dtype != jnp.float32:
+        return
+    least = 1e-3 * float(jnp.max(kernel.diag(domain.features[:1])))
+    if value < least:
+        warn(
+            f"regularization {regularization} is too small to be meaningful in float32: residuals"
+            " carry an error of about 1e-5 k(x,x), which is divided by it. Use arms in float64"
+            f" (jax_enable_x64) or a regularization of at least {least:g}."
+        )
+
+
+def roundings(kernel: Any, points: Array, others: int) -> ArrayLike:
+    """The error of kernel values between points [m,d] and so many others, in units of eps k(x,x),
+    [] (by the method `rounding` of the kernel, if it has one)."""
+    return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
+
+
+def spread(domain: Arms, kernel: Any, others: int) -> None:
+    """Warns, and raises nothing, where arms are so many lengthscales apart that kernel values
+    between them and so many `others` are rounded by more than LARGEST_ROUNDING."""
+    if is_traced(domain, kernel):
+        return
+    dtype = domain.features.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    with jax.ensure_compile_time_eval():
+        error = eps * float(np.asarray(_evaluated(roundings, kernel, domain.features, others)))
+    if error > LARGEST_ROUNDING:
+        cure = "arms in float64 (jax_enable_x64) or " * (dtype == jnp.float32)
+        warn(
+            f"arms lie up to {(error / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
+            f" changes k(x, y) of close ones by up to {error:.1g} k(x,x) in {dtype}. Use"
+            f" {cure}larger lengthscales."
+        )
+
+
+def _gram(kernel: Any, x: Array, _: int) -> Array:
+    return kernel.gram(x, x)
+
+
+def _evaluated(function: Callable[..., Any], kernel: Any, x: Array, others: int = 0) -> Any:
+    """function(kernel, x, others), in one program where jit accepts the kernel: operation by
+    operation it would compile for a third of a second."""
+    leaves = jax.tree.leaves(kernel)
+    if all(isinstance(leaf, Array | np.ndarray | np.generic | float | int) for leaf in leaves):
+        try:
+            return _in_one_program(function, kernel, x, others)
+        except jax.errors.JAXTypeError:
+            pass  # a kernel made of NumPy operations
+    return function(kernel, x, others)
+
+
+_in_one_program = jax.jit(
+    lambda function, kernel, x, others: function(kernel, x, others), static_argnums=(0, 3)
+)

@@ -10,7 +10,7 @@ from jsketch import Arms, Query, kernels, loops
 from jsketch.bandits import GPUCB
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.linalg import matmul
-from jsketch.loops.arms.rollout import start
+from jsketch.loops.rollouts import start
 from jsketch.posterior import exact, ridge
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier

@@ -13,7 +13,7 @@ from jsketch.bandits import GPUCB, widths
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.linalg import matmul
-from jsketch.loops.arms.rollout import start
+from jsketch.loops.rollouts import start
 from jsketch.posterior import features as posteriors
 from jsketch.posterior import ridge
 from jsketch.sketch import projection

@@ -9,7 +9,7 @@ import pytest
 from jsketch import Arms, Query, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPUCB, TS, SketchedTS, widths
 from jsketch.bandits.core import sketched
-from jsketch.loops.arms.rollout import start
+from jsketch.loops.rollouts import start
 from jsketch.posterior import exact
 from jsketch.sketch.dictionary import qbar_theory
 

@@ -9,7 +9,7 @@ import pytest
 
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, widths
-from jsketch.loops.arms.rollout import start
+from jsketch.loops.rollouts import start
 from jsketch.sketch.dictionary import qbar_theory
 
 # lambda >= 1, as the theorems want

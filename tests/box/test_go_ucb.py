@@ -16,8 +16,7 @@ from jsketch.box import go_ucb, history
 from jsketch.box import model as models
 from jsketch.box.go_ucb.go_ucb import GOUCB
 from jsketch.box.go_ucb.model import Network, Parametric, flatten
-from jsketch.loops import drive_box
-from jsketch.loops.box import run_box
+from jsketch.loops import drive_box, runs
 from jsketch.problems import boxes
 from jsketch.search import ascend
 from jsketch.types import Box
@@ -306,7 +305,7 @@ def test_other_numbers_compile_nothing():
             **EQ5 | dict(reach=reach), regularization=lam, schedule=balls.OFUL(norm_bound=b)
         )
         loops.run_box(optimizer, PROBLEM, PROBLEM.box, KEY, HORIZON)
-        return run_box._one._cache_size()
+        return runs._box_run._cache_size()
 
     assert run(0.1, 0.1, 1.0) == run(0.2, 0.3, 0.1)
 

@@ -23,7 +23,7 @@ from experiments.sweep import execution, settings
 from experiments.sweep import main as sweep
 from experiments.sweep.settings import Sweep
 from jsketch import loops
-from jsketch.loops.arms.advance import capacity_of
+from jsketch.loops.advance import capacity_of
 
 ROOT = Path(__file__).parents[2]
 TINY = dict(problem="generated", arms=60, horizon=30, seeds=2, workers=2)

@@ -22,7 +22,7 @@ from report import tolerance
 from truth import EPS, LD, cholesky, disturbed, gram, solve
 
 from jsketch import kernels, online, struct
-from jsketch.loops.streams.stream import stream
+from jsketch.loops.streams import stream
 from jsketch.sketch import fourier, kors
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.newton import LEAST_RESIDUAL

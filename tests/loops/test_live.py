@@ -1,20 +1,20 @@
-"""Live streams: the numbers of `prequential`, one at a time, through files and processes."""
+"""Streams: examples one at a time, through files and processes, and in chunks, have the predictions
+of `prequential` on all of them."""
 
 import json
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
-from jsketch import kernels, loops, online
-from jsketch.loops.saving.describe import describe
-from jsketch.loops.streams import live as live_streams
+from jsketch import kernels, loops, online, struct
+from jsketch.loops import live as live_streams
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
@@ -31,7 +31,7 @@ CASES = {
     "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
     "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
 }
-# for the slow ones, what is tested is the loop, not the forecaster
+# these take long to compile; they test the loop again, not the forecaster
 SLOW = ("kernel", "mixture", "nystrom_features")
 each = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
@@ -52,8 +52,7 @@ def run(stream, xs, ys):
 
 @each
 def test_live_is_prequential_also_through_a_file(name, tmp_path):
-    """Single steps, capacities that grow, and a file in the middle, after which another object
-    resumes."""
+    """With single steps, growing capacities, and a file in the middle of the stream."""
     xs, ys = examples()
     forecasts, state = loops.prequential(CASES[name], xs, ys, KEY, block=1)
     stream = loops.Live(CASES[name], 2, KEY)
@@ -81,7 +80,7 @@ def test_predicting_changes_nothing_and_learning_is_predict_learn(name):
 
 @each
 def test_many_at_once_are_one_at_a_time(name):
-    """Batches of any length between single examples; predictions of rows come from one state."""
+    """Batches of any length between single examples; all rows are predicted from one state."""
     xs, ys = examples()
     forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
     single, many = loops.Live(CASES[name], 2, KEY), loops.Live(CASES[name], 2, KEY)
@@ -98,7 +97,7 @@ def test_many_at_once_are_one_at_a_time(name):
 
 
 def test_rows_beyond_a_block_and_few_programs(monkeypatch):
-    monkeypatch.setattr(live_streams, "ROWS", 8)
+    monkeypatch.setattr(live_streams, "MAX_ROWS", 8)
     xs, ys = examples()
     stream = loops.Live(TAYLOR.replace(features=Taylor(2, 5, 0.8)), 2, KEY)
     stream.learn_many(xs, ys)
@@ -178,9 +177,9 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
         (TAYLOR.replace(features=Taylor(2, 3, 0.8)), "features.degree was 4, is 3\\."),
         (TAYLOR.replace(penalize_current=False), "penalize_current was True, is False"),
         (CASES["nystrom_features"], "features was Taylor, is NystromFeatures"),
-        (CASES["fogd"], "the class was PKAWV, is FOGD"),
+        (CASES["fogd"], "forecaster was PKAWV, is FOGD"),
     ]:
-        with pytest.raises(ValueError, match=f"another forecaster.*{words}"):
+        with pytest.raises(ValueError, match=f"another run.*{words}"):
             loops.Live.load(path, other)
     loops.Live(CASES["nystrom_features"], 2, KEY).save(path)
     moved = online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID + 0.01), 0.5)
@@ -197,86 +196,51 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
         loops.Live.load(path, TAYLOR)
 
 
-def test_descriptions_are_the_same_in_every_process():
-    """No address of an object in them; functions by their names, containers by their parts."""
-    told = describe({"f": json.dumps, "parts": (1.5, None, "a"), "one": jnp.asarray(2.0)})
-    assert told == {
-        "f": "json.dumps",
-        "parts": "3 parts",
-        "parts.0": 1.5,
-        "parts.1": None,
-        "parts.2": "a",
-        "one": 2.0,
-    }
-    for case in CASES.values():
-        assert "0x" not in json.dumps(describe(case))
-    made = [describe(partial(examples, scale)) for scale in (1.0, 2.0, 1.0)]
-    assert made[0] == made[2] != made[1]
-    assert describe(partial(examples, 3))["args.0"] == 3
+MISTAKES = [
+    (lambda s: s.predict([0.0, 1.0, 2.0]), r"vector of 2 numbers; its shape is \(3,\)"),
+    (lambda s: s.predict([[0.0, 1.0]]), r"vector of 2 numbers; its shape is \(1, 2\)"),
+    (lambda s: s.predict([0.0, np.nan]), "input 1 is not"),
+    (lambda s: s.predict(np.array([0.0, 1j])), "must be real numbers; their dtype is complex128"),
+    (lambda s: s.learn([np.inf, 0.0], 1.0), "input 0 is not"),
+    (lambda s: s.learn(["a", "b"], 1.0), "the 2 numbers of an example must be real"),
+    (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
+    (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
+    (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
+    (lambda s: s.learn([0.0, 1.0], "high"), "labels must be real numbers"),
+    (lambda s: s.learn([0.0, 1.0], 1j), "labels must be real numbers; their dtype is complex128"),
+    (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
+    (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
+    (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
+    (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
+    (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
+    (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
+    (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
+    (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
+    (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
+    (lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]), "examples must be real"),
+    (lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]), "examples must be"),
+    (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs must be"),
+    (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
+    (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
+    (lambda s: loops.Live(TAYLOR, 2, KEY, dtype=int), "floating point type"),
+    (lambda s: loops.Live(TAYLOR.replace(regularization=-1.0), 2, KEY), "regularization must be"),
+    (lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)), r"the shapes are \(4, 2\) and \(3,\)"),
+    (lambda s: loops.chunks(np.ones((0, 2)), np.ones(0)), "at least one"),
+    (lambda s: loops.chunks(np.ones((4, 2)), np.ones(4), 0), "size must be"),
+]
 
 
-@pytest.mark.parametrize(
-    ("action", "words"),
-    [
-        (lambda s: s.predict([0.0, 1.0, 2.0]), r"vector of 2 numbers; its shape is \(3,\)"),
-        (lambda s: s.predict([[0.0, 1.0]]), r"vector of 2 numbers; its shape is \(1, 2\)"),
-        (lambda s: s.predict([0.0, np.nan]), "input 1 is not"),
-        (lambda s: s.learn([np.inf, 0.0], 1.0), "input 0 is not"),
-        (lambda s: s.learn(["a", "b"], 1.0), "the 2 numbers of an example must be real"),
-        (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
-        (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
-        (lambda s: s.learn([0.0, 1.0], "high"), "labels must be real numbers"),
-        (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
-        (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
-        (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
-        (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
-        (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
-        (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
-        (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
-        (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
-        (
-            lambda s: s.predict(np.array([0.0, 1j])),
-            "must be real numbers; their dtype is complex128",
-        ),
-        (
-            lambda s: s.learn([0.0, 1.0], 1j),
-            "labels must be real numbers; their dtype is complex128",
-        ),
-        (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
-        (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
-        (
-            lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]),
-            "examples must be real",
-        ),
-        (
-            lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]),
-            "examples must be real numbers",
-        ),
-        (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs counts"),
-        (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
-        (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
-        (lambda s: loops.Live(TAYLOR, 2, KEY, dtype=int), "floating point type"),
-        (
-            lambda s: loops.Live(TAYLOR.replace(regularization=-1.0), 2, KEY),
-            "regularization must be",
-        ),
-        (
-            lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)),
-            r"the shapes are \(4, 2\) and \(3,\)",
-        ),
-        (lambda s: loops.chunks(np.ones((0, 2)), np.ones(0)), "at least one"),
-        (lambda s: loops.chunks(np.ones((4, 2)), np.ones(4), 0), "size counts the examples"),
-    ],
-)
-def test_mistakes_are_explained_and_change_nothing(action, words):
+def test_mistakes_raise_and_change_nothing():
     stream = loops.Live(TAYLOR, 2, KEY)
-    with pytest.raises(ValueError, match=words):
-        action(stream)
+    for action, words in MISTAKES:
+        with pytest.raises(ValueError, match=words):
+            action(stream)
+            pytest.fail(f"no error: {words}")
     assert stream.received == 0
 
 
-def test_a_state_that_breaks_is_said_from_then_on(tmp_path):
-    """By every method, with words; and the file from before stays."""
+def test_a_state_that_is_not_finite_raises_from_then_on(tmp_path):
+    """In every method; a file that was saved before stays."""
     stream = loops.Live(online.FOGD(GAUSSIAN, 1e3, count=20), 2, KEY)
     stream.save(tmp_path / "stream")
     x, many = [0.1, 0.2], (np.full((3, 2), 0.1), np.ones(3))
@@ -295,9 +259,9 @@ def test_a_state_that_breaks_is_said_from_then_on(tmp_path):
     assert again.received == 0 and again.predict(x) == 0
 
 
-def test_a_prediction_that_is_not_finite_is_said():
-    """Where the state still is: the label of the far example is missing. It was learned, so to say;
-    the stream continues."""
+def test_a_prediction_that_is_not_finite_raises():
+    """The state is still finite, because the label of the far example is missing: the stream
+    continues."""
     far = [1e200, 1e200]
     stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
     stream.learn([0.1, 0.2], 1.0)
@@ -315,7 +279,7 @@ def test_a_prediction_that_is_not_finite_is_said():
 
 
 @pytest.mark.float32
-def test_the_dtype_is_the_one_asked_for(tmp_path):
+def test_the_dtype_is_that_of_the_argument(tmp_path):
     taylor = online.PKAWV(Taylor(2, 2), 0.5)
     stream = loops.Live(taylor, 2, KEY, dtype=np.float32)
     assert isinstance(stream.predict_learn(np.ones(2), 1), float)
@@ -330,11 +294,10 @@ def test_the_dtype_is_the_one_asked_for(tmp_path):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream(tmp_path):
-    """600,000 examples, 91 MB if they were kept, in a process of their own; 5,000,000 take 0.7 GB
-    in all."""
+    """600,000 examples, which take 91 MB, in a separate process."""
     out = tmp_path / "numbers.json"
     root = Path(__file__).parents[2]
-    command = [
+    options = [
         "-m",
         "experiments.runs.stream_memory",
         "--examples",
@@ -342,12 +305,114 @@ def test_memory_does_not_grow_with_the_stream(tmp_path):
         "--chunk",
         "20000",
         "--out",
-        str(out),
     ]
     subprocess.run(
-        [sys.executable, *command], cwd=root, env=dict(os.environ, PYTHONPATH=str(root)), check=True
+        [sys.executable, *options, str(out)],
+        cwd=root,
+        env=dict(os.environ, PYTHONPATH=str(root)),
+        check=True,
     )
     numbers = json.loads(out.read_text())["stream"]
     assert numbers["peak_mb"] < 1000
     assert numbers["peak_mb"] - numbers["peak_mb_after_two_chunks"] < 60
     assert numbers["average_loss"] < 0.7
+
+
+def test_chunks_of_memory_mapped_files(tmp_path):
+    xs, ys = examples(23)
+    np.save(tmp_path / "x.npy", xs)
+    np.save(tmp_path / "y.npy", ys)
+    mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "xy"]
+    pieces = list(loops.chunks(*mapped, 10))
+    assert [len(y) for _, y in pieces] == [10, 10, 3]
+    assert all(isinstance(piece, np.memmap) for pair in pieces for piece in pair)
+    parts = [
+        f.prediction for f, _ in loops.prequential_chunks(TAYLOR, loops.chunks(*mapped, 10), KEY)
+    ]
+    whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
+    np.testing.assert_allclose(np.concatenate(parts), whole.prediction, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
+def test_chunks_follow_the_floats_of_the_first(name):
+    """float32 before float64, integers and lists equal the same numbers in float32."""
+    xs, ys = (np.asarray(a, np.float32) for a in examples(12))
+    pieces = [
+        (xs[:6], ys[:6]),
+        (xs[6:].astype(float), ys[6:].astype(float)),
+        (np.ones((6, 2), int), [1] * 6),
+    ]
+    mixed = [f.prediction for f, _ in loops.prequential_chunks(CASES[name], pieces, KEY)]
+    same = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
+    for made, wanted in zip(mixed, loops.prequential_chunks(CASES[name], same, KEY), strict=True):
+        assert made.dtype == jnp.float32
+        np.testing.assert_array_equal(made, wanted[0].prediction)
+    too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
+    with pytest.raises(ValueError, match="inputs must be finite; example 0 is not"):
+        list(loops.prequential_chunks(CASES[name], too_large, KEY))
+
+
+@pytest.mark.parametrize("forecaster", [CASES["kernel"], CASES["fogd"]])
+def test_a_chunk_with_other_inputs_is_refused(forecaster):
+    """A kernel of distances would broadcast the single column."""
+    xs, ys = examples(6)
+    with pytest.raises(ValueError, match=r"shape \(2,\); the one after 6 examples has \(1,\)"):
+        list(loops.prequential_chunks(forecaster, [(xs, ys), (xs[:, :1], ys)], KEY))
+    _, state = loops.prequential(CASES["kernel"], xs, ys, KEY)
+    with pytest.raises(ValueError, match="1 and of 2 inputs"):
+        loops.prequential(CASES["kernel"], xs[:, :1], ys, KEY, state=state)
+
+
+def test_tables_and_lists_are_streams(tmp_path):
+    xs, ys = examples(12)
+    whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
+    for given in (
+        (pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)),
+        (xs.tolist(), ys.tolist()),
+    ):
+        np.testing.assert_array_equal(
+            loops.prequential(TAYLOR, *given, KEY)[0].prediction, whole.prediction
+        )
+        parts = list(loops.chunks(*given, 6))
+        np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), xs)
+    assert np.isfinite(
+        loops.prequential(TAYLOR, xs.astype(object), ys.astype(object), KEY)[0].prediction
+    ).all()
+
+
+@pytest.mark.parametrize("name", ["taylor", "kors", "fogd", "kernel"])
+def test_the_average_loss_is_that_of_the_labelled(name):
+    """In all three loops of `stream`, and in a live stream."""
+    xs, ys = examples(12)
+    ys[[0, 5, 6, 11]] = np.nan
+    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    live = loops.Live(CASES[name], 2, KEY).learn_many(xs, ys)
+    errors = np.square(np.asarray(forecasts.prediction) - ys)
+    wanted = [np.nan, *(np.nanmean(errors[: t + 1]) for t in range(1, 12))]
+    for found in (forecasts, live):
+        np.testing.assert_array_equal(found.labelled, np.isfinite(ys))
+        np.testing.assert_allclose(found.average_loss, wanted, rtol=1e-12)
+
+
+@struct.dataclass
+class Counted:
+    """Features that record each call in Python."""
+
+    calls: list = struct.field(pytree_node=False, compare=False)
+
+    def features(self, x):
+        self.calls.append(x.shape)
+        return jnp.concatenate([x, x * x], axis=1)
+
+
+def test_no_chunk_runs_the_features_outside_of_compiled_programs():
+    """Operation by operation they take longer than learning a chunk of thousands."""
+    xs, ys = examples(40)
+    forecaster = online.PKAWV(Counted([]))
+    calls = []
+    for count in (20, 20, 40):
+        pieces = loops.chunks(xs[:count], ys[:count], 4)
+        list(loops.prequential_chunks(forecaster, pieces, KEY))
+        calls.append(len(forecaster.features.calls))
+    # `init` runs once a stream outside of jit, for static mistakes
+    assert calls[0] > 2 and calls[2] - calls[1] == calls[1] - calls[0] <= 2

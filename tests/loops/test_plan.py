@@ -10,7 +10,7 @@ import jsketch
 from experiments.runs import plan_line
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, GPUCB, Uniform
-from jsketch.loops.arms import plan as planning
+from jsketch.loops import planning
 
 KERNEL = kernels.Gaussian(1.0)
 BBKB_SMALL = BBKB(KERNEL, regularization=0.01, capacity=16)

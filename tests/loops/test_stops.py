@@ -1,8 +1,9 @@
-"""Runs that cannot continue stop, and say so: no arm is left, a warm start did not fit, an
-algorithm asks for nothing."""
+"""Runs that end before their horizon: by a rule, because no arm is left, because a warm start did
+not fit, because an algorithm asks for no evaluation."""
 
 import warnings
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,8 +13,8 @@ from jsketch import Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, MiniGP, Uniform, history, widths
 from jsketch.bandits.linear.linear_sketches import SOFUL
 from jsketch.box import UniformBox
-from jsketch.loops.arms.advance import larger_capacity
-from jsketch.loops.arms.rollout import start
+from jsketch.loops.advance import larger_capacity
+from jsketch.loops.rollouts import start
 from jsketch.types import Box
 
 KEY = jax.random.key(0)
@@ -25,8 +26,7 @@ TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)
 
 
 def test_a_run_ends_where_no_arm_is_left():
-    """12 arms, horizon 13: `run` refuses it, `rollout` stops with a flag, under vmap too; at 12 all
-    arms are evaluated."""
+    """With 12 arms and horizon 13 `run` raises and `rollout` sets a flag after 12 evaluations."""
     with pytest.raises(
         ValueError,
         match="horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12",
@@ -35,16 +35,12 @@ def test_a_run_ends_where_no_arm_is_left():
     keys = jax.random.split(KEY, 2)
     stopped = jax.jit(jax.vmap(lambda key: loops.rollout(FIXED, PROBLEM, key, 13)))(keys)
     for seed in range(2):
-        assert (
-            int(stopped.t[seed]) == 12
-            and bool(stopped.exhausted[seed])
-            and bool(stopped.stopped[seed])
-        )
-        assert int(stopped.round[seed]) == 3
+        assert int(stopped.t[seed]) == 12 and int(stopped.round[seed]) == 3
+        assert bool(stopped.exhausted[seed]) and bool(stopped.stopped[seed])
         assert sorted(np.asarray(stopped.trace.arm[seed][:12]).tolist()) == list(range(12))
 
 
-def test_past_evaluations_leave_fewer():
+def test_observed_evaluations_leave_fewer_arms():
     counts = np.arange(12) % 2
     past = dict(pull_counts=counts, reward_sums=counts)
     state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, **past, failed=[0, 1, 4]))(KEY)
@@ -58,37 +54,38 @@ def test_past_evaluations_leave_fewer():
         FIXED.init(PROBLEM.arms, KEY, **past, failed=[12])
 
 
-def test_drive_returns_what_it_has_and_failures_are_not_asked_for_again():
-    """Every other evaluation fails; each arm is asked for once, the last batch is a part of one."""
+def test_drive_ends_and_failures_are_not_repeated():
+    """Every other evaluation fails; each arm is evaluated once, the last batch is shorter."""
     batches = []
 
     def objective(arms):
         batches.append(arms)
         return np.where(arms % 2 == 0, np.nan, np.sin(arms))
 
-    with pytest.warns(UserWarning, match="ended after 12 of 20 evaluations: no arm is left"):
+    with pytest.warns(
+        UserWarning, match="ended after 12 of 20 evaluations: the algorithm asks for no"
+    ):
         driven = loops.drive(FIXED, objective, PROBLEM.arms, KEY, 20)
     assert [len(batch) for batch in batches] == [5, 5, 2] and driven.exhausted and driven.t == 12
     assert sorted(driven.arm.tolist()) == list(range(12)) and np.isnan(driven.reward).sum() == 6
-    with pytest.warns(UserWarning, match="no arm is left"):  # nothing is evaluated again
+    with pytest.warns(UserWarning, match="asks for no more"):  # nothing is evaluated again
         assert loops.drive(FIXED, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
-    # a batch of failures only: the first arm is not the first of the next batch too
-    nothing_known = TELL(
+    # after a batch of failures only, the first arm is not the first of the next batch
+    all_failed = TELL(
         FIXED,
         FIXED.init(PROBLEM.arms, KEY),
         Query(jnp.arange(5), jnp.ones(5, bool)),
         jnp.full(5, jnp.nan),
     )[0]
     for first in range(5):
-        state = nothing_known.replace(
-            sketch=nothing_known.sketch.replace(first_arm=jnp.asarray(first, jnp.int32))
+        state = all_failed.replace(
+            sketch=all_failed.sketch.replace(first_arm=jnp.asarray(first, jnp.int32))
         )
         assert np.asarray(ASK(FIXED, state, KEY).index).min() > 4
 
 
-def test_a_failure_that_is_pending_elsewhere_is_tried():
-    """Observed in part: slots with a false mask stay pending, padding points at arm 0 and says
-    nothing of it."""
+def test_masked_slots_are_not_tried():
+    """A query that is observed in part: padding points at arm 0, which is not tried by that."""
     state = FIXED.init(PROBLEM.arms, KEY)
     query = Query(jnp.asarray([7, 3, 0, 0, 0]), jnp.asarray([True, False, False, False, False]))
     state = TELL(FIXED, state, query, jnp.full(5, jnp.nan))[0]
@@ -96,23 +93,17 @@ def test_a_failure_that_is_pending_elsewhere_is_tried():
 
 
 @struct.dataclass
-class Imprecise:
+class Imprecise(Uniform):
     """Uniform arms that report imprecise variances after the first evaluation."""
 
-    def init(self, domain, key):
-        return Uniform().init(domain, key)
-
-    def ask(self, state, key, limit=None):
-        return Uniform().ask(state, key, limit)
-
     def tell(self, state, query, y, key):
-        state, info = Uniform().tell(state, query, y, key)
+        state, info = Uniform.tell(self, state, query, y, key)
         return state, info.replace(imprecise=state.count > 1)
 
 
 @pytest.mark.parametrize("loop", ["threads", "vmap", "drive"])
 def test_a_run_warns_once_of_imprecise_variances(loop):
-    """The warning points at the user's line."""
+    """The warning points at the line of the user."""
     with pytest.warns(UserWarning, match="rounding may have changed variances") as warned:
         if loop == "drive":
             found = loops.drive(Imprecise(), np.sin, PROBLEM.arms, KEY, 4)
@@ -124,62 +115,48 @@ def test_a_run_warns_once_of_imprecise_variances(loop):
 
 
 @pytest.mark.parametrize("kind", [BKB, GPUCB])
-def test_a_width_that_is_no_number_ends_a_run(kind):
-    """All scores are NaN then, and every pick would be arm 0."""
+def test_a_width_that_is_not_finite_ends_a_run(kind):
+    """All scores are NaN, and every pick would be arm 0."""
     bandit = kind(kernels.Gaussian(1.0), width=widths.Formula(lambda e, c: e.count * jnp.nan))
     with pytest.raises(FloatingPointError, match="or the width is no longer finite"):
         loops.run(bandit, PROBLEM, KEY, 4)
 
 
 @struct.dataclass
-class Sulking:
-    """Uniform arms whose batch is empty after a while."""
-
-    patience: int = 3
-
-    def init(self, domain, key):
-        return Uniform().init(domain, key)
+class Ending(Uniform):
+    """Uniform arms whose batch is empty after 3 evaluations."""
 
     def ask(self, state, key, limit=None):
-        query = Uniform().ask(state, key, limit)
-        return query.replace(mask=query.mask & (state.count < self.patience))
-
-    def tell(self, state, query, y, key):
-        return Uniform().tell(state, query, y, key)
+        query = Uniform.ask(self, state, key, limit)
+        return query.replace(mask=query.mask & (state.count < 3))
 
 
 @pytest.mark.parametrize("strategy", ["threads", "vmap"])
 def test_an_algorithm_that_asks_for_nothing_ends_its_run(strategy):
     with pytest.raises(
-        RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm asked for nothing"
+        RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm asks for no more"
     ):
-        loops.run_seeds(Sulking(), PROBLEM, KEY[None], 9, strategy=strategy)
+        loops.run_seeds(Ending(), PROBLEM, KEY[None], 9, strategy=strategy)
 
 
 @struct.dataclass
-class SulkingBox:
+class EndingBox(UniformBox):
     """The same over a box."""
 
-    def init(self, box, key, horizon):
-        return UniformBox().init(box, key, horizon)
-
     def ask(self, state, key):
-        query = UniformBox().ask(state, key)
+        query = UniformBox.ask(self, state, key)
         return query.replace(mask=query.mask & (state.history.count < 3))
-
-    def tell(self, state, query, y, key):
-        return UniformBox().tell(state, query, y, key)
 
 
 def test_an_optimiser_that_asks_for_nothing_ends_its_run():
     box = Box(jnp.zeros(1), jnp.ones(1))
     with pytest.raises(RuntimeError, match="stopped after 3 of 9 evaluations"):
-        loops.run_box(SulkingBox(), lambda x, key: x[0], box, KEY, 9)
-    with pytest.raises(ValueError, match="was planned for 3 evaluations"):
-        loops.drive_box(SulkingBox(), lambda x: x[0], box, KEY, 9)
+        loops.run_box(EndingBox(), lambda x, key: x[0], box, KEY, 9)
+    with pytest.warns(UserWarning, match="ended after 3 of 9 evaluations"):
+        assert loops.drive(EndingBox(), lambda x: x[0], box, KEY, 9).exhausted
 
 
-def test_growing_ends_where_every_arm_has_room():
+def test_growth_ends_where_all_arms_fit():
     assert larger_capacity(8, 12) == 12
     with pytest.raises(RuntimeError, match="12 inducing points are too few for 12 arms"):
         larger_capacity(12, 12)
@@ -204,7 +181,7 @@ FAILING = {
 
 @pytest.mark.parametrize("name", FAILING)
 def test_a_first_arm_that_fails_is_left(name):
-    """It was asked for in every round of a run; a first arm that does not fail stays."""
+    """A first arm that succeeds stays the first arm."""
     bandit, asked = FAILING[name], []
     state = first = bandit.init(PROBLEM.arms, KEY)
     for _ in range(3):
@@ -213,12 +190,12 @@ def test_a_first_arm_that_fails_is_left(name):
         state, _ = TELL(bandit, state, query, jnp.full(query.index.shape, jnp.nan))
     assert asked[0] == ([3, 5] if name == "initial" else [int(first.first_arm)])
     assert asked[1] != asked[0] and asked[2] != asked[1] and len(asked[1]) == 1
-    told, _ = TELL(bandit, first, query, jnp.ones(query.index.shape))
-    assert int(told.first_arm) == int(first.first_arm)
-    # a query whose slots are all free is not a failure
+    after, _ = TELL(bandit, first, query, jnp.ones(query.index.shape))
+    assert int(after.first_arm) == int(first.first_arm)
+    # a query whose slots are all masked is not a failure
     query = query.replace(mask=jnp.zeros_like(query.mask))
-    told, _ = TELL(bandit, first, query, jnp.full(query.index.shape, jnp.nan))
-    assert int(told.first_arm) == int(first.first_arm)
+    after, _ = TELL(bandit, first, query, jnp.full(query.index.shape, jnp.nan))
+    assert int(after.first_arm) == int(first.first_arm)
 
 
 @pytest.mark.parametrize("arms", [2, 4])
@@ -235,10 +212,9 @@ def test_the_arm_after_one_that_fails_is_any_other(arms):
 
 
 @pytest.mark.parametrize("name", WARM)
-def test_a_warm_start_without_room_is_flagged(name):
-    """Under vmap `init` cannot raise: 10 inducing points in 4 slots. `tell` then applies nothing
-    and says overflow, a run, a larger capacity and a rollout too; a warm start that fits is as
-    before."""
+def test_a_warm_start_beyond_the_capacity_is_flagged(name):
+    """Under vmap `init` cannot raise for 10 inducing points in 4 slots: `tell` applies nothing and
+    sets overflow; runs and larger capacities raise."""
     bandit, counts = WARM[name], jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
 
     def begin(counts):
@@ -251,14 +227,13 @@ def test_a_warm_start_without_room_is_flagged(name):
     sketch, fits = (getattr(state, "sketch", state) for state in (short, whole))
     assert int(sketch.missing) == 6 and int(fits.missing) == 0
     query = ASK(bandit, short, KEY)
-    told, info = TELL(bandit, short, query, jnp.where(query.mask, 0.5, jnp.nan))
+    after, info = TELL(bandit, short, query, jnp.where(query.mask, 0.5, jnp.nan))
     assert bool(info.overflow)
-    for before, after in zip(jax.tree.leaves(short), jax.tree.leaves(told), strict=True):
-        np.testing.assert_array_equal(before, after)
+    chex.assert_trees_all_equal(short, after)
     with pytest.raises(
         ValueError, match="asked for 10 inducing points and had room for 4: call `init` again"
     ):
-        bandit.grow(told, 8)
+        bandit.grow(after, 8)
     with pytest.raises(ValueError, match="asked for 10 inducing points"):
         loops.run(bandit, PROBLEM, KEY, 5, states=[short])
     driven = loops.Driven(short, np.zeros(0, int), np.zeros(0))
@@ -268,3 +243,74 @@ def test_a_warm_start_without_room_is_flagged(name):
         before = start(bandit, PROBLEM, KEY, 5).replace(state=short.replace(domain=None))
         stuck = jax.jit(loops.rollout, static_argnames="horizon")(bandit, PROBLEM, KEY, 5, before)
         assert bool(stuck.overflow) and int(stuck.t) == 0
+
+
+KERNEL = kernels.Gaussian(0.4)
+ASSUMED = dict(noise_std=0.01, regularization=1e-4, norm_bound=4.0)
+SKETCHED = BKB(KERNEL, width=widths.certified, capacity=12, **ASSUMED)
+
+
+MEAN = np.asarray(PROBLEM.mean_reward)
+
+
+def evaluate(arms):
+    return MEAN[arms]
+
+
+def test_a_run_ends_where_the_certificate_is_small(tmp_path):
+    """In the first such round; the bounds hold; the resumed run evaluates nothing more."""
+    run = loops.drive(
+        SKETCHED, evaluate, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
+    )
+    assert run.stopped and not run.exhausted and 1 < run.t < 60
+    width = float(SKETCHED.confidence_width(run.state))
+    mean, std = np.asarray(run.state.mean), np.sqrt(np.asarray(run.state.variance))
+    upper, lower = mean + width * std, mean - width * std
+    assert ((lower <= MEAN) & (upper >= MEAN)).all()
+    assert loops.gap(SKETCHED, run.state) == pytest.approx(upper.max() - lower.max(), rel=1e-9)
+    assert MEAN.max() - MEAN[lower.argmax()] <= upper.max() - lower.max() < 0.2
+    before = loops.drive(SKETCHED, evaluate, PROBLEM.arms, KEY, run.t - 1)
+    assert loops.gap(SKETCHED, before.state) >= 0.2
+    again = loops.drive(
+        SKETCHED, pytest.fail, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
+    )
+    assert again.stopped and again.arm.tolist() == run.arm.tolist()
+    onward = loops.drive(SKETCHED, evaluate, PROBLEM.arms, KEY, run.t + 2, state=again)
+    assert onward.t == run.t + 2 and not onward.stopped
+
+
+def test_a_function_of_the_run_ends_it():
+    """Also for an algorithm without bounds. Its error keeps the evaluations."""
+    seen = []
+
+    def good(driven):
+        seen.append(driven.t)
+        return driven.reward.max() > 0.9
+
+    run = loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=good)
+    best = np.maximum.accumulate(run.reward)
+    assert run.stopped and best[-1] > 0.9 and (best[: seen[-2]] <= 0.9).all()
+    with pytest.raises(ZeroDivisionError) as error:
+        loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=lambda driven: 1 / 0)
+    assert error.value.driven.t > 0
+
+
+@pytest.mark.parametrize("bandit", [GPUCB(KERNEL), FixedBKB(KERNEL, batch=3, max_pending=3)])
+def test_every_algorithm_with_bounds_has_a_gap(bandit):
+    """Before the first evaluation twice the width of the prior, 1 / sqrt(lambda) a side."""
+    start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
+    width = float(bandit.confidence_width(start))
+    assert loops.gap(bandit, start) == pytest.approx(20 * width)
+
+
+@pytest.mark.parametrize(
+    ("bandit", "stop", "words"),
+    [
+        (Uniform(), 0.1, "Uniform has no confidence bounds of all arms"),
+        (SKETCHED, -1.0, "stop must be a finite number above 0"),
+        (SKETCHED, lambda: True, "stop must be a function of \\(driven\\)"),
+    ],
+)
+def test_stops_that_are_refused(bandit, stop, words):
+    with pytest.raises(ValueError, match=words):
+        loops.drive(bandit, pytest.fail, PROBLEM.arms, KEY, 5, stop=stop)

@@ -12,12 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from jsketch import Arms, kernels, rollout, run_seeds
+from jsketch import Arms, kernels, loops, rollout, run_seeds
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, SketchedTS, history
-from jsketch.loops.arms import advance, over_devices
-from jsketch.loops.arms.drive import Driven
-from jsketch.loops.arms.drive_file import open_file
-from jsketch.loops.arms.rollout import start
+from jsketch.loops import advance
+from jsketch.loops.rollouts import start
 from jsketch.problems import finite
 from jsketch.scale import Sharded, place
 from jsketch.scale.shards import Shard
@@ -180,7 +178,7 @@ def apart(count, devices):
     """Messages between devices that share seeds; and the capacity before and after a run."""
     plain, keys = without_ties(count)
     bandit, mesh = GPUCB(KERNEL, capacity=8), two_axes(devices)
-    filled, _ = over_devices.filled(keys, None, mesh)
+    filled = keys[np.minimum(np.arange(-(-count // mesh.size) * mesh.size), count - 1)]
     begin = jax.eval_shape(lambda: advance._starts(bandit, plain, filled, HORIZON, "seeds"))
     program = advance._segments.lower(
         bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
@@ -194,19 +192,16 @@ def moved(before, now):
     x, mean = problem()
     key, bandit = jax.random.key(1), BANDITS["bbkb"]
 
-    def file(devices):
+    def run(devices, horizon):
         mesh = mesh_of(devices)
-        return open_file(path, Sharded(bandit, mesh), place(x, mesh), key, False)
+        over = Sharded(bandit, mesh)
+        return loops.drive(over, mean.__getitem__, place(x, mesh), key, horizon, checkpoint=path)
 
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/one.run"
-        mesh = mesh_of(before)
-        over = finite.finite_arms(x, mean, 0.1).replace(arms=place(x, mesh))
-        state = begin(Sharded(bandit, mesh), over, key).state
-        nothing = np.zeros(0, np.int32)
-        file(before).save(Driven(attach(state, over.arms), nothing, np.zeros(0)))
+        run(before, 1)
         try:
-            file(now).load(bandit, None)
+            run(now, 1)
         except ValueError as error:
             return str(error)
     return None

@@ -76,7 +76,7 @@ def test_fewer_arms_than_devices_are_refused(small):
 
 def test_a_checkpoint_of_another_mesh_is_refused(small):
     (message,) = small["moved"]
-    assert "one.run holds another run" in message and "bandit.mesh.arms was 4, is 2" in message
+    assert "one.run holds another run" in message and "algorithm.mesh.arms was 4, is 2" in message
 
 
 def test_seeds_over_devices_are_those_of_one_device(small):

@@ -12,7 +12,7 @@ import numpy as np
 
 from jsketch import Arms, drive, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
-from jsketch.loops.arms.drive import Driven
+from jsketch.loops.host import Driven
 from jsketch.scale import Sharded, distributed
 
 ARMS, HORIZON = 31, 16

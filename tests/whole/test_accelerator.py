@@ -1,4 +1,4 @@
-"""The code paths of accelerators, run on a CPU: the same picks and predictions; and their
+"""The programs for an accelerator, run on a CPU: the same picks and predictions; and its
 benchmark."""
 
 import cases
@@ -19,7 +19,7 @@ KEYS = jax.random.split(jax.random.key(5), 3)
 
 @pytest.fixture
 def accelerator(monkeypatch):
-    """Programs traced from now on are those of an accelerator."""
+    """Traces the programs for an accelerator."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
 
 
@@ -32,7 +32,7 @@ def runs(name):
     "name", ["bbkb_global", pytest.param("bbkb_global_local", marks=pytest.mark.slow)]
 )
 def test_runs_are_the_same(name, request):
-    """Also where sets are so small, and their picks so few, that every batch needs several."""
+    """With working sets so small that every batch needs several."""
     wanted = runs(name)
     request.getfixturevalue("accelerator")
     request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "SIZE", 2)
@@ -45,8 +45,7 @@ def test_runs_are_the_same(name, request):
 
 
 def gram_of_points(random, spread):
-    """16 points, four of them `spread` beside others, some slots free: their Gram matrix and the
-    mask."""
+    """The Gram matrix of 16 points, four of them at distance `spread` from others, and a mask."""
     x = random.uniform(size=(16, 2))
     x[8:12] = x[:4] + spread
     return np.exp(-np.square(x[:, None] - x).sum(-1) / 0.18), np.arange(16) % 5 != 3
@@ -54,13 +53,12 @@ def gram_of_points(random, spread):
 
 @pytest.mark.parametrize("spread", [0.1, 1e-9])
 def test_inverse_roots_represent_the_same(spread, accelerator):
-    """R R^T is the pseudo-inverse, with near-duplicates too, of which an unpivoted factor makes
-    garbage."""
+    """R R^T is the pseudo-inverse, also with near-duplicates."""
     gram, mask = gram_of_points(np.random.default_rng(0), spread)
     order, root, own = linalg.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
     rank = int((np.diagonal(root) != 0).sum())
     assert rank == mask.sum() - (0 if spread > 1e-3 else int((mask[:4] & mask[8:12]).sum()))
-    # the part of every point in use that the root represents is all of it
+    # the root explains the whole of every point in use
     represented = np.square(gram[mask][:, order] @ np.asarray(root)).sum(1)
     np.testing.assert_allclose(represented, 1, atol=1e-6)
     wanted = np.where(mask[:, None] & mask[None, :], gram, 0)
@@ -77,7 +75,7 @@ def test_factors(monkeypatch):
 
 
 def test_blocks_with_missing_labels(monkeypatch):
-    """Of 70 examples, three panels; some are not learned, and predicted all the same."""
+    """70 examples in three panels; those without a label are predicted and not learned."""
     random = np.random.default_rng(1)
     z, ys = jnp.asarray(random.standard_normal((70, 40))), random.standard_normal(70)
     ys[random.uniform(size=70) < 0.3] = np.nan
@@ -90,8 +88,7 @@ def test_blocks_with_missing_labels(monkeypatch):
 
 
 def test_rewards_are_added_together(accelerator, monkeypatch):
-    """Of an arm several times in a chunk and in several chunks, failures and free slots among
-    them."""
+    """Arms repeat within and across chunks; some evaluations fail, some slots are masked."""
     monkeypatch.setattr(history, "TOGETHER", 4)
     index, mask = np.array([3, 1, 3, 3, 0, 3, 1, 2, 2, 0]), np.arange(10) < 8
     y = np.array([1.0, 2.0, np.nan, 4.0, 8.0, 16.0, 32.0, 64.0, 5.0, 5.0])
@@ -110,7 +107,7 @@ def test_rewards_are_added_together(accelerator, monkeypatch):
 
 @pytest.mark.parametrize("cut", [None, 7])
 def test_segments_side_by_side(cut, monkeypatch):
-    """Some labels missing, segments not of one length; also from a state."""
+    """With missing labels, a shorter last segment, and from a state."""
     xs, ys = examples(50)
     ys[[3, 20, 33]] = np.nan
     key = jax.random.key(0)

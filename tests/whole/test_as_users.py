@@ -1,9 +1,6 @@
-"""What other tests compile quickly, compiled as users have it: a conformance vector, streams and
-boxes.
-
-So are the runs of `test_properties.test_users_compile_the_same_run` and the random problems of
-tests/fuzz.
-"""
+"""A conformance vector, streams and boxes, compiled with XLA's default flags; other tests compile
+with less optimization. `test_properties.test_users_compile_the_same_run` and tests/fuzz do so
+too."""
 
 import jax
 import numpy as np
@@ -16,14 +13,14 @@ from test_online import VARIANTS, examples, one_by_one
 from jsketch import Box, loops
 from jsketch.bandits import BKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, ball
-from jsketch.loops.streams.stream import stream
+from jsketch.loops.streams import stream
 from jsketch.problems import boxes
 
 KEY = jax.random.key(3)
-# compiled as users have them in tests/fuzz
+# tests/fuzz compiles these with the default flags
 FUZZED = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
-# whose dictionary repeats points: what rounding may change most. The other vector's statements are
-# those of test_golden.py, where this one is slow
+# the dictionary of this vector repeats points, where rounding matters most; test_golden.py tests
+# the other vector
 VECTORS = [HERE / "golden" / "rbf_repeats.npz"]
 STREAM = as_users(stream, static_argnames="block")
 BOXES = {

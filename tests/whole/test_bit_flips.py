@@ -59,7 +59,7 @@ def box(path):
 
     new = not path.exists()
     driven = loops.drive_box(UniformBox(), objective, BOX, KEY, 4, checkpoint=path)
-    return driven.state, driven.x, driven.y, driven.told, new or len(calls)
+    return driven.state, driven.x, driven.y, driven.n_unobserved, new or len(calls)
 
 
 def arrays(scale):

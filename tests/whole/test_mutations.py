@@ -1,4 +1,4 @@
-"""The table of mutations fits the tree: what `scripts/mutate` would stop at, seen before."""
+"""The table of mutations fits the tree, so that `scripts/mutate` can run all of it."""
 
 import tomllib
 from pathlib import Path
@@ -7,8 +7,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_mutations_find_their_texts():
-    """Each text occurs exactly once in its file, and what replaces it is another; the tests that
-    should notice exist."""
+    """Each text occurs exactly once in its file and differs from its replacement; the tests that
+    should fail exist."""
     stale = []
     for mutation in tomllib.loads((ROOT / "tests" / "mutations.toml").read_text())["mutation"]:
         found = (ROOT / mutation["file"]).read_text().count(mutation["old"])

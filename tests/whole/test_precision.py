@@ -1,5 +1,5 @@
-"""Numbers with a dtype of their own follow that of arms, box or examples. Traced only: a wrong
-dtype shows there."""
+"""Numbers with another dtype are converted to the dtype of arms, box or examples. The methods are
+only traced, which shows every dtype."""
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ OPTIMISERS = {
 
 
 def stubborn(algorithm):
-    """With every number of Python a float64 of NumPy, and a lengthscale for each input."""
+    """With every Python number as a NumPy float64, and one lengthscale for each input."""
     if isinstance(getattr(algorithm, "kernel", None), kernels.Gaussian):
         algorithm = algorithm.replace(kernel=GAUSSIAN)
     return jax.tree.map(
@@ -111,8 +111,7 @@ def test_forecasters(name):
 @pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_optimisers_of_a_box(name, numbers):
-    """Also with numbers of Python: a posterior, whose kernel holds them, has the dtype of its
-    arrays."""
+    """Also with Python numbers in the kernel: a posterior has the dtype of its arrays."""
 
     def round_(optimizer, box, y):
         state = optimizer.init(box, KEY, 6)
@@ -133,9 +132,9 @@ def test_optimisers_of_a_box(name, numbers):
     all_single(jax.eval_shape(round_, optimizer, box, np.zeros(8)))
 
 
-def test_sketches_know_that_far_clusters_are_rounded():
-    """100 lengthscales apart, float32 rounds values within a cluster by 3e-4, more than 0.1% of
-    what is left of the variances."""
+def test_rounding_between_far_clusters_is_reported():
+    """With clusters 100 lengthscales apart, float32 rounds values within a cluster by 3e-4, more
+    than 0.1% of the residual variances."""
     random = np.random.default_rng(0)
     near, sides = 0.1 * random.standard_normal((1100, 2)), random.integers(0, 2, (1100, 1))
     counts = np.zeros(1100)
@@ -149,8 +148,8 @@ def test_sketches_know_that_far_clusters_are_rounded():
         bandit.init(Arms((near + 1000 * sides).astype(np.float32)), KEY)
 
 
-def test_they_mean_the_same():
-    """And so without a trace, in numbers of NumPy, for arms of either dtype."""
+def test_numpy_and_python_numbers_give_the_same_values():
+    """For arms of either dtype."""
     for x in (features(jnp.float32)[:5], features()[:5]):
         for kernel in (
             kernels.Gaussian(0.5),

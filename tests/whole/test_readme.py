@@ -1,5 +1,4 @@
-"""The README does what it says: its code runs in order, its commands take their options, its links
-lead somewhere."""
+"""The README: its code runs in order, its commands run, its links and files exist."""
 
 import re
 import shlex
@@ -26,12 +25,8 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", TEXT, flags=re.M | re.S)
 
 
-def test_it_is_short():
-    assert TEXT.count("\n") <= 130
-
-
-def test_its_code_runs(tmp_path, monkeypatch, capsys):
-    """As a user types it, block after block; what is printed is finite."""
+def test_the_code_runs(tmp_path, monkeypatch, capsys):
+    """Block after block; all printed numbers are finite."""
     monkeypatch.chdir(tmp_path)
     names = {}
     with (
@@ -47,7 +42,7 @@ def test_its_code_runs(tmp_path, monkeypatch, capsys):
     assert len(names["found"].rows) == 8 and names["runs"].trace.arm.shape == (4, 200)
 
 
-def test_its_commands_suggest_two_batches(tmp_path, monkeypatch):
+def test_the_commands_suggest_two_batches(tmp_path, monkeypatch):
     """On a copy of the example: the pending batch is not suggested again."""
     for file in EXAMPLE.glob("*.csv"):
         shutil.copy(file, tmp_path)
@@ -67,7 +62,7 @@ def test_its_commands_suggest_two_batches(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("file", READMES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_links_lead_somewhere(file):
+def test_links_exist(file):
     links = re.findall(r"\]\(([^)#]+)\)", file.read_text())
     missing = [link for link in links if "://" not in link and not (file.parent / link).exists()]
     assert missing == []

@@ -1,4 +1,4 @@
-"""Classes are pytrees that are never taken for one another."""
+"""Dataclasses are pytrees, and no two classes have equal structures."""
 
 import dataclasses
 import importlib
@@ -30,10 +30,10 @@ class Twin:
 
 
 def pytrees():
-    """One of every dataclass of the library that is a pytree; its fields are all zero."""
+    """An instance of every dataclass of the library that is a pytree, with zeros in its fields."""
     kinds = {}
     for module in pkgutil.walk_packages(jsketch.__path__, "jsketch."):
-        if "adapters" in module.name:  # they need other packages
+        if "adapters" in module.name:  # need other packages
             continue
         for kind in vars(importlib.import_module(module.name)).values():
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -45,12 +45,12 @@ def pytrees():
 
 
 def test_no_two_classes_have_the_same_structure():
-    """Equal structures share compiled programs, those of the wrong class among them."""
+    """jit would share one compiled program between classes of equal structure."""
     found = pytrees()
     assert len(found) > 100
     structures = [(type(value), jax.tree.structure(value)) for value in found]
     for (one, first), (other, second) in combinations(structures, 2):
-        assert first != second, f"{one} passes for {other}"
+        assert first != second, f"{one} equals {other}"
     assert jax.tree.structure(Thompson()) != jax.tree.structure(ExpectedImprovement())
     assert jax.tree.structure(Pair(1)) == jax.tree.structure(Pair(3))
     assert jax.tree.structure(Pair(1)) != jax.tree.structure(Pair(1, name="other"))

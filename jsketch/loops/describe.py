@@ -1,9 +1,9 @@
-"""What an algorithm, a problem or a forecaster is, as words that a file keeps and a later run
-compares: its class, its structure, every number and every choice.
+"""Descriptions of algorithms, problems and forecasters, which a file keeps and a later run
+compares: classes, structures, numbers and static choices.
 
-Code is compared by its name only: a kernel or an objective that was edited since is not noticed. A
-function or an object with an attribute `checkpoint_tag`, a text that the user changes with the
-code, is compared by that too.
+Code is compared by its name only: an edited kernel or objective is not noticed. A function or an
+object may have an attribute `checkpoint_tag`, a text that the user changes together with the code;
+it is compared too.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch.loops.saving import processes
+from jsketch.loops import processes
 
-FEW = 16  # numbers of an array that are listed; longer arrays are named by a digest
-LONG = 64  # parts of a list that are listed
-MOST_DIFFERENCES = 8  # in a sentence
+MAX_NUMBERS = 16  # longer arrays are described by a hash
+MAX_ENTRIES = 64  # longer lists are described by a hash
+MAX_DIFFERENCES = 8  # listed in a message
 TAG = "checkpoint_tag"
 
-Parts = list[tuple[str, Any]]  # name and value of each
+Parts = list[tuple[str, Any]]  # (name, value)
 
 
-def describe(value: Any, name: str = "") -> dict[str, Any]:
-    """Every class, choice and number within a value by its dotted name: {"kernel": "Gaussian",
-    "kernel.lengthscale": 0.5, ...}."""
+def describe(value: Any) -> dict[str, Any]:
+    """Every class, static choice and number within a value by its dotted name: {"kernel":
+    "Gaussian", "kernel.lengthscale": 0.5, ...}."""
     found: dict[str, Any] = {}
-    _add(value, name, found, ())
+    _add(value, "", found, ())
     return found
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """'kernel.lengthscale was 0.5, is 0.7' for every name where two descriptions differ."""
-    absent = "not there"
-    pairs = [(n, before.get(n, absent), now.get(n, absent)) for n in before.keys() | now.keys()]
-    # NaN is not equal to itself
-    changed = sorted((name, a, b) for name, a, b in pairs if a != b and repr(a) != repr(b))
-    words = [f"{name or 'the class'} was {a}, is {b}" for name, a, b in changed[:MOST_DIFFERENCES]]
-    return words + [f"{len(changed) - len(words)} more"] * (len(changed) > len(words))
+    names = sorted(before.keys() | now.keys())
+    pairs = [(name, before.get(name, "absent"), now.get(name, "absent")) for name in names]
+    # two NaN are not equal, their texts are
+    changed = [(name, a, b) for name, a, b in pairs if a != b and repr(a) != repr(b)]
+    listed = [f"{name or 'the class'} was {a}, is {b}" for name, a, b in changed[:MAX_DIFFERENCES]]
+    return listed + [f"{len(changed) - len(listed)} more"] * (len(changed) > len(listed))
 
 
 def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) -> None:
-    """Adds the words of a value that lies within others."""
+    """Adds the description of a value that is part of the values `within`."""
     if any(value is outer for outer in within):
-        found[name] = "an object that it lies within"
+        found[name] = "a reference to an object that contains it"
         return
-    word, parts = _parts(value)
+    description, parts = _parts(value)
     if type(value) is not dict:
-        found[name] = word
+        found[name] = description
     elif name and not parts:
         found[name] = "no entries"
     for key, part in parts:
@@ -63,12 +63,12 @@ def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) 
 
 
 def _parts(value: Any) -> tuple[Any, Parts]:
-    """(the word for a value, its parts); a dictionary needs no word."""
+    """(the description of a value without its parts, its parts)."""
     if _is_leaf(value):
         return _leaf(value), []
     tag = [(TAG, value.__dict__[TAG])] if TAG in getattr(value, "__dict__", {}) else []
     if isinstance(value, jax.sharding.Mesh):
-        # devices have no lasting names
+        # the names of devices differ between processes
         return "mesh", list(value.shape.items())
     if isinstance(value, functools.partial):
         return "partial", [(part, getattr(value, part)) for part in ("func", "args", "keywords")]
@@ -79,13 +79,13 @@ def _parts(value: Any) -> tuple[Any, Parts]:
     if type(value) is dict:
         return None, [(_key(key), value[key]) for key in sorted(value, key=_key)]
     if type(value) in (set, frozenset):
-        return "set", [(str(i), s) for i, s in enumerate(sorted(map(_text, value)))]
+        return "set", [(str(i), s) for i, s in enumerate(sorted(map(_json, value)))]
     if type(value) in (list, tuple) or isinstance(value, np.ndarray):
         listed = value.ravel().tolist() if isinstance(value, np.ndarray) else value
-        if len(listed) <= LONG:
-            return f"{len(listed)} parts", [(str(i), part) for i, part in enumerate(listed)]
-        whole = "".join(map(_text, listed))
-        return f"{len(listed)} parts {_digest(whole.encode())}", []
+        if len(listed) <= MAX_ENTRIES:
+            return f"{len(listed)} entries", [(str(i), part) for i, part in enumerate(listed)]
+        whole = "".join(map(_json, listed))
+        return f"{len(listed)} entries {_digest(whole.encode())}", []
     return _name(type(value)), _fields(value)
 
 
@@ -96,9 +96,7 @@ def _fields(value: Any) -> Parts:
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
     else:
-        slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]
         names = sorted(getattr(value, "__dict__", {}))
-        names += [n for group in slots for n in ((group,) if isinstance(group, str) else group)]
     cached = functools.cached_property
     kept = [n for n in names if not isinstance(getattr(type(value), n, None), cached)]
     parts = [(name, getattr(value, name)) for name in kept if hasattr(value, name)]
@@ -130,14 +128,13 @@ def _leaf(value: Any) -> Any:
         return str(value)
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return f"{jax.random.key_impl(value)} key {_leaf(np.asarray(jax.random.key_data(value)))}"
-    if processes.is_spread(value):
-        # no process has all of it: the parts as they lie over the processes
+    if processes.is_partitioned(value):
         return f"{value.dtype}{list(value.shape)} over processes {processes.digest(value)}"
     numbers = np.asarray(value)
-    # bfloat16 and the like
+    # small floats that NumPy has no type for, such as bfloat16
     if jnp.issubdtype(numbers.dtype, jnp.floating) and numbers.dtype.kind != "f":
         numbers = numbers.astype(np.float32)
-    if numbers.size <= FEW and numbers.dtype.kind in "biufU":
+    if numbers.size <= MAX_NUMBERS and numbers.dtype.kind in "biufU":
         return numbers.tolist()
     content = np.ascontiguousarray(numbers).tobytes()
     return f"{numbers.dtype}{list(numbers.shape)} {_digest(content)}"
@@ -152,10 +149,10 @@ def _name(value: Any) -> str:
 
 def _key(key: Any) -> str:
     """The name of an entry of a dictionary; text with dots is put in quotes."""
-    return key if isinstance(key, str) and "." not in key else f"[{_text(key)}]"
+    return key if isinstance(key, str) and "." not in key else f"[{_json(key)}]"
 
 
-def _text(value: Any) -> str:
+def _json(value: Any) -> str:
     return json.dumps(describe(value), sort_keys=True)
 
 

@@ -1,7 +1,8 @@
-"""One compiled program on the host: segments on the device; growth, files and reports between them.
+"""Compiled runs over arms in segments; between them the host enlarges capacities, writes files and
+reports progress.
 
-The program is a run, a bandit under several seeds, or a grid: several bandits, alike but for their
-numbers, with a seed each.
+A program is one run, one bandit under several seeds, or a grid: several bandits that differ in
+their numbers, with a seed each.
 """
 
 from __future__ import annotations
@@ -22,22 +23,24 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jsketch.devices import automatic
-from jsketch.loops.arms.checkpoint import Checkpoint
-from jsketch.loops.arms.rollout import Progress, rollout, start
+from jsketch.loops.rollouts import Progress, rollout, start
+from jsketch.loops.saving import RunFile
 from jsketch.types import ArmProblem, Bandit, PRNGKey, detach, enlarged
 
-# small capacities grow faster, to compile less; from LARGE_CAPACITY on a refresh costs more than
-# compiling saves
+# small capacities grow faster, because each compiles a program; above LARGE_CAPACITY a score
+# refresh at a needlessly large capacity costs more than a compilation
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 2.25, 1.125
 LARGE_CAPACITY = 256
 CAPACITY_MULTIPLE = 16
 
-# What takes XLA and LLVM nearly half of their time, and makes programs no faster that are products
-# of matrices (`python -m experiments.bench.bandits --only compile`). The second has come and gone
-# with versions, and one that does not know it would stop
+# These passes take nearly half of the compile time, and programs that consist of matrix products
+# are as fast without them (`python -m experiments.bench.bandits --only compile`). XLA stops at a
+# flag that its version does not have
 COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
     COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False
+
+SAVES = 20  # a run is written to its file at least so many times
 
 Over = Literal["run", "seeds", "grid"]
 
@@ -80,7 +83,7 @@ def _segments(
 
     run = jax.vmap(one, in_axes=(_axis(over), 0, 0))
     if mesh is not None:
-        # loops of a device's own: the compiler would let all wait for the longest
+        # a loop on each device: one loop over all of them would wait for the longest run
         each = P(mesh.axis_names)
         specs = (each if over == "grid" else P(), each, each)
         run = jax.shard_map(
@@ -105,23 +108,23 @@ def _starts(
 
 
 def _axis(over: Over) -> int | None:
-    """The axis of a bandit's numbers: one bandit for all seeds has none."""
+    """The axis of a bandit's numbers; None for one bandit under all seeds."""
     return 0 if over == "grid" else None
 
 
 def compiled_programs() -> int:
-    """Number of programs that `run`, `run_seeds` and sweeps have compiled in this process; other
-    numbers or seeds add none."""
+    """Number of programs that runs over arms have compiled in this process; other numbers or seeds
+    add none."""
     programs: tuple[Any, ...] = (_segment, _segments, _start, _starts)
     return sum(program._cache_size() for program in programs)
 
 
-# seeds on several threads need the same program: the first compiles it, the others wait
+# threads that need the same program wait for the first of them, which compiles it
 _compiling = threading.Lock()
 
 
 class Clock:
-    """Wall time, with compilation apart, and progress reports from several threads."""
+    """Wall time, separately for compilation, and progress reports from several threads."""
 
     def __init__(self, on_progress: Callable[[int, float], None] | None):
         self.began = time.perf_counter()
@@ -135,7 +138,7 @@ class Clock:
         return time.perf_counter() - self.began - self.compile_seconds
 
     def compile(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls a jitted function that has nothing to do, so that all the time it takes is
+        """Calls a jitted function on arguments with which it does nothing: all of its time is
         compilation."""
         with _compiling:
             began = time.perf_counter()
@@ -150,24 +153,18 @@ class Clock:
                 self.on_progress(self.done, self.run_seconds)
 
 
-def next_capacity(capacity: int, arms: int) -> int:
-    """The capacity to continue with when `capacity` is too small: more than twice as
-    large or, from LARGE_CAPACITY on, an eighth larger; never needlessly over A."""
+def larger_capacity(capacity: int, arms: int) -> int:
+    """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
+    eighth larger; at most A. Raises RuntimeError where all arms fit already: growth would never
+    end."""
+    if capacity >= arms:
+        raise RuntimeError(
+            f"the algorithm reports that {capacity} inducing points are too few for {arms} arms:"
+            " its `tell` sets info.overflow where a larger capacity cannot help."
+        )
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
     return max(min(grown, arms), capacity + 1)
-
-
-def larger_capacity(capacity: int, arms: int) -> int:
-    """`next_capacity` after an overflow. Raises RuntimeError where every arm has room already:
-    growing would never end."""
-    if capacity >= arms:
-        raise RuntimeError(
-            f"the algorithm says that {capacity} inducing points are too few for {arms} arms: its"
-            " `tell` sets"
-            " info.overflow where a larger capacity is of no use."
-        )
-    return next_capacity(capacity, arms)
 
 
 def advance(
@@ -179,24 +176,24 @@ def advance(
     over: Over,
     clock: Clock,
     steps: int,
-    kept: Checkpoint | None = None,
+    file: RunFile | None = None,
     mesh: Mesh | None = None,
 ) -> Progress:
-    """One program to its horizon: segments on the device, growth and files between them.
+    """Runs one program to its horizon.
 
     bandit    its numbers are [], or [R] each for a grid
     keys      [], or [R] over seeds and for a grid
-    state     to start from, [R] of it where there are R keys; None: `init` is called for every key
-    over      "run", "seeds" or "grid": what the keys count
-    steps     segments of a run, a progress report after each
-    kept      the file of the run; None: it has none
-    mesh      whose devices share the runs, as many on each; None: one device has them all
+    state     the state to start from, with a leading axis [R] for R keys; None: that of `init`
+    over      "run", "seeds" or "grid": the meaning of the keys
+    steps     segments of a run; progress is reported after each
+    file      the file that the run is saved to, and resumed from
+    mesh      devices that share the runs, equally many on each; None: one device
 
-    A run that `nonfinite` or `exhausted` is set for has ended before its horizon. In a grid the
-    others continue to theirs; over seeds, which are one result, everything ends with it.
+    A run whose flag `nonfinite` or `exhausted` is set ends before its horizon. In a grid the other
+    runs continue; over seeds all runs end with it.
     """
     vmapped = over != "run"
-    length = max(1, horizon // steps) if kept is None else min(max(1, horizon // steps), kept.every)
+    length = max(1, horizon // max(steps, 1 if file is None else SAVES))
 
     def grow(state: Any, capacity: int) -> Any:
         def one(bandit: Bandit[Any], state: Any) -> Any:
@@ -208,10 +205,13 @@ def advance(
     segment: Any = partial(_segments, over=over, mesh=mesh) if vmapped else _segment
     progress = clock.compile(begin, bandit, problem, keys, horizon)
     if state is not None:
-        # a copy: the program below takes over the memory of what it is given
+        # a copy, because the program below reuses the memory of its argument
         progress = replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
-    if kept is not None:
-        progress = kept.load(progress, grow, capacity_of(progress.state, vmapped))
+    if file is not None and (found := file.load()) is not None:
+        header, saved = found
+        if header["capacity"] > capacity_of(progress.state, vmapped):
+            progress = replace(progress, state=grow(progress.state, header["capacity"]))
+        progress = jax.tree.map(jnp.asarray, file.restored(progress, saved))
     progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
     seeds = keys.shape[0] if vmapped else 1
     until = reported = 0
@@ -232,8 +232,9 @@ def advance(
                 segment, bandit, problem, keys, progress, jnp.asarray(0), horizon
             )
             continue
-        if kept is not None:
-            kept.save(progress, capacity_of(progress.state, vmapped))
+        if file is not None:
+            capacity = capacity_of(progress.state, vmapped)
+            file.save(progress, capacity=capacity, evaluations=np.asarray(progress.t).tolist())
         now = int(np.sum(np.where(ended, horizon, np.minimum(progress.t, horizon))))
         clock.report(now - reported)
         reported = now
@@ -242,6 +243,6 @@ def advance(
 
 
 def capacity_of(state: Any, batched: bool) -> int:
-    """Inducing points that a state has room for; 0 for an algorithm without."""
+    """The capacity of a state for inducing points; 0 for an algorithm without them."""
     shape = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if batched else s, state)
     return getattr(shape, "capacity", 0)

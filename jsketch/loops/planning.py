@@ -1,4 +1,4 @@
-"""How long a run will take and how much memory, before it is made."""
+"""Estimates of the time and the memory of a run before it starts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ import jax
 import jax.numpy as jnp
 
 from jsketch import checks
-from jsketch.loops.arms import advance
-from jsketch.loops.inputs import check_bandit, check_horizon, check_problem
+from jsketch.loops import advance
 from jsketch.memory import available
 
-PILOT_SECONDS = 1.0  # the run's program is timed for about as long
-# a run on one of several threads gets this share of a core (results/bench.json: abalone_seeds)
+PILOT_SECONDS = 1.0  # about the duration of the timed part
+# share of a core of a run on one of several threads (results/bench.json: abalone_seeds)
 SHARE_OF_A_CORE = 0.86
-# seeds in one program take this many times the seconds of separate runs on a CPU, which wait for
-# the slowest seed in every round (measured: 24 runs on Abalone)
+# seconds of seeds in one program over those of separate runs on a CPU, because every round waits
+# for the slowest seed (measured: 24 runs on Abalone)
 VMAPPED_ON_CPU = 6.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The time and the memory that S runs will take."""
+    """The estimated time and memory of S runs."""
 
     algorithm: str
     arms: int
@@ -34,7 +33,7 @@ class Plan:
     seconds: float  # wall time of all seeds, without compilation
     compile_seconds: float  # of the pilot's programs; a warm persistent cache makes it small
     bytes: int  # at the capacity that the pilot reached, problem included
-    capacity: int  # of the inducing points, after the pilot; 0 for an algorithm without
+    capacity: int  # for inducing points, after the pilot; 0 for an algorithm without them
     pilot: int  # evaluations that were timed
 
     def __str__(self) -> str:
@@ -57,30 +56,25 @@ def plan(
     strategy: str | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Estimates what `run_seeds(bandit, problem, keys [seeds], horizon)` takes.
+    """Estimates the time and the memory of `run` over arms.
 
-    bandit    any algorithm that `run` takes
-    problem   as `run` takes it
-    horizon   int, evaluations of a run
-    seeds     int, runs
-    workers   int, threads, as in `run_seeds`
-    strategy  "vmap" or "threads", as in `run_seeds`
-    memory    bytes that may be used; None: those that the device has
+    bandit, problem, horizon, strategy, workers   as in `run`
+    seeds     int, number of runs
+    memory    bytes that may be used; None: those of the device
 
-    The run's own program is compiled, XLA's analysis gives its memory, and the first evaluations
-    are made for about PILOT_SECONDS; the last of them give the time of the others. Later rounds
-    have more inducing points and larger batches than the pilot's, so the estimate is rough: it is
-    too low where the sketch still grows, and too high where batches do. A run that follows finds
-    the programs compiled.
+    Compiles the program of the run, reads its memory from the analysis of XLA, and times the first
+    evaluations for about PILOT_SECONDS; the last of these give the time of the others. Later rounds
+    have more inducing points and larger batches, so that the estimate is rough: too low where the
+    sketch still grows, too high where batches do. A run that follows compiles nothing.
 
     Raises ValueError for static mistakes, as `init` does, and for a run that needs more memory.
 
     Example:
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
     """
-    check_bandit(bandit)
-    check_horizon(horizon)
-    check_problem(problem)
+    checks.bandit(bandit)
+    checks.horizon(horizon)
+    checks.problem(problem)
     checks.capacity(seeds=seeds, **({} if workers is None else {"workers": workers}))
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
@@ -94,7 +88,7 @@ def plan(
 
     key = jax.random.key(0)
     began = time.perf_counter()
-    # the calls of `advance`, whose programs a run finds compiled
+    # the calls of `advance`, so that a run compiles nothing more
     progress = advance._start(bandit, problem, key, horizon)
     capacity = advance.capacity_of(progress.state, False)
     until = jnp.asarray(0)
@@ -111,7 +105,7 @@ def plan(
 
     done, spent, rate, step = 0, 0.0, 0.0, 1
     while spent < PILOT_SECONDS and done < horizon:
-        # a call that has nothing to do compiles
+        # a call with no evaluations to make compiles the program
         began = time.perf_counter()
         progress = advance._segment(bandit, problem, key, progress, jnp.asarray(0), horizon)
         compiling += time.perf_counter() - began

@@ -1,37 +1,33 @@
-"""A live stream on the host: one example in, one prediction out, and a file that another process
-resumes.
+"""A stream whose examples arrive one at a time; it is saved to a file and resumed from it.
 
-The one mutable object of the package, for the edge where examples arrive one at a time. The numbers
-are those of `prequential` with the same key on the same examples.
+`Live` is the only mutable object of the package. Its predictions are those of `prequential` with
+the same key on the same examples.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
+from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import serialization
 from jax import Array
 from jax.typing import DTypeLike
 
 from jsketch import checks
-from jsketch.loops.inputs import check_keys, check_stream
-from jsketch.loops.saving import saved
-from jsketch.loops.saving.describe import describe, differences
-from jsketch.loops.streams.prequential import prequential, warn_of_diverged
-from jsketch.loops.streams.stream import Forecasts
+from jsketch.loops.describe import describe
+from jsketch.loops.saving import STREAM, RunFile
+from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
 from jsketch.online.step import preview, preview_all, step
 from jsketch.precision import in_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
 Predictions = TypeVar("Predictions", float, np.ndarray)
 
-ROWS = 1024  # predicted together
+MAX_ROWS = 1024  # rows that one program predicts
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 _preview = jax.jit(
@@ -42,7 +38,7 @@ _preview_all = jax.jit(
         forecaster, state, xs, jax.random.fold_in(key, t)
     )
 )
-# the state's memory is taken over: copying a large one costs ten times the update
+# the memory of the state is reused: a copy of a large state takes ten times as long as the update
 _step = jax.jit(
     lambda forecaster, state, x, y, key, t: step(
         forecaster, state, x, y, jax.random.fold_in(key, t)
@@ -59,44 +55,40 @@ def compiled_programs() -> int:
 
 
 class Live:
-    """A forecaster and all that it has learned from `received` examples of d = `inputs` numbers.
+    """A forecaster and its state after `received` examples of d = `inputs` numbers.
 
-    forecaster  a forecaster of `jsketch.online`, or an own one (`jsketch.types.Forecaster`)
+    forecaster  a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
     inputs      int, numbers d of an example
     key         one key, of the forecaster's random choices
-    dtype       of all computations; float: JAX's own
+    dtype       of all computations; float: the default dtype of JAX
 
-    `state` is replaced by every `learn`, which takes its memory over: copy what you want to keep.
-    Methods raise ValueError, and change nothing, for an example of another shape, what is not a
-    real number, a missing or infinite input, or an infinite label. After a FloatingPointError of
-    `learn` or `predict_learn` no state is left to resume from: all of them raise it again, and a
-    file saved before is not written over.
+    `learn` replaces `state` and reuses its memory: copy a state to keep it. Methods raise
+    ValueError, and change nothing, for an example of another shape, values that are not real
+    numbers, a missing or infinite input, and an infinite label. After a FloatingPointError of
+    `learn` or `predict_learn` the state is lost: every method raises the error again, and a file
+    that was saved before is not overwritten.
     """
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
-        """Nothing seen. Raises ValueError on static mistakes, and for float64 numbers where jax has
-        none."""
-        if not checks.is_integer(inputs, 1):
-            raise ValueError(
-                f"inputs counts the numbers of an example, at least 1; {inputs!r} was given."
-            )
+        """Raises ValueError on static mistakes, and for float64 where JAX does not enable it."""
+        checks.capacity(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
-        # why the state is of no use
-        self._broken = ""
+        self._broken = ""  # the error that made the state useless
         self.dtype = _floating(dtype)
         self._typed = in_dtype(forecaster, self.dtype)
-        self._key = check_keys(key, 0, "key must be one key, such as jax.random.key(0)")
+        self._key = checks.one_key(key=key)
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
-        # static mistakes are said outside of jit
+        # finds static mistakes, outside of jit
         forecaster.init(example, init_key)
-        # the square of the longest example whose rounding was checked; infinite once warned of
+        # squared length of the longest example whose rounding was checked; infinite after a warning
         self._checked_square = np.inf if _warned_of(forecaster, example) else 0.0
         self.state = _start(self._typed, example, init_key)
 
     def predict(self, x: Any) -> float:
-        """The prediction at x [d]. Nothing is learned; a state without room for x grows, as it
-        would to learn it. Raises FloatingPointError when it is not finite."""
+        """The prediction at x [d]. Nothing is learned; a state whose capacity is too small for x is
+        enlarged, as it would be to learn x. Raises FloatingPointError when the prediction is not
+        finite."""
         x = self._example(x)
         self._check_state()
         while True:
@@ -109,25 +101,27 @@ class Live:
         return self._finite(float(prediction))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
-        """Learns label y at x [d]. NaN for a missing label: the example counts, nothing is learned.
-        Raises FloatingPointError when the state is no longer finite."""
+        """Learns label y at x [d]; with NaN, a missing label, the example is counted and not
+        learned. Raises FloatingPointError when the state is no longer finite."""
         return self._advance(self._example(x), self._label(y))[1]
 
     def predict_learn(self, x: Any, y: float) -> float:
-        """`predict`, then `learn`, in one program: for streams whose label is at hand."""
+        """`predict`, then `learn`, in one program."""
         return self._finite(self._advance(self._example(x), self._label(y))[0])
 
     def predict_many(self, xs: Any) -> np.ndarray:
-        """`predict` at every row of xs [n,d], all from the present state: [n]."""
+        """`predict` at every row of xs [n,d] from the same state: [n]."""
         xs = self._examples(xs, np.zeros(np.shape(xs)[:1]))[0]
         self._check_state()
-        rows = [self._predict_rows(xs[begin : begin + ROWS]) for begin in range(0, len(xs), ROWS)]
+        rows = [
+            self._predict_rows(xs[begin : begin + MAX_ROWS])
+            for begin in range(0, len(xs), MAX_ROWS)
+        ]
         return self._finite(np.concatenate(rows))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
-        """Learns ys [n] at xs [n,d] in order, in exact blocks where the forecaster has them.
-        Returns what happened: the predictions are made one by one, each before its label. Compiled
-        once for every n. Where it raises FloatingPointError, nothing of them was learned."""
+        """Learns ys [n] at xs [n,d] in order, as `prequential` does, and returns its forecasts.
+        Compiled once for every n. Where it raises FloatingPointError, nothing was learned."""
         xs, ys = self._examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(
@@ -137,37 +131,31 @@ class Live:
         return forecasts
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one file, whole or not at all (`jsketch.loops.saving.saved`)."""
+        """Writes the stream to a file, whole or not at all."""
         self._check_state()
-        header = dict(
-            forecaster=describe(self.forecaster),
+        _file(path, self.forecaster).save(
+            self.state,
             inputs=self.inputs,
             dtype=self.dtype.name,
             received=self.received,
             key=np.asarray(jax.random.key_data(self._key)).tolist(),
             key_kind=str(jax.random.key_impl(self._key)),
         )
-        saved.write(path, saved.STREAM, header, serialization.to_bytes(self.state))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], forecaster: Any) -> Live:
-        """The stream of a file, to resume. Raises ValueError, naming every difference, when it was
-        saved with another forecaster, and for a file that is damaged or something else."""
-        header, body = saved.read(path, saved.STREAM)
-        changed = differences(header["forecaster"], json.loads(json.dumps(describe(forecaster))))
-        if changed:
-            raise ValueError(f"{path} was saved with another forecaster: {'; '.join(changed)}.")
+        """The stream of a file, to resume. Raises ValueError for a file that is damaged or of
+        another forecaster, and names the differences; FileNotFoundError without a file."""
+        file = _file(path, forecaster)
+        found = file.load()
+        if found is None:
+            raise FileNotFoundError(f"{path} does not exist.")
+        header, state = found
         key = jax.random.wrap_key_data(
             jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"]
         )
         live = cls(forecaster, header["inputs"], key, header["dtype"])
-        try:
-            state = serialization.from_bytes(live.state, body)
-        except (KeyError, ValueError) as error:
-            raise ValueError(
-                f"{path} holds the state of another version of this forecaster: {error}"
-            ) from error
-        live.state = jax.tree.map(jnp.asarray, state)
+        live.state = jax.tree.map(jnp.asarray, file.restored(live.state, state))
         live.received = header["received"]
         return live
 
@@ -204,7 +192,7 @@ class Live:
         return predictions
 
     def _predict_rows(self, xs: np.ndarray) -> np.ndarray:
-        # rows are filled up to a power of two, so that few numbers of rows are ever compiled
+        # padded to a power of two, so that few numbers of rows are compiled
         filled = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
         while True:
             predictions, overflow = _preview_all(
@@ -215,7 +203,7 @@ class Live:
             self.state = self._typed.grow(self.state)
 
     def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
-        xs, ys = check_stream(xs, ys, self.dtype)
+        xs, ys = checks.stream(xs, ys, self.dtype)
         if np.isinf(ys).any():
             raise ValueError(
                 f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing one."
@@ -244,8 +232,8 @@ class Live:
         return numbers
 
     def _check_rounding(self, x: np.ndarray) -> None:
-        """Warns once of what rounding does to examples as large as x [d]; only one twice as long is
-        checked again."""
+        """Warns once of the rounding of examples as long as x [d]; checks again only for an example
+        twice as long."""
         with np.errstate(over="ignore"):
             square = float(x @ x)
         if square > 4 * self._checked_square:
@@ -266,13 +254,17 @@ class Live:
         array = np.asarray(value)
         if array.dtype == self.dtype:
             return array
-        # becomes infinite, which is refused
+        # a number beyond the dtype becomes infinite, which is refused
         with np.errstate(over="ignore"):
             return np.asarray(checks.real(name, array)).astype(self.dtype)
 
 
+def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:
+    return RunFile(Path(path), STREAM, describe(dict(forecaster=forecaster)))
+
+
 def _warned_of(forecaster: Any, x: Array) -> bool:
-    """Whether `init` has warned of the rounding of an example x [d]."""
+    """Whether `init` warns of the rounding of an example x [d]."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return hasattr(forecaster, "check_rounding") and bool(forecaster.check_rounding(x))

@@ -1,9 +1,13 @@
-"""The pure run at a fixed capacity: one compiled loop over rounds, and what it leaves behind."""
+"""Pure runs, for use inside jit and vmap: an algorithm meets a problem over arms or over a box.
+
+Keys are folded in by the number of the evaluation from independent roots of the algorithm and of
+the problem: all algorithms meet the same noise under the same key.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,19 +15,33 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, devices, struct
-from jsketch.linalg import aligned
-from jsketch.loops.keys import split_roots
-from jsketch.types import ArmProblem, Bandit, PRNGKey, Query
+from jsketch.box.history import checked_box, write
+from jsketch.linalg import aligned, put
+from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, PointQuery, PRNGKey, Query
 
 TRACE = 7  # columns
-# evaluations that a CPU samples and records at a time: few batches are larger, and one by one each
-# takes as long as 16 together
+# evaluations that a CPU samples and records at a time: few batches are larger, and one takes as
+# long as 16 together
 CHUNK = 32
+
+
+class Roots(NamedTuple):
+    """Independent keys of one run; each use folds in the number of the evaluation."""
+
+    init: PRNGKey
+    ask: PRNGKey
+    tell: PRNGKey
+    problem: PRNGKey
+
+
+def split_roots(key: PRNGKey) -> Roots:
+    """The roots of a run with this key."""
+    return Roots(*jax.random.split(key, 4))
 
 
 @struct.dataclass
 class Trace:
-    """What happened, evaluation by evaluation; all [T], or [S, T] over seeds."""
+    """The evaluations of a run over arms, [T], or [S, T] over seeds."""
 
     arm: Array  # int32
     reward: Array
@@ -48,7 +66,7 @@ class Progress:
     overflow: Array
     truncated: Array  # [] bool, some batch was ended by its capacity
     nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
-    # [] bool, the algorithm asked for nothing: no arm is left that it would evaluate
+    # [] bool, the algorithm asked for no evaluation, because no arm is left that it would evaluate
     exhausted: Array
     # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
     imprecise: Array
@@ -150,8 +168,8 @@ def rollout(
             dictionary_size=info.dictionary_size,
             width=info.width,
         )
-        nothing = ~info.overflow & (info.batch_size == 0)
-        applied = (~info.overflow & ~nothing).astype(jnp.int32)
+        exhausted = ~info.overflow & (info.batch_size == 0)
+        applied = (~info.overflow & ~exhausted).astype(jnp.int32)
         return Progress(
             state=replace(state, domain=None),
             trace=_record(p.trace, p.t, query, y, row, regrets),
@@ -160,7 +178,7 @@ def rollout(
             overflow=info.overflow,
             truncated=p.truncated | info.truncated,
             nonfinite=p.nonfinite | info.nonfinite,
-            exhausted=nothing,
+            exhausted=exhausted,
             imprecise=p.imprecise | info.imprecise,
         )
 
@@ -171,11 +189,102 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
     """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its
     expectation t (f* - mean f).
 
-    Where all rewards are equal there is nothing to regret: the ratio is 1, level with the uniform
-    policy.
+    Where all rewards are equal both regrets are 0, and the ratio is set to 1.
     """
     best = jnp.max(mean_reward)
     constant = jnp.min(mean_reward) == best
     uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))
     evaluations = jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype)
     return jnp.where(constant, 1, jnp.cumsum(regret, -1) / aligned(uniform * evaluations, regret))
+
+
+@struct.dataclass
+class BoxRun:
+    """The evaluations of a run over a box, [T], or [S, T] over seeds; and its last state."""
+
+    x: Array  # [T, d]
+    y: Array  # [T], as observed; NaN or infinite for a failed evaluation
+    value: Array  # [T], without noise; NaN where the objective has no `value`
+    best: Array  # [T], largest observed so far, -inf before the first
+    info: Any  # of the round that the evaluation belongs to, each field [T, ...]
+    state: Any
+    # [] int32, evaluations made; fewer than T where the optimiser asked for no point
+    t: Array
+
+
+def rollout_box(
+    optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int
+) -> BoxRun:
+    """The run of a box optimiser with an objective that can be traced; pure, for use inside jit and
+    vmap.
+
+    optimizer  an optimiser of `jsketch.box` or another one (`jsketch.types.BoxOptimizer`)
+    objective  a function of x [d] and a key that returns y [], larger is better; NaN or infinite
+               for a failed evaluation. The values of its method `value(x) -> []`, without noise,
+               are recorded too, if it has one
+    box        the domain, lower and upper [d]
+    key        one key, of the optimiser's random choices and of the noise
+    horizon    int (static), evaluations
+
+    Raises ValueError for an invalid box and for an objective with other arguments or results.
+    """
+    box = checked_box(box)
+    roots = split_roots(key)
+    checks.objective(
+        objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem
+    )
+    value = getattr(objective, "value", None)
+
+    def evaluate(query: PointQuery, t: Array) -> tuple[Array, Array]:
+        """(y [B], value [B]); a loop over the slots in use, not over all B."""
+
+        def one(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
+            x = query.x[i]
+            y = put(both[0], i, objective(x, jax.random.fold_in(roots.problem, t + i)))
+            return y, both[1] if value is None else put(both[1], i, value(x))
+
+        empty = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
+        return lax.fori_loop(0, query.size, one, (empty, empty))
+
+    def one_round(state: Any, t: Array) -> tuple[Any, PointQuery, Array, Array, Any]:
+        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t))
+        y, noiseless = evaluate(query, t)
+        state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
+        return state, query, y, noiseless, info
+
+    def step(carry: tuple[BoxRun, Array]) -> tuple[BoxRun, Array]:
+        run, _ = carry
+        t = run.t
+        state, query, y, noiseless, info = one_round(run.state, t)
+
+        def record(old: Array, new: Array) -> Array:
+            return write(old, new.astype(old.dtype), t, query.size)
+
+        every = jax.tree.map(lambda new: jnp.broadcast_to(new, query.mask.shape + new.shape), info)
+        run = replace(
+            run,
+            x=record(run.x, query.x),
+            y=record(run.y, y),
+            value=record(run.value, noiseless),
+            info=jax.tree.map(record, run.info, every),
+            state=state,
+            t=t + query.size,
+        )
+        return run, query.size == 0
+
+    state, zero = optimizer.init(box, roots.init, horizon), jnp.zeros((), jnp.int32)
+    _, query, _, _, info = jax.eval_shape(one_round, state, zero)
+    numbers = jnp.full(horizon, jnp.nan, query.x.dtype)
+    start = BoxRun(
+        x=jnp.zeros((horizon, query.x.shape[1]), query.x.dtype),
+        y=numbers,
+        value=numbers,
+        best=numbers,
+        info=jax.tree.map(lambda leaf: jnp.zeros((horizon, *leaf.shape), leaf.dtype), info),
+        state=state,
+        t=zero,
+    )
+    start_and_go = (start, jnp.zeros((), bool))
+    run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, start_and_go)
+    observed = jnp.where(jnp.isfinite(run.y), run.y, -jnp.inf)
+    return replace(run, best=lax.cummax(observed))

@@ -1,0 +1,395 @@
+"""Compiled runs on the host, for one key or several: over arms with capacities that grow by
+themselves, and over boxes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh
+
+from jsketch import checks, struct
+from jsketch.bandits.core import sketched
+from jsketch.box.history import checked_box
+from jsketch.devices import check_mesh
+from jsketch.loops import processes
+from jsketch.loops.advance import Clock, advance, capacity_of
+from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout_box
+from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file, version
+from jsketch.types import (
+    ArmProblem,
+    Arms,
+    Box,
+    BoxOptimizer,
+    PRNGKey,
+    attach,
+    detach,
+    enlarged,
+    is_traced,
+)
+from jsketch.warn import warn
+
+
+@struct.dataclass
+class Run:
+    """A finished run over arms, or S of them (then the arrays have a leading seed axis; the domain
+    in `state` has none)."""
+
+    trace: Trace
+    state: Any
+    truncated: Array  # [] or [S] bool
+    imprecise: Array  # [] or [S] bool, as in `Progress`
+    capacity: int = struct.field(pytree_node=False)  # largest capacity that was needed
+    run_seconds: float = struct.field(pytree_node=False)  # wall time without compilation
+    compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
+
+
+def run(
+    algorithm: Any,
+    problem: Any,
+    key: PRNGKey,
+    horizon: int,
+    *,
+    box: Box | None = None,
+    strategy: str | None = None,
+    workers: int | None = None,
+    on_progress: Callable[[int, float], None] | None = None,
+    reports: int = 1,
+    states: Sequence[Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    mesh: Mesh | None = None,
+) -> Any:
+    """One run to evaluation `horizon`, or one for each of several keys.
+
+    algorithm    an algorithm over arms or over a box
+    problem      over arms as `rollout` takes it, over a box as `rollout_box` takes its objective
+    key          one key, or keys [S]
+    horizon      int, evaluations of a run
+    box          the domain of a run over a box; None: the arms of the problem
+    strategy     "vmap" runs all seeds in one program (the default on an accelerator); "threads"
+                 runs a program of one seed on several cores at a time (the default on a CPU, where
+                 a vmapped loop waits for its slowest seed). Both give the same picks, up to arms
+                 that tie (`jsketch.types`)
+    workers      int, threads; None: one a core
+
+    The other arguments are for runs over arms only.
+
+    on_progress  a function of (evaluations so far, seconds without compilation), called `reports`
+                 times a run
+    states       S states to start from, such as `init` makes of observed evaluations; None: `init`
+                 is called for every key
+    checkpoint   a file that the run is saved to, about 20 times, and resumed from when `run` is
+                 called again with the same arguments. Several seeds on threads have a file each,
+                 named name.0, name.1. Functions and classes are compared by name: an edited kernel
+                 or problem is not noticed unless its attribute `checkpoint_tag`, a text, changes
+                 too
+    mesh         devices that share the seeds; each runs its part in one program. Where the devices
+                 do not divide S, some repeat the last seed, and `on_progress` counts that too
+
+    Returns a `Run` over arms and a `BoxRun` over a box.
+
+    Raises ValueError on static mistakes, and for a file of another run or version or one that
+    another process is writing; FloatingPointError when a reward over arms is infinite or the
+    posterior not finite; RuntimeError when the algorithm asks for no evaluation before the horizon.
+    Warns of batches that were ended by their capacity, and of numbers that rounding decided.
+    """
+    checks.horizon(horizon)
+    checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
+    if strategy is not None:
+        checks.choice(("vmap", "threads"), strategy=strategy)
+    one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
+    keys = checks.one_key(key=key)[None] if one_key else checks.keys(key=key)
+    if box is not None:
+        given = dict(on_progress=on_progress, states=states, checkpoint=checkpoint, mesh=mesh)
+        if any(value is not None for value in given.values()):
+            raise ValueError(f"{', '.join(given)} are for runs over arms; this one is over a box.")
+        key = keys[0] if one_key else keys
+        return _run_box(algorithm, problem, box, key, horizon, strategy, workers)
+    seeds = keys.shape[0]
+    checks.bandit(algorithm)
+    checks.problem(problem)
+    if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
+        found = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
+        raise ValueError(f"states is a list of {seeds}, one state a key; {found} was given.")
+    if on_progress is not None:
+        checks.function_of("on_progress", on_progress, "evaluations, seconds")
+    if mesh is not None:
+        _check_mesh(mesh, strategy, problem.arms)
+    _check_start(algorithm, problem, horizon, states)
+    clock = Clock(on_progress)
+    one = partial(
+        advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports, mesh=mesh
+    )
+    file = partial(_file, checkpoint, algorithm, problem, horizon)
+    if mesh is not None:
+        # the last seed is repeated until the devices divide their number
+        chosen = np.minimum(np.arange(-(-seeds // mesh.size) * mesh.size), seeds - 1)
+        begins = None if states is None else [states[i] for i in chosen]
+        progress = _in_one_program(algorithm, one, file, keys[chosen], begins)
+        progress = jax.tree.map(lambda leaf: leaf[:seeds], progress)
+    elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+        progress = _in_one_program(algorithm, one, file, keys, states)
+    else:
+        # two programs that wait for each other's devices would never end
+        workers = workers if problem.arms.shard is None else 1
+        progress = _on_threads(algorithm, one, file, keys, states, workers)
+    seconds = clock.run_seconds
+    _raise_flags(progress, horizon)
+    capacity = capacity_of(progress.state, True)
+    if one_key:
+        progress = _first(progress)
+    return Run(
+        trace=progress.trace,
+        state=attach(progress.state, problem.arms),
+        truncated=progress.truncated,
+        imprecise=progress.imprecise,
+        capacity=capacity,
+        run_seconds=seconds,
+        compile_seconds=clock.compile_seconds,
+    )
+
+
+def _check_mesh(mesh: Mesh, strategy: str | None, arms: Arms) -> None:
+    """Raises ValueError unless the mesh is one that can share the runs."""
+    check_mesh(mesh)
+    if strategy == "threads":
+        raise ValueError(
+            'mesh runs one program on each of its devices, strategy "threads" one on each core:'
+            " leave one of them out."
+        )
+    if arms.shard is not None:
+        raise ValueError(
+            "mesh divides seeds among devices, and these arms are divided among devices already:"
+            " leave one of them out."
+        )
+
+
+def _check_start(
+    bandit: Any, problem: ArmProblem, horizon: int, states: Sequence[Any] | None
+) -> None:
+    """Raises ValueError for static mistakes, which `init` finds outside of jit, and for a horizon
+    beyond the evaluations that an algorithm can still make, by its method `remaining(state)` if it
+    has one (None: any number)."""
+    initial = bandit.init(problem.arms, jax.random.key(0))
+    for state in states or []:
+        checks.state(bandit, problem.arms, state)
+    for state in states or [initial]:
+        sketched.check_whole(state)
+        left = bandit.remaining(state) if hasattr(bandit, "remaining") else None
+        if left is not None and int(left) < horizon:
+            raise ValueError(
+                f"horizon is {horizon}, but {type(bandit).__name__} evaluates no arm twice"
+                f" (repeat=False), and {int(left)} are left: ask for a horizon of at most"
+                f" {int(left)}, or let arms be repeated."
+            )
+
+
+def _file(
+    path: str | os.PathLike[str] | None,
+    bandit: Any,
+    problem: ArmProblem,
+    horizon: int,
+    keys: PRNGKey,
+    state: Any,
+    number: int | None = None,
+) -> RunFile | None:
+    """The file of a run with keys [] or [S] from `state` (None: the state of `init`), or of the run
+    of that number; None without a path."""
+    if path is None:
+        return None
+    if processes.is_shared(problem):
+        raise ValueError(
+            "the arms lie over several processes, and a simulated run of those has no file: use"
+            " drive, whose checkpoint process 0 writes."
+        )
+    return run_file(
+        path if number is None else f"{os.fspath(path)}.{number}",
+        SIMULATED_RUN,
+        bandit=bandit,
+        problem=problem,
+        start="init" if state is None else detach(state),
+        key=np.asarray(jax.random.key_data(keys)),
+        key_kind=str(jax.random.key_impl(keys)),
+        horizon=horizon,
+        dtype=str(problem.mean_reward.dtype),
+        # other versions may round, and so pick, differently
+        versions={name: version(name) for name in ("jsketch", "jax", "jaxlib")},
+    )
+
+
+def _in_one_program(
+    bandit: Any,
+    one: Callable[..., Progress],
+    file: Callable[..., RunFile | None],
+    keys: PRNGKey,
+    states: Sequence[Any] | None,
+) -> Progress:
+    """All seeds vmapped, with one file. `one` is `advance` and `file` is `_file` without the
+    arguments that differ between runs."""
+    begin = None if states is None else _stacked(bandit, states)
+    saved = file(keys, begin)
+    with locked([saved]):
+        return one(keys, begin, over="seeds", file=saved)
+
+
+def _on_threads(
+    bandit: Any,
+    one: Callable[..., Progress],
+    file: Callable[..., RunFile | None],
+    keys: PRNGKey,
+    states: Sequence[Any] | None,
+    workers: int | None,
+) -> Progress:
+    """A program of one seed on each of the workers, with a file for each seed; `one` and `file` as
+    above."""
+    begins = [None] * len(keys) if states is None else list(states)
+    numbers = [None] if len(keys) == 1 else range(len(keys))
+    files = [file(*each) for each in zip(keys, begins, numbers, strict=True)]
+
+    def of_seed(key: PRNGKey, begin: Any, saved: RunFile | None) -> Progress:
+        return one(key, begin, over="run", file=saved)
+
+    with locked(files), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        runs = list(pool.map(of_seed, keys, begins, files))
+    state = _stacked(bandit, [p.state for p in runs])
+    return replace(_stack(*[replace(p, state=None) for p in runs]), state=state)
+
+
+def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
+    """States with a leading seed axis and no domain, all at the largest of their capacities."""
+    states = [detach(state) for state in states]
+    capacity = max(capacity_of(state, False) for state in states)
+    if capacity:
+        states = [enlarged(bandit, state, capacity) for state in states]
+    return _stack(*states)
+
+
+@jax.jit
+def _stack(*trees: Any) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+@jax.jit
+def _first(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def _raise_flags(progress: Progress, horizon: int) -> None:
+    """Raises an error or warns where a flag of the finished runs is set."""
+    if bool(np.any(progress.exhausted)):
+        raise RuntimeError(
+            f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the"
+            " algorithm asks for no more. Use a smaller horizon."
+        )
+    if bool(np.any(progress.nonfinite)):
+        raise FloatingPointError(
+            "the run stopped: a reward was infinite, or the posterior or the width is no longer"
+            " finite. An infinite reward is refused (tell NaN for a failed evaluation); otherwise"
+            " try float64 or a larger regularization."
+        )
+    if bool(np.any(progress.truncated)):
+        warn(
+            "a batch filled its capacity `max_batch` and was ended there; a larger one may need"
+            " fewer rounds.",
+        )
+    if bool(np.any(progress.imprecise)):
+        warn_of_imprecision()
+
+
+def warn_of_imprecision() -> None:
+    """Warns, once a run, that `Info.imprecise` was set."""
+    warn(
+        "rounding may have changed variances by more than 0.1% of the largest (`info.imprecise`):"
+        " near-duplicates are among the inducing points, or the regularization is small. Use"
+        " float64, a larger regularization, or arms without them."
+    )
+
+
+_box_run = partial(jax.jit, static_argnames="horizon")(rollout_box)
+
+
+@partial(jax.jit, static_argnames="horizon")
+def _box_runs(
+    optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int
+) -> BoxRun:
+    return jax.vmap(lambda key: rollout_box(optimizer, objective, box, key, horizon))(keys)
+
+
+def _run_box(
+    optimizer: Any,
+    objective: Any,
+    box: Box,
+    key: PRNGKey,
+    horizon: int,
+    strategy: str | None,
+    workers: int | None,
+) -> BoxRun:
+    """The run over a box with one key, or the runs with keys [S]."""
+    box = checked_box(box)
+    if not callable(objective):
+        raise ValueError(
+            f"the objective must be a function of a point and a key; {objective!r} was given."
+        )
+    # jit takes a plain function as a static part of its arguments only
+    if jax.tree_util.all_leaves([objective]):
+        objective = jax.tree_util.Partial(objective)
+    # finds static mistakes, outside of jit
+    optimizer.init(box, jax.random.key(0), horizon)
+    if key.ndim == 0:
+        result = _box_run(optimizer, objective, box, key, horizon)
+    elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+        result = _box_runs(optimizer, objective, box, key, horizon)
+    else:
+
+        def one(key: PRNGKey) -> BoxRun:
+            return jax.block_until_ready(_box_run(optimizer, objective, box, key, horizon))
+
+        # the first run compiles the program
+        first = one(key[0])
+        with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+            rest = list(pool.map(one, key[1:]))
+        result = jax.tree.map(lambda *leaves: jnp.stack(leaves), first, *rest)
+    if is_traced(result.t):
+        return result
+    if int(jnp.min(result.t)) < horizon:
+        raise RuntimeError(
+            f"the run stopped after {int(jnp.min(result.t))} of {horizon} evaluations: the"
+            " optimiser asked for no point."
+        )
+    warn_of_nonfinite(result.info)
+    return result
+
+
+def warn_of_nonfinite(info: Any) -> bool:
+    """Whether the info of one or several rounds over a box reports numbers that are not finite; if
+    so, it warns."""
+    found = bool(np.any(getattr(info, "nonfinite", False)))
+    if found:
+        warn(
+            "values, gradients or parameters of the model were not finite: the optimiser left them"
+            " out and continued, and its choices may be poor (`GOInfo` names what was left out).",
+        )
+    return found
+
+
+run_seeds = run
+
+
+def run_box(
+    optimizer: BoxOptimizer,
+    objective: Any,
+    box: Box,
+    key: PRNGKey,
+    horizon: int,
+    strategy: str | None = None,
+) -> BoxRun:
+    """`run` over a box."""
+    return run(optimizer, objective, key, horizon, box=checked_box(box), strategy=strategy)

@@ -1,0 +1,415 @@
+"""A forecaster meets a stream: every prediction is made before its label is observed.
+
+    stream       the pure pass, for use inside jit and vmap; in blocks where the forecaster has them
+    prequential  the pass on the host over arrays or chunks, with capacities that grow by themselves
+    chunks       a stream in a file, in chunks
+
+Keys are folded in by the number of the example, so that a stream in several parts has the same
+predictions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch import checks, devices, struct
+from jsketch.linalg import any_over_vmap, put
+from jsketch.online.step import step as one_step
+from jsketch.online.step import takes
+from jsketch.precision import dtype_of, in_dtype
+from jsketch.types import PRNGKey
+from jsketch.warn import warn
+
+BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190 to 715; THEORY 7.3)
+# examples of a segment: shorter ones cost more than they save, on a CPU by starting a program on
+# another core, on an accelerator by a step of `learn`
+MIN_SEGMENT, MIN_SEGMENT_ACCELERATOR = 32_768, 8_192
+CHUNK = 65_536  # examples that `chunks` reads together
+
+
+@struct.dataclass
+class Forecasts:
+    """What happened, example by example; all [n]."""
+
+    prediction: Array  # y^_t, made before y_t was seen
+    loss: Array  # (y^_t - y_t)^2, zero where there is no label
+    labelled: Array  # bool, whether there is one
+    dictionary_size: Array  # int32, features or points after the example
+
+    @property
+    def average_loss(self) -> Array:
+        """Mean squared loss of those of the first t examples that have a label, [n]; NaN before the
+        first one."""
+        count = jnp.cumsum(self.labelled, axis=-1, dtype=jnp.int32).astype(self.loss.dtype)
+        return jnp.cumsum(self.loss, axis=-1) / count
+
+
+@struct.dataclass
+class Pass:
+    """A pass up to example t. It stops early when a flag is set, except with blocks of fixed
+    features."""
+
+    state: Any
+    forecasts: Forecasts  # valid up to t
+    t: Array  # [] int32, examples seen
+    count: Array  # [] int32, examples of the stream
+    overflow: Array  # [] bool, the next example does not fit the capacity and was not learned
+    nonfinite: Array  # [] bool, an infinite label or a state that is not finite
+
+
+def _empty(state: Any, ys: Array) -> Pass:
+    zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
+    trace = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
+    return Pass(
+        state, trace, jnp.zeros((), jnp.int32), jnp.asarray(len(ys), jnp.int32), false, false
+    )
+
+
+def stream(
+    forecaster: Any,
+    state: Any,
+    xs: Array,
+    ys: Array,
+    key: PRNGKey,
+    first: ArrayLike = 0,
+    resume: Pass | None = None,
+    block: int = BLOCK,
+) -> Pass:
+    """The pass over examples in order, each predicted and then learned.
+
+    forecaster  as in `prequential`
+    state       of the forecaster, before the first of these examples; not read with `resume`
+    xs          [n, d], the examples
+    ys          [n], their labels; NaN: predicted, not learned
+    key         one key; example t of the stream uses `fold_in(key, t)`
+    first       [] int, number of examples before these in the whole stream
+    resume      a pass over the same examples that overflowed, with an enlarged state
+    block       int (static), examples of a block for a forecaster that takes blocks, with the same
+                predictions; other forecasters take one example at a time
+    """
+    unit = takes(forecaster)
+    if unit == "blocks":
+        return _blocks(forecaster, state, xs, ys, block)
+    if unit == "growing blocks":
+        return _growing_blocks(
+            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty(state, ys)
+        )
+
+    def step(run: Pass) -> Pass:
+        x, y, t = xs[run.t], ys[run.t], run.t
+        step_key = jax.random.fold_in(key, first + t)
+        new, prediction, info = one_step(forecaster, run.state, x, y, step_key)
+        trace = Forecasts(
+            put(run.forecasts.prediction, t, prediction),
+            put(run.forecasts.loss, t, _loss(prediction, y)),
+            run.forecasts.labelled,  # complete from the start
+            put(run.forecasts.dictionary_size, t, info.dictionary_size),
+        )
+        learned = (~info.overflow).astype(jnp.int32)
+        return Pass(
+            new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
+        )
+
+    return lax.while_loop(_unfinished, step, resume or _empty(state, ys))
+
+
+def _unfinished(run: Pass) -> Array:
+    return (run.t < run.count) & ~run.overflow & ~run.nonfinite
+
+
+def _loss(prediction: Array, y: Array) -> Array:
+    return jnp.where(jnp.isfinite(y), jnp.square(prediction - y), 0)
+
+
+def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
+    """The pass in blocks; the last one is padded with examples without a label, which are not
+    learned."""
+    count = ys.shape[0]
+    size = min(block, count)
+    blocks = -(-count // size)
+    extra = blocks * size - count
+    padded = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(blocks, size, -1)
+    labels = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(blocks, size)
+
+    def step(state: Any, example: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array, Array]]:
+        state, prediction, info = forecaster.predict_update(state, *example)
+        return state, (prediction, info.dictionary_size, info.nonfinite)
+
+    state, (prediction, size_after, nonfinite) = lax.scan(step, state, (padded, labels))
+    prediction = prediction.reshape(-1)[:count]
+    sizes = jnp.repeat(size_after, size)[:count]
+    trace = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), sizes)
+    end = jnp.asarray(count, jnp.int32)
+    return Pass(state, trace, end, end, jnp.zeros((), bool), nonfinite.any())
+
+
+def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
+    """The pass in blocks that end early where the forecaster's features change."""
+    inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
+    labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
+    trace = jax.tree.map(lambda values: jnp.pad(values, (0, block)), resume.forecasts)
+
+    def step(run: Pass) -> Pass:
+        x = lax.dynamic_slice_in_dim(inputs, run.t, block)
+        y = lax.dynamic_slice_in_dim(labels, run.t, block)
+        # under vmap a finished run continues, with a limit of zero, until the last one ends
+        limit = jnp.where(_unfinished(run), run.count - run.t, 0)
+        state, prediction, done, info = forecaster.advance(run.state, x, y, limit)
+        sizes = jnp.broadcast_to(info.dictionary_size, (block,))
+        new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), sizes)
+        # the next blocks overwrite the entries after `done`
+        trace = jax.tree.map(
+            lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0),
+            run.forecasts,
+            new,
+        )
+        return Pass(
+            state,
+            trace,
+            run.t + done,
+            run.count,
+            run.overflow | info.overflow,
+            run.nonfinite | info.nonfinite,
+        )
+
+    run = lax.while_loop(
+        lambda run: any_over_vmap(_unfinished(run)), step, replace(resume, forecasts=trace)
+    )
+    return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
+
+
+_start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
+_learn = jax.jit(lambda forecaster, state, xs, ys: forecaster.learn(state, xs, ys))
+_stream = partial(jax.jit, static_argnames="block")(stream)
+
+
+def prequential(
+    forecaster: Any,
+    xs: Any,
+    ys: Any,
+    key: PRNGKey,
+    *,
+    state: Any = None,
+    first: int = 0,
+    block: int = BLOCK,
+    segments: int | None = None,
+) -> tuple[Forecasts, Any]:
+    """(forecasts, state after the stream): every prediction is made before its label is seen.
+
+    forecaster  a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
+    xs          [n, d] numbers, the examples in order, all finite
+    ys          [n] numbers, their labels; NaN: the example is predicted, not learned
+    key         one key, of the forecaster's random choices
+    state       the state to resume from, as this function returned it; its dtype is that of the
+                computation. None: a new one
+    first       int, number of examples before these in the whole stream; 0 without a state
+    block       int, examples that are learned together where the forecaster takes blocks
+    segments    int, parts of the stream that are learned side by side (one a core, hundreds on an
+                accelerator) by a forecaster with a method `learn`; None: chosen by the length of
+                the stream
+
+    Neither `block` nor `segments` changes a prediction, up to rounding.
+
+    Warns of experts of a mixture that diverge, and of examples too large for the regularization
+    (`online.rounding`). Raises ValueError for shapes that do not fit, inputs that are not finite
+    real numbers, an empty stream and the state of another forecaster. Raises FloatingPointError for
+    an infinite label, and where a prediction or the state is no longer finite.
+    """
+    xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state))
+    checks.inputs_of(forecaster, xs)
+    key = checks.one_key(key=key)
+    checks.count(first=first)
+    checks.capacity(block=block, **({} if segments is None else {"segments": segments}))
+    forecaster = in_dtype(forecaster, xs.dtype)
+    init_key, stream_key = jax.random.split(key)
+    had_diverged = getattr(state, "diverged", False)
+    largest = _largest(xs)
+    if state is None:
+        # finds static mistakes, and warns of rounding, outside of jit
+        forecaster.init(largest, init_key)
+        state = _start(forecaster, xs[0], init_key)
+    else:
+        _check_state(forecaster, state, xs[0], init_key)
+        if hasattr(forecaster, "check_rounding"):
+            forecaster.check_rounding(largest)
+    if segments is None:
+        segments = _number_of_segments(forecaster, len(ys))
+    if segments > 1 and hasattr(forecaster, "learn"):
+        run = _in_segments(forecaster, state, xs, ys, stream_key, block, segments)
+    else:
+        run = _stream(forecaster, state, xs, ys, stream_key, first, block=block)
+    while bool(run.overflow):
+        run = replace(run, state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
+        run = _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
+    if bool(run.nonfinite):
+        raise FloatingPointError(
+            "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
+            " for a missing label; otherwise try float64 or a larger regularization, and with a"
+            " discount renew=True, fewer features or one nearer to 1."
+        )
+    warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
+    finite = np.isfinite(run.forecasts.prediction)
+    if not finite.all():
+        raise FloatingPointError(
+            f"the prediction of example {first + np.flatnonzero(~finite)[0]} is not finite: try"
+            " float64 or a larger regularization."
+        )
+    return run.forecasts, run.state
+
+
+def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
+    """Raises ValueError for a state with other fields than those that the forecaster starts with
+    for x [d]."""
+    wanted = jax.eval_shape(_start, forecaster, x, key)
+    # texts, because the structures of two classes of flax.struct may be equal (`jsketch.struct`)
+    if str(jax.tree.structure(state)) != str(jax.tree.structure(wanted)):
+        raise ValueError(
+            f"state is of another forecaster: {type(forecaster).__name__} resumes from a"
+            f" {type(wanted).__name__}, such as this loop returned; {type(state).__name__} was"
+            " given."
+        )
+
+
+def _largest(xs: Array) -> Array:
+    """The longest example [d] of xs [n,d], on the host. Rounding is worst there for features that
+    grow with their inputs."""
+    values = np.asarray(xs)
+    with np.errstate(over="ignore"):
+        return xs[int(np.argmax(np.einsum("nd,nd->n", values, values)))]
+
+
+def warn_of_diverged(experts: ArrayLike) -> None:
+    """Warns of those experts [G] bool of a mixture that have just diverged."""
+    if np.any(experts):
+        warn(
+            f"experts {np.flatnonzero(experts).tolist()} of the mixture's {np.size(experts)}"
+            " diverged (their numbers are no longer finite): they have lost their weight for good,"
+            " and the others continue.",
+        )
+
+
+def _number_of_segments(forecaster: Any, examples: int) -> int:
+    """One for a forecaster without `learn`; else at most one a core, and on an accelerator as many
+    as MIN_SEGMENT_ACCELERATOR allows, where a hundred blocks take as long as one."""
+    if not hasattr(forecaster, "learn"):
+        return 1
+    if devices.on_accelerator():
+        return max(1, examples // MIN_SEGMENT_ACCELERATOR)
+    return max(1, min(os.cpu_count() or 1, examples // MIN_SEGMENT))
+
+
+def _in_segments(
+    forecaster: Any, state: Any, xs: Array, ys: Array, key: PRNGKey, block: int, segments: int
+) -> Pass:
+    """The pass in segments of equal length, each from the state that `learn` returns for the
+    segments before it. The last one is padded with examples without a label, so that all run the
+    same program."""
+    count = len(ys)
+    length = -(-count // (segments * block)) * block
+    parts = -(-count // length)
+    xs = jnp.pad(xs, ((0, parts * length - count), (0, 0)), mode="edge").reshape(parts, length, -1)
+    ys = jnp.pad(ys, (0, parts * length - count), constant_values=jnp.nan).reshape(parts, length)
+    if devices.on_accelerator():
+        whole = _segments_at_once(forecaster, state, xs, ys, key, block=block)
+        forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], whole.forecasts)
+        last = jax.tree.map(lambda leaf: leaf[-1], replace(whole, forecasts=None))
+        return replace(last, forecasts=forecasts, nonfinite=whole.nonfinite.any())
+    states = [state]
+    for x, y in zip(xs[:-1], ys[:-1], strict=True):
+        states.append(_learn(forecaster, states[-1], x, y))
+    program = _stream.lower(forecaster, state, xs[0], ys[0], key, 0, block=block).compile()
+
+    def run(start: Any, x: Array, y: Array) -> Pass:
+        return jax.block_until_ready(program(forecaster, start, x, y, key, 0))
+
+    with ThreadPoolExecutor(parts) as pool:
+        passes = list(pool.map(run, states, xs, ys))
+    forecasts = jax.tree.map(lambda *a: jnp.concatenate(a)[:count], *(p.forecasts for p in passes))
+    nonfinite = jnp.stack([p.nonfinite for p in passes]).any()
+    return replace(passes[-1], forecasts=forecasts, nonfinite=nonfinite)
+
+
+@partial(jax.jit, static_argnames="block")
+def _segments_at_once(
+    forecaster: Any, state: Any, xs: Array, ys: Array, key: PRNGKey, block: int
+) -> Pass:
+    """`stream` over segments xs [s,n,d], ys [s,n] side by side, in one program, with a leading
+    segment axis."""
+
+    def learned(state: Any, segment: tuple[Array, Array]) -> tuple[Any, Any]:
+        return forecaster.learn(state, *segment), state
+
+    last, before = lax.scan(learned, state, (xs[:-1], ys[:-1]))
+    states = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), before, last)
+    return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(states, xs, ys)
+
+
+def prequential_chunks(
+    forecaster: Any,
+    chunks: Iterable[tuple[Any, Any]],
+    key: PRNGKey,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[tuple[Forecasts, Any]]:
+    """Yields (forecasts, state) of every chunk, equal to those of `prequential` on all of them.
+
+    forecaster   as in `prequential`
+    chunks       pairs (xs [n, d], ys [n]), such as `chunks` returns; only one is in memory at a
+                 time. Chunks of equal size compile once
+    key          one key, of the forecaster's random choices
+    on_progress  a function of the number of examples so far, called after each chunk
+
+    The dtype of all computations is that of the first chunk. Raises the errors of `prequential`,
+    and ValueError for a chunk with another number of inputs.
+    """
+    state, first, inputs = None, 0, None
+    for xs, ys in chunks:
+        shape = np.shape(xs)
+        inputs = inputs or shape[1:]
+        if shape[1:] != inputs:
+            raise ValueError(
+                f"the first chunk has examples of shape {inputs}; the one after {first} examples"
+                f" has {shape[1:]}."
+            )
+        forecasts, state = prequential(forecaster, xs, ys, key, state=state, first=first)
+        first += np.shape(ys)[0]
+        if on_progress is not None:
+            on_progress(first)
+        yield forecasts, state
+
+
+def chunks(xs: Any, ys: Any, size: int = CHUNK) -> Iterator[tuple[Any, Any]]:
+    """An iterator over pairs (xs, ys) of consecutive examples, for `prequential_chunks`.
+
+    xs    [n, d] examples: anything with a shape that can be sliced, such as `np.load(path,
+          mmap_mode="r")` or a data set of an HDF5 file; lists and tables are converted to arrays
+    ys    [n] labels, likewise
+    size  int, examples of a chunk. A shorter last chunk compiles the pass again
+
+    A slice is read when the iterator reaches it. Raises ValueError for shapes that do not fit, an
+    empty stream or a size below 1.
+    """
+    xs, ys = (
+        np.asarray(a) if not hasattr(a, "shape") or hasattr(a, "iloc") else a for a in (xs, ys)
+    )
+    if len(xs.shape) != 2 or tuple(ys.shape) != tuple(xs.shape[:1]) or 0 in xs.shape:
+        raise ValueError(
+            "a stream is a matrix [n, d] of examples and a vector [n] of labels, at least one; the"
+            f" shapes are {tuple(xs.shape)} and {tuple(ys.shape)}."
+        )
+    checks.capacity(size=size)
+    # a generator function would raise the errors above only at its first chunk
+    return (
+        (xs[begin : begin + size], ys[begin : begin + size])
+        for begin in range(0, xs.shape[0], size)
+    )

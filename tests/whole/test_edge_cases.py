@@ -1,0 +1,291 @@
+"""Inputs at the edge of what is allowed: accepted forms, traced values that no check sees,
+warnings, and numbers beyond the range of a dtype."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from cases import CASES, HORIZON, features, problem
+
+from jsketch import Arms, Query, kernels, loops, online, problems
+from jsketch.bandits import (
+    BBKB,
+    BKB,
+    GPBUCB,
+    SOFUL,
+    TS,
+    FixedBKB,
+    MiniGP,
+    Uniform,
+    history,
+    widths,
+)
+from jsketch.box import UniformBox
+from jsketch.box.go_ucb.radius import Table
+from jsketch.sketch import bless
+from jsketch.sketch.taylor import Taylor
+from jsketch.types import Box
+
+KEY = jax.random.key(0)
+KERNEL = kernels.Gaussian(0.5)
+X = np.random.default_rng(0).uniform(size=(40, 2))
+ONES = np.ones(40)
+TABLE = np.exp(-2 * np.square(X[:, None] - X).sum(-1))
+ROWS = np.arange(40.0)[:, None]
+ONE = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
+BANDIT = BKB(KERNEL, capacity=6)
+
+
+def begin(bandit, x=X, **data):
+    return bandit.init(Arms(x), KEY, **data)
+
+
+# Accepted forms
+
+
+def test_arrays_lists_and_tables_are_arms():
+    bandit = BBKB(KERNEL, max_batch=3)
+    wanted = jax.jit(bandit.ask)(begin(bandit), KEY)
+    for arms in (X, X.tolist()):
+        state = begin(bandit, arms)
+        query = bandit.ask(state, KEY)
+        np.testing.assert_array_equal(query.index, wanted.index)
+        state, info = bandit.tell(state, query, [1, 2, 3], KEY)
+        assert int(info.observed) == 1 and state.reward_sums.sum() == 1
+    table = pd.DataFrame(X, columns=["a", "b"])
+    for frame, dtype in (
+        (table, X.dtype),
+        (table.astype("float32"), np.float32),
+        (table.rank().astype(int), X.dtype),
+    ):
+        found = begin(Uniform(), frame).domain.features
+        np.testing.assert_allclose(found, frame, rtol=1e-6)
+        assert found.dtype == jax.dtypes.canonicalize_dtype(dtype)
+    assert Arms(table).count == 40
+    driven = loops.drive(Uniform(), lambda arms: X[arms, 0], Arms(table), KEY, 3)
+    np.testing.assert_allclose(driven.reward, X[driven.arm, 0])
+    assert problems.finite_arms(table, table["a"], 0.1).arms.features.shape == (40, 2)
+    with pytest.raises(ValueError, match="a matrix of numbers: could not convert"):
+        begin(Uniform(), table.assign(c="word"))
+
+
+def test_lists_are_queries():
+    """The arm of a masked slot does not matter."""
+    query = Query([3, -1, 2**40], [True, False, False])
+    _, info = Uniform().tell(begin(Uniform()), query, [1.0, 2.0, np.inf], KEY)
+    assert int(info.observed) == 1 and not bool(info.nonfinite)
+
+
+def test_a_masked_slot_is_not_observed():
+    bandit = CASES["bkb"]
+    query = Query(index=jnp.zeros(1, jnp.int32), mask=jnp.zeros(1, bool))
+    state, info = bandit.tell(begin(bandit, features()), query, jnp.ones(1), KEY)
+    assert int(info.observed) == 0 and float(state.pull_counts.sum()) == 0
+
+
+def test_no_evaluations_are_a_history_and_a_dictionary():
+    counts, sums = history.of_evaluations(Arms(X), [], [])
+    np.testing.assert_array_equal([counts, sums], np.zeros((2, 40)))
+    data = dict(pull_counts=counts, reward_sums=sums, dictionary=[])
+    state = jax.jit(lambda x: BKB(KERNEL, capacity=4).init(Arms(x), KEY, **data))(X)
+    assert int(state.dictionary.size) == 0 and float(state.evidence.count) == 0
+
+
+def test_vectors_where_a_vector_is_meant():
+    Table(np.ones(3)).check()
+    online.over_regularizations(online.PKAWV(Taylor(2, 2)), [0.1, 1.0], 1.0)
+
+
+def test_an_objective_may_fail_at_every_evaluation():
+    def failing(arms):
+        return np.full(len(arms), np.nan)
+
+    driven = loops.drive(CASES["gp_ucb"], failing, problem().arms, KEY, 3)
+    assert np.isnan(driven.reward).all() and float(driven.state.count) == 0
+
+
+# Warnings
+
+
+class Indefinite:
+    """A similarity that is not positive semi-definite."""
+
+    def gram(self, x, y):
+        return jnp.abs(x[:, None] - y[None]).sum(2)
+
+    def diag(self, x):
+        return jnp.zeros(len(x), x.dtype)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_kernel_that_is_not_positive_is_warned_of():
+    with pytest.warns(UserWarning, match="not positive semi-definite on these arms"):
+        begin(BKB(Indefinite()))
+    begin(BKB(kernels.Precomputed(jnp.asarray(np.round(TABLE, 6)))), ROWS)
+    begin(BKB(kernels.Scaled(KERNEL, 0.0)))
+
+
+def test_degenerate_arms_are_warned_of():
+    x = features()
+    with pytest.warns(UserWarning, match="1 of the 61 arms repeat") as warned:
+        begin(BKB(KERNEL), jnp.concatenate([x, x[:1]]))
+    assert warned[0].filename == __file__  # the line of the user
+    with pytest.warns(UserWarning, match=r"features \[2\] have the same value"):
+        begin(BKB(KERNEL), jnp.concatenate([x, jnp.ones((60, 1))], 1))
+
+
+@pytest.mark.float32
+def test_float32_with_a_small_regularization_is_warned_of():
+    with pytest.warns(UserWarning, match="too small to be meaningful in float32"):
+        begin(BKB(KERNEL, regularization=1e-4), features(jnp.float32))
+
+
+def test_a_batch_that_fills_its_capacity_is_warned_of():
+    bandit = CASES["bbkb_global"].replace(max_batch=2, ratio=50.0)
+    with pytest.warns(UserWarning, match="filled its capacity"):
+        assert bool(loops.run(bandit, problem(), KEY, HORIZON).truncated)
+
+
+# Traced values
+
+
+def test_a_traced_feature_that_is_no_row_of_the_table_is_not_a_number():
+    kernel = kernels.Precomputed(jnp.asarray(TABLE))
+    traced = jnp.array([[[2.0]], [[40.0]], [[-1.0]], [[0.5]]])
+    gram = jax.vmap(lambda x: kernel.gram(x, ROWS[:3]))(traced)
+    np.testing.assert_array_equal(gram[0, 0], TABLE[2, :3])
+    assert np.isnan(gram[1:]).all()
+
+
+def test_a_traced_arm_that_does_not_exist_is_not_pending():
+    bandit = FixedBKB(KERNEL, batch=2, max_pending=2, capacity=4)
+    state = begin(bandit)
+    pend = jax.jit(lambda index: bandit.pend(state, Query(index, jnp.ones(3, bool))).pending)
+    np.testing.assert_array_equal(pend(jnp.array([40, -1, 7])), np.arange(40) == 7)
+
+
+def test_a_traced_dictionary_of_arms_that_do_not_exist_is_flagged():
+    @jax.jit
+    def observed(dictionary):
+        state = begin(BANDIT, pull_counts=ONES, reward_sums=ONES, dictionary=dictionary)
+        return state.dictionary.mask.sum(), BANDIT.tell(state, ONE, jnp.ones(1), KEY)[1].nonfinite
+
+    assert [int(value) for value in observed(jnp.array([0, 3]))] == [2, 0]
+    for wrong in ([-1, 3], [3, 99]):
+        assert [int(value) for value in observed(jnp.array(wrong))] == [1, 1]
+
+
+def test_a_traced_width_below_zero_is_flagged():
+    bandit = SOFUL(size=1)
+    state = begin(bandit)
+    info = jax.jit(lambda width: bandit.replace(width=width).tell(state, ONE, [1.0], KEY)[1])
+    for deviations, flagged in ((1.0, False), (0.0, False), (-1.0, True)):
+        assert bool(info(widths.Bayesian(deviations)).nonfinite) == flagged
+
+
+# Ranges of numbers
+
+
+def test_infinite_rewards_end_a_run():
+    infinite = problems.recorded_arms(features(), jnp.ones((60, 1)))
+    infinite = infinite.replace(evaluations=infinite.evaluations.at[:].set(jnp.inf))
+    with pytest.raises(FloatingPointError, match="a reward was infinite"):
+        loops.run(CASES["uniform"], infinite, KEY, 5)
+
+
+def test_drive_ends_where_the_posterior_is_not_finite():
+    """The sum of the rewards overflows."""
+    with pytest.raises(FloatingPointError, match="posterior is not finite") as raised:
+        loops.drive(BANDIT, lambda arms: [1e308] * len(arms), Arms(X[:6]), KEY, 6)
+    assert raised.value.driven.t >= 1
+
+
+def test_rewards_are_finite_in_the_dtype_of_the_domain():
+    """1e300 is finite in float64 and infinite in float32."""
+    single = Arms(jnp.asarray(X, jnp.float32))
+    with pytest.raises(ValueError, match="infinite in float32"):
+        loops.drive(Uniform(), lambda arms: [1e300] * len(arms), single, KEY, 2)
+    box = Box(jnp.zeros(1, jnp.float32), jnp.ones(1, jnp.float32))
+    with pytest.raises(ValueError, match="infinite in the box's float32"):
+        loops.drive(UniformBox(), lambda x: 1e300, box, KEY, 2)
+
+
+@pytest.mark.filterwarnings("ignore:the kernel is not positive semi-definite")
+def test_a_negative_diagonal_has_no_samples():
+    """No shift of the diagonal is enough: the search for one ends."""
+    table = -jnp.eye(5)
+    bandit = TS(kernels.Precomputed(table), batch=2, capacity=4)
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        begin(bandit, kernels.index_features(table))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 1e-12, 1e3])
+def test_bless_ends_on_any_kernel(scale):
+    kernel = kernels.Scaled(KERNEL, scale)
+    dictionary = bless.bless(kernel, X, ONES, 1.0, KEY)
+    assert (len(dictionary.rows) > 0) == (scale > 1)
+    found = bless.leverage_scores(kernel, X, ONES, dictionary, 1.0)
+    exactly = bless.exact_leverage_scores(kernel, X, ONES, 1.0)
+    assert (found <= 3 * exactly + 1e-300).all() and (found >= exactly / 3).all()
+    # the scores of one point are rounding errors
+    assert len(bless.bless(KERNEL, X[:1], np.ones(1), 1e-20, KEY).rows) <= 1
+
+
+def test_regret_of_constant_rewards_is_that_of_the_uniform_policy():
+    for constant in (0.0, 0.1, -1e9):
+        ratio = loops.regret_ratio(jnp.zeros((2, 3)), jnp.full(7, constant))
+        np.testing.assert_array_equal(ratio, np.ones((2, 3)))
+    ratio = loops.regret_ratio(jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0]))
+    np.testing.assert_allclose(ratio, [2.0, 1.0], rtol=1e-15)
+
+
+def test_variances_below_rounding_ask_for_equally_large_batches():
+    """Rounding leaves a variance of 0 or 1e-17 at an arm that was evaluated 10,000 times."""
+    bandit = MiniGP(KERNEL, 1.0, capacity=4)
+    state = begin(bandit, SINGLE).replace(count=jnp.array(4.0))
+
+    @jax.jit
+    def size(variance):
+        posterior = state.posterior.replace(variance=jnp.full(1, variance))
+        return bandit.ask(state.replace(posterior=posterior), KEY).size
+
+    # half of the variance after 4 evaluations is 1 / 10
+    assert int(size(0.0)) == int(size(1e-17)) == 30
+
+
+# FAR: arms with uncorrelated rewards
+SINGLE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100
+
+
+@pytest.mark.parametrize(
+    ("bandit", "x", "size", "ends", "continues"),
+    [
+        # with lambda 1 the bound of one arm is 2, 3, 4, ... by either rule
+        (BBKB(KERNEL, 1.0, max_batch=3, capacity=4), SINGLE, 3, 3.5, 4.5),
+        (BBKB(KERNEL, 1.0, max_batch=3, capacity=4, rule="global_local"), SINGLE, 3, 3.5, 4.5),
+        (GPBUCB(KERNEL, 1.0, max_batch=3, capacity=4), SINGLE, 3, 3.5, 4.5),
+        # there are rows for three new arms, and a fourth ends the batch
+        (GPBUCB(KERNEL, 1.0, max_batch=5, new_arms=2, capacity=1), FAR, 4, 15.0, 17.0),
+        # an arm is pulled C^2 - 1 times
+        (MiniGP(KERNEL, 1.0, max_batch=3, capacity=4), SINGLE, 3, 2.1, 2.3),
+    ],
+)
+def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, continues):
+    state, one = begin(bandit, x), jnp.ones(())
+    if hasattr(state, "evidence"):
+        state = state.replace(evidence=state.evidence.replace(count=one))
+    else:
+        state = state.replace(count=one)
+    ask = jax.jit(lambda ratio, limit: bandit.replace(ratio=ratio).ask(state, KEY, limit))
+    for ratio, limit, truncated in (
+        (ends, 100, False),
+        (continues, 100, True),
+        (continues, size, False),
+    ):
+        query = ask(ratio, limit)
+        assert int(query.size) == size
+        # a row that is missing ends a batch whatever the limit
+        assert bool(query.truncated) == (truncated and limit > size)
+    _, info = jax.eval_shape(lambda: bandit.tell(state, query, jnp.zeros(query.mask.shape), KEY))
+    assert info.truncated.shape == ()
