@@ -19,7 +19,7 @@ from jsketch.loops.rollouts import start
 from jsketch.problems import finite
 from jsketch.scale import Sharded, place
 from jsketch.scale.shards import Shard
-from jsketch.types import attach, detach
+from jsketch.types import detach
 
 KERNEL = kernels.Gaussian(lengthscale=0.3)
 CAPACITY = dict(capacity=32)

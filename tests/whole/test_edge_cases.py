@@ -22,7 +22,6 @@ from jsketch.bandits import (
     widths,
 )
 from jsketch.box import UniformBox
-from jsketch.box.go_ucb.radius import Table
 from jsketch.sketch import bless
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import Box
@@ -93,7 +92,6 @@ def test_no_evaluations_are_a_history_and_a_dictionary():
 
 
 def test_vectors_where_a_vector_is_meant():
-    Table(np.ones(3)).check()
     online.over_regularizations(online.PKAWV(Taylor(2, 2)), [0.1, 1.0], 1.0)
 
 

@@ -24,8 +24,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.box.go_ucb.model import Flat
-from jsketch.linalg import cholesky_inverse, triangular_inverse
-from jsketch.linalg import matmul
+from jsketch.linalg import cholesky_inverse, matmul, triangular_inverse
 from jsketch.types import is_traced
 
 
