@@ -283,4 +283,23 @@ def bends(source: Source) -> Found:
     return Found(
         f"Regret per step until t = 23: {listed(names, before)}; after: {listed(names, after)}.",
         holds,
+        "" if holds else _bends_on_all_problems(source),
+    )
+
+
+def _bends_on_all_problems(source: Source) -> str:
+    """The range of the ratios of the regret per step after t = 23 to that before."""
+    ratios: dict[str, list[float]] = {"TuRBO": [], "the GP methods": []}
+    for problem in entry(source, "problems"):
+        for name in ("turbo", *CLASSICAL):
+            try:
+                before, after = _bend(source, problem, name)
+            except Missing:
+                continue
+            if before > 0:
+                ratios["TuRBO" if name == "turbo" else "the GP methods"].append(after / before)
+    ranges = "; ".join(f"{n}: {min(v):.2f} to {max(v):.2f}" for n, v in ratios.items() if v)
+    return (
+        "The ratio of the regret per step after t = 23 to that before, on all problems of Figures 3"
+        f" to 5: {ranges}."
     )

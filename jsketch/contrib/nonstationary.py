@@ -64,7 +64,7 @@ class DiscountedBKB(BKB):
             domain, key, pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary
         )
 
-    def tell(
+    def tell(  # type: ignore[override]
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SketchState, Info]:
         """BKB's update after discounting. A round without an observation discounts nothing. A

@@ -271,7 +271,7 @@ def test_a_refused_example_does_not_name_the_features():
         (lambda x, y: river().predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
         (lambda x, y: river().learn_one({"a": 1, "b": 1, "c": 1}, 1), r"\[\], new \['c'\]"),
         (lambda x, y: river().learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
-        (lambda x, y: RiverRegressor(TAYLOR).predict_one({}), "inputs counts"),
+        (lambda x, y: RiverRegressor(TAYLOR).predict_one({}), "inputs must be an integer"),
     ],
 )
 def test_mistakes_have_messages(action, words):

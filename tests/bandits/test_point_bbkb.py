@@ -155,7 +155,7 @@ def test_mistakes_are_explained():
     state = bandit.init(2, KEY)
     for action, words in [
         (lambda: bandit.choose(state, KEY, jnp.ones((5, 3))), r"matrix \[A, 2\]"),
-        (lambda: bandit.choose(state, KEY, jnp.ones((0, 2))), "at least one a row"),
+        (lambda: bandit.choose(state, KEY, jnp.ones((0, 2))), "A >= 1"),
         (lambda: bandit.choose(state, KEY, jnp.full((3, 2), jnp.nan)), "must be finite"),
         (lambda: bandit.maximise(state, KEY, Box(jnp.zeros(3), jnp.ones(3))), "must have shape"),
         (lambda: bandit.maximise(state, KEY, Box(jnp.ones(2), jnp.zeros(2))), "lower < upper"),

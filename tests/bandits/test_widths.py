@@ -46,8 +46,8 @@ def test_an_own_function_is_wrapped():
 @pytest.mark.parametrize(
     ("width", "words"),
     [
-        (lambda evidence, confidence: 2.0, r"is wrapped: widths.Formula\(function\). <function"),
-        ("paper", "width must be a width, such as widths.bbkb_paper .* 'paper' was given"),
+        (lambda evidence, confidence: 2.0, r"Formula\(function\) of a function of .*; <function"),
+        ("paper", "width must be a width, such as widths.bbkb_paper, .* 'paper' was given"),
         (None, "None was given"),
         (widths.Bayesian, "width must be a width"),
         (widths.Bayesian(deviations=-1.0), "deviations must be a finite number, at least 0"),

@@ -78,9 +78,7 @@ def test_drive_ends_and_failures_are_not_repeated():
         jnp.full(5, jnp.nan),
     )[0]
     for first in range(5):
-        state = all_failed.replace(
-            sketch=all_failed.sketch.replace(first_arm=jnp.asarray(first, jnp.int32))
-        )
+        state = all_failed.replace(first_arm=jnp.asarray(first, jnp.int32))
         assert np.asarray(ASK(FIXED, state, KEY).index).min() > 4
 
 

@@ -133,7 +133,7 @@ def test_mistakes_are_refused():
         (lambda: place(x, axes), "has the axes 'rows' and no axis 'arms'"),
         (lambda: place(x, jax.devices()), r"must be a jax\.sharding\.Mesh.* a list was given"),
         (lambda: place(invalid, mesh()), "arms must be finite; arm 2"),
-        (lambda: BBKB(KERNEL).init(arms, KEY), "wrap it, as in Sharded"),
+        (lambda: BBKB(KERNEL).init(arms, KEY), "wrap the algorithm, as in Sharded"),
         (lambda: sharded.init(Arms(x), KEY), r"Sharded needs arms over its mesh.* on one device"),
         (lambda: sharded.init(place(x, axes, "rows"), KEY), "along the axis 'rows'"),
         (

@@ -89,7 +89,7 @@ def test_blocks_with_missing_labels(monkeypatch):
 
 def test_rewards_are_added_together(accelerator, monkeypatch):
     """Arms repeat within and across chunks; some evaluations fail, some slots are masked."""
-    monkeypatch.setattr(history, "TOGETHER", 4)
+    monkeypatch.setattr(history, "SLOTS", 4)
     index, mask = np.array([3, 1, 3, 3, 0, 3, 1, 2, 2, 0]), np.arange(10) < 8
     y = np.array([1.0, 2.0, np.nan, 4.0, 8.0, 16.0, 32.0, 64.0, 5.0, 5.0])
     query = Query(index=jnp.asarray(index, jnp.int32), mask=jnp.asarray(mask))

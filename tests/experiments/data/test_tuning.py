@@ -241,7 +241,7 @@ def test_the_experiment(tmp_path, monkeypatch, stand_in, capsys):
     assert summary["versions"]["scikit-learn"] and summary["config"]["chosen"]
     assert (tmp_path / "out" / "figure5.png").stat().st_size > 10_000
     table = capsys.readouterr().out
-    assert "best accuracy" in table and "go_ucb" in table
+    assert "best accuracy" in table and "GO-UCB" in table
     drawn = (tmp_path / "out" / "figure5.png").read_bytes()
     (tmp_path / "out" / "figure5.png").unlink()
     assert (
