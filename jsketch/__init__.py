@@ -34,7 +34,7 @@ from jsketch import (
     sketch,
     struct,
 )
-from jsketch.loops import drive, plan, rollout, run, run_seeds
+from jsketch.loops import drive, plan, rollout, run
 from jsketch.types import Arms, Box, Info, Query
 
 __version__ = "0.1.0"
@@ -55,7 +55,6 @@ __all__ = [
     "problems",
     "rollout",
     "run",
-    "run_seeds",
     "sketch",
     "struct",
 ]

@@ -48,8 +48,8 @@ def main():
     forecaster = online.PKAWV(Taylor(2, 3, 1.0), 1.0)
     entries = {
         "rollout(BBKB)": (lambda key: rollout(bandit, problem, key, 40), KEY),
-        "rollout_box(GOUCB)": (
-            lambda key: loops.rollout_box(GOUCB(initial=6), branin, branin.box, key, 12),
+        "rollout(GOUCB)": (
+            lambda key: loops.rollout(GOUCB(initial=6), branin, key, 12),
             KEY,
         ),
         "stream(PKAWV)": (

@@ -48,7 +48,7 @@ def boxes():
 
     branin = problems.boxes.branin()
     for name, optimiser in CASES.items() | {"go_ucb": GOUCB(initial=6)}.items():
-        run = loops.run_box(optimiser, branin, branin.box, jax.random.key(0), horizon=12)
+        run = loops.run(optimiser, branin, jax.random.key(0), horizon=12)
         yield f"boxes/{name}", (run.x, run.y)
 
 

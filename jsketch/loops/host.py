@@ -45,14 +45,6 @@ class Driven:
         return len(self.y)
 
     @property
-    def arm(self) -> np.ndarray:
-        return self.x
-
-    @property
-    def reward(self) -> np.ndarray:
-        return self.y
-
-    @property
     def best(self) -> tuple[Any, float]:
         """(x, y) of the largest finite value. Raises ValueError where there is none."""
         if not np.isfinite(self.y).any():
@@ -438,6 +430,3 @@ def _rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:
     checks.positive(stop=stop)
     gap(algorithm, state)
     return lambda driven: gap(algorithm, driven.state) < stop
-
-
-drive_box, DrivenBox = drive, Driven

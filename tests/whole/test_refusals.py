@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import CASES, features, problem
 
-from jsketch import Arms, Box, Query, kernels, loops, online, problems, struct
+from jsketch import Arms, Box, Query, kernels, loops, online, problems, rollout, struct
 from jsketch.bandits import (
     BBKB,
     BKB,
@@ -221,7 +221,12 @@ CALLS = {
         (lambda: run(key=0), "key must be one key"),
         (lambda: run(key=jax.random.split(KEY, 2)[:0]), "key must be keys"),
         (lambda: run(key=jax.random.split(KEY, (2, 2))), "key must be keys"),
-        (lambda: run(UniformBox(), len, box=BOX, reports=1, states=[3]), "are for runs over arms"),
+        (
+            lambda: run(UniformBox(), problems.on_box(len, BOX), states=[3]),
+            "are for runs over arms",
+        ),
+        (lambda: run(UniformBox(), len), "as problems.on_box"),
+        (lambda: rollout(UniformBox(), problems.on_box(len, BOX), KEY, 5, until=3), "over arms"),
         *((lambda h=h: run(horizon=h), "horizon must be an integer") for h in (0, -5, 2.5, True)),
         *((lambda h=h: drive(horizon=h), "horizon must be an integer") for h in (0, -5, 5.5)),
         (lambda: run(horizon=10**12), "horizon can be at most"),
