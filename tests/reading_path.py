@@ -53,7 +53,9 @@ def main():
             KEY,
         ),
         "stream(PKAWV)": (
-            lambda x: loops.stream(forecaster, forecaster.init(x[0], KEY), x, x.sum(1), KEY),
+            lambda x: loops.streams.stream(
+                forecaster, forecaster.init(x[0], KEY), x, x.sum(1), KEY
+            ),
             x,
         ),
     }

@@ -59,7 +59,7 @@ def forecasters():
 
     xs, ys = examples()
     for name, forecaster in CASES.items():
-        forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
+        forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
         yield f"online/{name}", (forecasts.prediction,)
 
 

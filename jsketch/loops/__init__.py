@@ -26,7 +26,7 @@ from jsketch.loops.rollouts import (
     rollout,
 )
 from jsketch.loops.runs import Run, run
-from jsketch.loops.streams import Forecasts, chunks, prequential, prequential_chunks, stream
+from jsketch.loops.streams import Forecasts, chunks, prequential
 
 __all__ = [
     "BoxRun",
@@ -42,9 +42,7 @@ __all__ = [
     "gap",
     "plan",
     "prequential",
-    "prequential_chunks",
     "regret_ratio",
     "rollout",
     "run",
-    "stream",
 ]

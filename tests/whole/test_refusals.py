@@ -77,7 +77,7 @@ def tell(query, y, bandit=None, state=UNIFORM):
 
 
 def stream(xs=X, ys=X[:, 0], forecaster=EXACT, **options):
-    return loops.prequential(forecaster, xs, ys, KEY, **options)
+    return loops.prequential(forecaster, (xs, ys), KEY, **options)
 
 
 def live(inputs=2):
