@@ -60,7 +60,7 @@ def gp_ei(repeats: int) -> dict[str, Any]:
     """One step of GP-EI, a fit and an ask, after 200 observations in 20 dimensions (capacity
     256)."""
     problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GPBandit(initial=200)
-    state = optimizer.init(problem.domain, jax.random.key(0), 256)
+    state = optimizer.init(problem.domain, jax.random.key(0), horizon=256)
     ys = jax.vmap(problem.value)(state.initial)
     ask, tell = jax.jit(optimizer.ask), jax.jit(optimizer.tell)
     every = BoxQuery(state.initial, jnp.ones(200, bool))

@@ -262,7 +262,7 @@ def _over_box(
         return lax.fori_loop(0, query.size, one, (empty, empty))
 
     def one_round(state: Any, t: Array) -> tuple[Any, PointQuery, Array, Array, Any]:
-        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t))
+        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t), limit=horizon - t)
         y, noiseless = evaluate(query, t)
         state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
         return state, query, y, noiseless, info
@@ -287,7 +287,7 @@ def _over_box(
         )
         return run, query.size == 0
 
-    state, zero = optimizer.init(box, roots.init, horizon), jnp.zeros((), jnp.int32)
+    state, zero = optimizer.init(box, roots.init, horizon=horizon), jnp.zeros((), jnp.int32)
     _, query, _, _, info = jax.eval_shape(one_round, state, zero)
     numbers = jnp.full(horizon, jnp.nan, query.x.dtype)
     start = BoxRun(

@@ -333,7 +333,7 @@ def _over_box(
 ) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""
     # finds static mistakes, outside of jit
-    optimizer.init(problem.domain, jax.random.key(0), horizon)
+    optimizer.init(problem.domain, jax.random.key(0), horizon=horizon)
     if key.ndim == 0:
         result = _box_run(optimizer, problem, key, horizon)
     elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):

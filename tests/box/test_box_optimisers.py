@@ -176,7 +176,7 @@ def test_nothing_but_failures(name):
     "name", ["uniform", "gp_log_ei", pytest.param("turbo_2", marks=pytest.mark.slow)]
 )
 def test_asking_twice(name):
-    state = CASES[name].init(BOX, KEY, HORIZON)
+    state = CASES[name].init(BOX, KEY, horizon=HORIZON)
     one, other = (CASES[name].ask(state, KEY) for _ in range(2))
     np.testing.assert_array_equal(one.x, other.x)
     np.testing.assert_array_equal(one.mask, np.arange(len(one.mask)) < INITIAL)
@@ -196,7 +196,7 @@ def test_dtypes_follow_the_box(name):
     run = loops.run(CASES[name], problems.on_box(FAILING, box), KEY, HORIZON)
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
     for before, after in zip(
-        jax.tree.leaves(CASES[name].init(box, KEY, HORIZON)),
+        jax.tree.leaves(CASES[name].init(box, KEY, horizon=HORIZON)),
         jax.tree.leaves(run.state),
         strict=True,
     ):
@@ -223,7 +223,7 @@ def test_dtypes_follow_the_box(name):
 def test_wrong_boxes(box, words):
     for optimizer in (UniformBox(), GP, TURBO, GO_UCB):
         with pytest.raises(ValueError, match=words):
-            optimizer.init(box, KEY, 5)
+            optimizer.init(box, KEY, horizon=5)
         with pytest.raises(ValueError, match=words):
             loops.run(optimizer, problems.on_box(FAILING, box), KEY, 5)
     with pytest.raises(ValueError, match=words if isinstance(box, Box) else "a box as Box"):
@@ -249,17 +249,17 @@ def test_wrong_settings():
         (GP.replace(steps=True), "steps must be an integer of at least 1; True"),
     ]:
         with pytest.raises(ValueError, match=words):
-            optimizer.init(BOX, KEY, 5)
+            optimizer.init(BOX, KEY, horizon=5)
     for optimizer in (GP, TURBO, GO_UCB):
         with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
-            optimizer.init(BOX, KEY, 0)
+            optimizer.init(BOX, KEY, horizon=0)
         with pytest.raises(ValueError, match=r"horizon = 100,000,000,000 need about .* GB"):
-            optimizer.init(BOX, KEY, np.int64(10**11))  # the square is no int64
-        assert optimizer.init(BOX, KEY, 2000).history.capacity == 2000
+            optimizer.init(BOX, KEY, horizon=np.int64(10**11))  # the square is no int64
+        assert optimizer.init(BOX, KEY, horizon=2000).history.capacity == 2000
 
 
 def test_wrong_calls(tmp_path):
-    state = GP.init(BOX, KEY, 5)
+    state = GP.init(BOX, KEY, horizon=5)
     with pytest.raises(ValueError, match="one value for each slot"):
         GP.tell(state, GP.ask(state, KEY), jnp.zeros(INITIAL + 1), KEY)
     drive = partial(loops.drive, UniformBox())
@@ -334,11 +334,11 @@ class Labelled:
     refit: bool = struct.field(pytree_node=False, default=True)
     model: object = struct.field(pytree_node=False, default=None)
 
-    def init(self, box, key, horizon):
-        return UniformBox().init(box, key, horizon)
+    def init(self, box, key, *, horizon):
+        return UniformBox().init(box, key, horizon=horizon)
 
-    def ask(self, state, key):
-        return UniformBox().ask(state, key)
+    def ask(self, state, key, limit=None):
+        return UniformBox().ask(state, key, limit)
 
     def tell(self, state, query, y, key):
         return UniformBox().tell(state, query, y, key)

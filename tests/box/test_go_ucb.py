@@ -47,7 +47,7 @@ tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, que
 
 def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
     """[(state, query, info) of each round], and the last state."""
-    state, found = optimizer.init(box, KEY, HORIZON), []
+    state, found = optimizer.init(box, KEY, horizon=HORIZON), []
     while (t := int(state.history.count)) < HORIZON:
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
         keys = jax.random.split(jax.random.fold_in(KEY, 1000 + t), len(query.mask))
@@ -539,7 +539,7 @@ def test_regret_given_the_truth_in_the_ball(truth, guess, linear_is_enough):
             2 * beta * curvature_of_hill(largest) / lam,
         )
 
-    state, beyond = optimizer.init(LINE, KEY, horizon), 0
+    state, beyond = optimizer.init(LINE, KEY, horizon=horizon), 0
     for t in range(horizon):
         state, numbers = round_of(state, jax.random.key(t))
         distance, optimistic, above, first, second = (float(number) for number in numbers)
@@ -631,7 +631,7 @@ def shares(oracle):
             return state, share
 
         start, rounds = jax.random.split(key)
-        state = optimizer.init(LINE, start, first + STEPS)
+        state = optimizer.init(LINE, start, horizon=first + STEPS)
         return jax.lax.scan(round_of, state, jax.random.split(rounds, first + STEPS))[1]
 
     return np.asarray(run(jax.random.split(jax.random.key(5), SEEDS)))[:, first:].max(1)
@@ -687,4 +687,4 @@ def model_of(w, output):
 )
 def test_refusals(changes, words):
     with pytest.raises(ValueError, match=words):
-        GOUCB(**changes).init(PROBLEM.domain, KEY, 10)
+        GOUCB(**changes).init(PROBLEM.domain, KEY, horizon=10)

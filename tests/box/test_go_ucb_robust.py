@@ -57,7 +57,7 @@ def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
 def test_a_scale_is_found_as_soon_as_there_are_two_values():
     """Two of three initial evaluations fail; the values are near 1000."""
     optimizer = SMALL.replace(refit=False)
-    state = optimizer.init(PROBLEM.domain, KEY, HORIZON)
+    state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t, y in enumerate(([1000.0, jnp.nan, jnp.nan], [jnp.nan] * 3, [1004.0] * 3, [1008.0] * 3)):
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
         state, _ = tell(optimizer, state, query, jnp.asarray(y), KEY)
@@ -69,7 +69,9 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
 
 def test_single_precision_resolves_small_deviations():
     """Values of 1000 that differ by 0.5, a two-thousandth; equal ones are only centred."""
-    state = SMALL.init(jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain), KEY, 4)
+    state = SMALL.init(
+        jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain), KEY, horizon=4
+    )
     past = state.history.replace(
         y=jnp.asarray([1000.5, 999.5, 1000.5, 999.5], jnp.float32), ok=jnp.ones(4, bool)
     )
@@ -83,7 +85,7 @@ def test_values_whose_squares_overflow():
     picks = []
     for unit in (1.0, 2.0**664):
         optimizer, rows = SMALL.replace(refit=False), []
-        state = optimizer.init(PROBLEM.domain, KEY, HORIZON)
+        state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
         for t in range(5):
             query = ask(optimizer, state, jax.random.fold_in(KEY, t))
             y = unit * jax.vmap(PROBLEM.value)(query.x)
@@ -107,7 +109,7 @@ def test_a_loss_that_overflows_is_reported():
     """Values near 1e200 that are not standardized: no fit has a finite loss, and the parameters are
     the first ones drawn."""
     optimizer = SMALL.replace(standardize=False)
-    state = optimizer.init(PROBLEM.domain, KEY, HORIZON)
+    state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t in range(2):
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
         state, info = tell(optimizer, state, query, 2.0**664 * jnp.arange(1.0, 4.0), KEY)
@@ -146,7 +148,7 @@ def _with_origin(query, slot):
 def test_a_point_without_a_finite_gradient_is_excluded(name):
     """Its row is zero, the fit uses the others, and the next point is another one."""
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **FORMS[name])
-    state = optimizer.init(SQUARE, KEY, HORIZON)
+    state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     query = _with_origin(ask(optimizer, state, KEY), 1)
     for t in range(3):
         state, info = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
@@ -166,7 +168,7 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
 def test_an_excluded_row_changes_nothing():
     """Rows and estimate are, bit for bit, those after an evaluation that failed."""
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, refit=False)
-    state = optimizer.init(SQUARE, KEY, HORIZON)
+    state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     state, _ = tell(optimizer, state, ask(optimizer, state, KEY), -jnp.ones(3), KEY)
     query = ask(optimizer, state, KEY)
     origin = _with_origin(query, 0)
@@ -193,7 +195,7 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     schedule = balls.CustomSchedule(lambda t: jnp.where(t == 2, jnp.nan, 0.0))
     for change in (dict(model=nowhere), dict(schedule=schedule)):
         optimizer = SMALL.replace(reach=1.0, **change)
-        state, points = optimizer.init(SQUARE, KEY, HORIZON), []
+        state, points = optimizer.init(SQUARE, KEY, horizon=HORIZON), []
         query = ask(optimizer, state, KEY)
         for t in range(2):
             state, _ = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
@@ -238,7 +240,7 @@ def test_candidates_and_directions_are_drawn_with_different_keys(monkeypatch):
             return function(key, *args, **kwargs)
 
         monkeypatch.setattr(jax.random, name, seen)
-    state = SMALL.init(PROBLEM.domain, KEY, HORIZON)
+    state = SMALL.init(PROBLEM.domain, KEY, horizon=HORIZON)
     state, _ = tell(SMALL, state, ask(SMALL, state, KEY), jnp.arange(3.0), KEY)
     used.clear()
     SMALL.propose(state, KEY)

@@ -81,7 +81,7 @@ def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
 def test_two_regions_one_of_which_has_only_failures():
     """Each region has its evaluations only."""
     turbo = SMALL.replace(regions=2, initial=6)
-    state = turbo.init(boxes.branin().domain, KEY, 30)
+    state = turbo.init(boxes.branin().domain, KEY, horizon=30)
     query = BoxQuery(state.initial, jnp.ones(6, bool))
     past = history.add(state.history, query, jnp.array([1.0, jnp.nan] * 3))
     owner = history.write(state.owner, jnp.arange(6, dtype=jnp.int32) % 2, 0, 6)
@@ -285,7 +285,7 @@ def test_runs_follow_a_plain_region():
     lengthscales."""
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
-    state = turbo.init(problem.domain, KEY, 60)
+    state = turbo.init(problem.domain, KEY, horizon=60)
     ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
     plain, x, y, waiting, restarts = PlainCounters(2, 3), [], [], 6, 0
     while int(state.history.count) < 60:
@@ -314,7 +314,7 @@ def test_runs_follow_a_plain_region():
 def test_several_regions_share_the_initial_points_and_compete():
     problem = boxes.branin()
     turbo = SMALL.replace(regions=2, initial=6)
-    state = turbo.init(problem.domain, KEY, 30)
+    state = turbo.init(problem.domain, KEY, horizon=30)
     ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
     query = ask(state, KEY)
     np.testing.assert_array_equal(query.region, [0, 1, 0, 1, 0, 1])
@@ -336,7 +336,7 @@ def test_a_restarted_region_leaves_slots_to_the_others():
     of region 0."""
     turbo = SMALL.replace(regions=2, initial=6)
     problem = boxes.branin()
-    state = turbo.init(problem.domain, KEY, 30)
+    state = turbo.init(problem.domain, KEY, horizon=30)
     query = turbo.ask(state, KEY)
     state, _ = turbo.tell(state, query, jax.vmap(problem.value)(query.x), KEY)
     assert (np.asarray(state.regions.design) == 0).all()
@@ -369,7 +369,7 @@ def test_a_restarted_region_leaves_slots_to_the_others():
 )
 def test_refusals(turbo, words):
     with pytest.raises(ValueError, match=words):
-        turbo.init(boxes.branin().domain, KEY, 20)
+        turbo.init(boxes.branin().domain, KEY, horizon=20)
 
 
 @pytest.mark.slow

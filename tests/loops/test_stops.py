@@ -143,8 +143,8 @@ def test_an_algorithm_that_asks_for_nothing_ends_its_run(strategy):
 class EndingBox(UniformBox):
     """The same over a box."""
 
-    def ask(self, state, key):
-        query = UniformBox.ask(self, state, key)
+    def ask(self, state, key, limit=None):
+        query = UniformBox.ask(self, state, key, limit)
         return query.replace(mask=query.mask & (state.history.count < 3))
 
 

@@ -350,10 +350,13 @@ CALLS = {
         ),
     ],
     "boxes": [
-        (lambda: UniformBox().init(Box(1j * np.zeros(1), np.ones(1)), KEY, 2), "a number was"),
-        (lambda: GPBandit().init(BOX, KEY, LARGE), "need about"),
         (
-            lambda: UniformBox().init(Box(jnp.zeros(99), jnp.ones(99)), KEY, LARGE),
+            lambda: UniformBox().init(Box(1j * np.zeros(1), np.ones(1)), KEY, horizon=2),
+            "a number was",
+        ),
+        (lambda: GPBandit().init(BOX, KEY, horizon=LARGE), "need about"),
+        (
+            lambda: UniformBox().init(Box(jnp.zeros(99), jnp.ones(99)), KEY, horizon=LARGE),
             "horizon = 1,000,000,000",
         ),
         (
@@ -366,7 +369,7 @@ CALLS = {
         ),
     ],
 }
-BOX_STATE = UniformBox().init(BOX, KEY, 2)
+BOX_STATE = UniformBox().init(BOX, KEY, horizon=2)
 TWO_POINTS = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
 FULL = box_history.add(box_history.empty(BOX, 2), TWO_POINTS, np.ones(3))
 
