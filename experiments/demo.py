@@ -79,7 +79,7 @@ def main() -> None:
     for name, bandit in algorithms(
         options.horizon, 3.0 if options.dataset == "generated" else 5.0
     ).items():
-        result = loops.run_seeds(bandit, problem, keys, options.horizon)
+        result = loops.run(bandit, problem, keys, options.horizon)
         ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
         curves[name] = (t, ratios)
         interval = f"+- {summaries.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""

@@ -3,13 +3,31 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel, sketched into M features, gives a ridge posterior; an algorithm scores candidates with it;
-an observation updates it. The core has the four papers, their baselines and what they need to run:
-`types`, `linalg`, `kernels`, `sketch`, `posterior`, `search`, `online`, `bandits`, `box`,
-`problems`, `loops` and `adapters`. Three packages build on it and are imported by name:
+an observation updates it. The names of this package:
 
+    Arms, Box           the domain of an algorithm
+    Query, Info         the evaluations of a round, and its record
+    run, rollout        an algorithm with a problem that can be traced, on the host or in your jit
+    drive               an algorithm with a function on the host
+    prequential, Live   a forecaster with a stream, or with one example at a time
+    plan                estimates of time and memory
+    bandits, box        algorithms over arms and over a box
+    online              forecasters
+    kernels, sketch     kernels, and their features and inducing points
+    posterior           ridge and Gaussian process posteriors
+    problems            objectives with their domain
+    loops               all loops and their results
+    struct              dataclasses that jit accepts, for kernels and algorithms of your own
+
+Four packages are imported by name:
+
+    jsketch.adapters  forecasters for scikit-learn and river
     jsketch.contrib   methods after the papers; their interfaces may change
     jsketch.scale     arms beyond one device or one memory
     jsketch.suggest   the next batch of experiments from a table
+
+`jsketch.types` has the protocols that algorithms, kernels and problems of your own implement. Other
+modules are internal.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)          d inputs per arm             M sketch capacity (static)
@@ -34,7 +52,7 @@ from jsketch import (
     sketch,
     struct,
 )
-from jsketch.loops import drive, plan, rollout, run, run_seeds
+from jsketch.loops import Live, drive, plan, prequential, rollout, run
 from jsketch.types import Arms, Box, Info, Query
 
 __version__ = "0.1.0"
@@ -43,6 +61,7 @@ __all__ = [
     "Arms",
     "Box",
     "Info",
+    "Live",
     "Query",
     "bandits",
     "box",
@@ -52,10 +71,10 @@ __all__ = [
     "online",
     "plan",
     "posterior",
+    "prequential",
     "problems",
     "rollout",
     "run",
-    "run_seeds",
     "sketch",
     "struct",
 ]

@@ -215,15 +215,16 @@ class BoxOptimizer(Protocol):
     """The protocol of maximisation over a box.
 
     `horizon` (static) is the number N of evaluations, the capacity of the state and the length of
-    the schedules. The first query holds all the `initial` uniform random points, the same for all
+    the schedules; `limit` is the number of evaluations that can be made now (None: N less those
+    made). The first query holds all the `initial` uniform random points, the same for all
     optimisers under the same key (`jsketch.box.history`). A query is not empty before N evaluations
-    and is cut there. Asking twice gives the same query. A value in `y` that is not finite is a
-    failed evaluation: it is counted, and is neither observed nor the best.
+    and is cut there and at the limit. Asking twice gives the same query. A value in `y` that is not
+    finite is a failed evaluation: it is counted, and is neither observed nor the best.
     """
 
-    def init(self, box: Box, key: PRNGKey, horizon: int) -> Any: ...
+    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> Any: ...
 
-    def ask(self, state: Any, key: PRNGKey) -> PointQuery: ...
+    def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> PointQuery: ...
 
     def tell(self, state: Any, query: Any, y: Array, key: PRNGKey) -> tuple[Any, Any]: ...
 

@@ -48,7 +48,7 @@ def boxes():
 
     branin = problems.boxes.branin()
     for name, optimiser in CASES.items() | {"go_ucb": GOUCB(initial=6)}.items():
-        run = loops.run_box(optimiser, branin, branin.box, jax.random.key(0), horizon=12)
+        run = loops.run(optimiser, branin, jax.random.key(0), horizon=12)
         yield f"boxes/{name}", (run.x, run.y)
 
 
@@ -59,7 +59,7 @@ def forecasters():
 
     xs, ys = examples()
     for name, forecaster in CASES.items():
-        forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
+        forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
         yield f"online/{name}", (forecasts.prediction,)
 
 

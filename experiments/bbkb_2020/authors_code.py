@@ -103,7 +103,7 @@ def run_ours(
         strict=strict,
     )
     keys = jax.random.split(jax.random.key(0), seeds)
-    trace = loops.run_seeds(bandit, problem, keys, horizon).trace
+    trace = loops.run(bandit, problem, keys, horizon).trace
     ratio = loops.regret_ratio(trace.regret, problem.mean_reward)[:, -1]
     final = (ratio, trace.dictionary_size[:, -1], trace.round[:, -1] + 1)
     return dict(zip(FIELDS, map(np.asarray, final), strict=True))

@@ -57,10 +57,10 @@ def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
     for count, horizon in sizes.runs:
         run = bandit.replace(delta=1 / horizon, max_batch=horizon)
         keys = jax.random.split(jax.random.key(0), count)
-        first = loops.run_seeds(run, problem, keys, horizon)
+        first = loops.run(run, problem, keys, horizon)
 
         def again(run: Any = run, keys: Array = keys, horizon: int = horizon) -> loops.Trace:
-            return loops.run_seeds(run, problem, keys, horizon).trace
+            return loops.run(run, problem, keys, horizon).trace
 
         median, _ = seconds(again, sizes.repeats)
         yield (

@@ -91,8 +91,8 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, An
     bandit = make_bandit(task)
     keys = jax.random.split(jax.random.key(0), task.seeds)
     jax.clear_caches()
-    first = loops.run_seeds(bandit, problem, keys, task.horizon)
-    again = [loops.run_seeds(bandit, problem, keys, task.horizon) for _ in range(options.repeats)]
+    first = loops.run(bandit, problem, keys, task.horizon)
+    again = [loops.run(bandit, problem, keys, task.horizon) for _ in range(options.repeats)]
     ratio = loops.regret_ratio(first.trace.regret, problem.mean_reward)[:, -1]
     row: dict[str, Any] = dict(
         task=task._asdict(),

@@ -71,11 +71,11 @@ def main() -> None:
     mean = kernels.Gaussian(LENGTHSCALE).gram(x, x[:20]) @ (weights / jnp.linalg.norm(weights))
     problem = problems.finite_arms(x, mean, NOISE)
     for name, bandit in bandits().items():
-        found = loops.run_seeds(bandit, problem, run_key[None], HORIZON)
+        found = loops.run(bandit, problem, run_key[None], HORIZON)
         rounds = int(found.trace.round[0, -1]) + 1
 
         def run(bandit: Any = bandit) -> Any:
-            return loops.run_seeds(bandit, problem, run_key[None], HORIZON).trace
+            return loops.run(bandit, problem, run_key[None], HORIZON).trace
 
         taken = seconds(run, options.repeats)[0]
         print(

@@ -18,9 +18,9 @@ import numpy as np
 from experiments import cli
 from experiments.bench.timing import seconds
 from experiments.results import environment, files, store
+from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo
 from jsketch.box.gp.fit import Bounds
-from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import BoxQuery
 
@@ -38,14 +38,14 @@ def go_ucb(repeats: int) -> dict[str, Any]:
     threads."""
     problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GOUCB(initial=8)
     keys = jax.random.split(jax.random.key(0), SEEDS)
-    one, compiling = seconds(lambda: run_box(optimizer, problem, problem.box, keys[0], 72), repeats)
+    one, compiling = seconds(lambda: loops.run(optimizer, problem, keys[0], 72), repeats)
     row: dict[str, Any] = dict(run_seconds=one, compile_seconds=compiling)
     print(
         f"go_ucb, f2, 72 evaluations     {one:6.2f} s, compile {compiling:.1f} s   [< 20 s]",
         flush=True,
     )
     for strategy in ("vmap", "threads"):
-        together = partial(run_box, optimizer, problem, problem.box, keys, 72, strategy=strategy)
+        together = partial(loops.run, optimizer, problem, keys, 72, strategy=strategy)
         many, compiling = seconds(together, repeats)
         row[strategy] = dict(run_seconds=many, compile_seconds=compiling, times_one_seed=many / one)
         print(
@@ -60,7 +60,7 @@ def gp_ei(repeats: int) -> dict[str, Any]:
     """One step of GP-EI, a fit and an ask, after 200 observations in 20 dimensions (capacity
     256)."""
     problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GPBandit(initial=200)
-    state = optimizer.init(problem.box, jax.random.key(0), 256)
+    state = optimizer.init(problem.domain, jax.random.key(0), horizon=256)
     ys = jax.vmap(problem.value)(state.initial)
     ask, tell = jax.jit(optimizer.ask), jax.jit(optimizer.tell)
     every = BoxQuery(state.initial, jnp.ones(200, bool))
@@ -95,7 +95,7 @@ def _turbo(optimizer: Turbo, name: str) -> dict[str, Any]:
     problem = boxes.ackley(10)
     keys = jax.random.split(jax.random.key(0), TURBO_SEEDS)
     began = time.perf_counter()
-    run = jax.block_until_ready(run_box(optimizer, problem, problem.box, keys, 400))
+    run = jax.block_until_ready(loops.run(optimizer, problem, keys, 400))
     total = time.perf_counter() - began
     gaps = np.asarray(problem.maximum - run.best[:, -1])
     reached = int((gaps <= 0.1).sum())

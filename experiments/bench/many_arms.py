@@ -86,7 +86,7 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
         rounds=len(times),
         evaluations=run.t,
         inducing_points=int(run.state.dictionary.size),
-        best=float(values[run.arm].max()),
+        best=float(values[run.x].max()),
         best_of_all=float(values.max()),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )

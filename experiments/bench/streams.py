@@ -89,7 +89,7 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, An
     jax.clear_caches()
 
     def run() -> loops.Forecasts:
-        return loops.prequential(forecaster, inputs, labels, jax.random.key(0))[0]
+        return loops.prequential(forecaster, (inputs, labels), jax.random.key(0))[0]
 
     median, compiling = seconds(run, options.repeats)
     forecasts = run()

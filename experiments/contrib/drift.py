@@ -107,7 +107,7 @@ def losses(method: str, task: Task) -> np.ndarray | None:
     else:
         forecaster = (forecasters() | kernel_forecasters())[method]
         try:
-            found, _ = loops.prequential(forecaster, task.xs, task.ys, jax.random.key(0))
+            found, _ = loops.prequential(forecaster, (task.xs, task.ys), jax.random.key(0))
         except FloatingPointError as error:
             print(f"  stopped: {error}", flush=True)
             return None

@@ -97,7 +97,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     problem, common = load(name, options.data_dir)
     horizon = options.horizon // (4 if method.endswith("_quarter") else 1)
     keys = bandit_runs.keys_of(0, list(range(options.seeds)))
-    result = loops.run_seeds(bandit_of(method, common, horizon), problem, keys, horizon)
+    result = loops.run(bandit_of(method, common, horizon), problem, keys, horizon)
     best = int(jnp.argmax(problem.mean_reward))
     found = []
     for seed in range(options.seeds):

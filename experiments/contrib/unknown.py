@@ -148,7 +148,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[st
     keys = jax.random.split(jax.random.key(1), options.seeds)
 
     def played() -> Any:
-        return jax.block_until_ready(loops.run_seeds(bandit, s.problem, keys, s.horizon))
+        return jax.block_until_ready(loops.run(bandit, s.problem, keys, s.horizon))
 
     first = played()
     start = time.process_time()

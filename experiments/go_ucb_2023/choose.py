@@ -18,9 +18,9 @@ import numpy as np
 
 from experiments import cli
 from experiments.results import environment, outputs
+from jsketch import loops
 from jsketch.box import GOUCB
 from jsketch.box.go_ucb.ball import OFUL
-from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import Box
 
@@ -63,12 +63,10 @@ def quadratic() -> boxes.BoxProblem:
 
 def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> float:
     """Mean regret of a run over that of uniform points."""
-    lower, upper = problem.box.lower, problem.box.upper
+    lower, upper = problem.domain.lower, problem.domain.upper
     x = jax.random.uniform(jax.random.key(1), (20_000, INPUTS), lower.dtype, lower, upper)
     uniform = problem.maximum - jax.vmap(problem.value)(x).mean()
-    run = run_box(
-        optimizer, problem, problem.box, jax.random.split(jax.random.key(11), seeds), HORIZON
-    )
+    run = loops.run(optimizer, problem, jax.random.split(jax.random.key(11), seeds), HORIZON)
     return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform)
 
 

@@ -25,9 +25,9 @@ from experiments.figures import plots
 from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
 from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
+from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.box.go_ucb.ball import Theory
-from jsketch.loops import run_box
 from jsketch.problems import boxes
 
 NOISE_STD = 0.01
@@ -106,7 +106,7 @@ def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
     optimizer = OPTIMIZERS[config["algorithm"]](config["n"])
     keys = keys_of(config["root_seed"], seeds)
     begin = time.perf_counter()
-    run = jax.block_until_ready(run_box(optimizer, problem, problem.box, keys, horizon))
+    run = jax.block_until_ready(loops.run(optimizer, problem, keys, horizon))
     seconds = np.asarray((time.perf_counter() - begin) / len(seeds))
     regret = np.asarray(problem.maximum - run.value)
     for row, seed in enumerate(seeds):
@@ -131,7 +131,7 @@ def regrets(config: Config, label: str, options: argparse.Namespace) -> np.ndarr
 def uniform_regret(function: str) -> float:
     """Expected regret of a uniform point: the mean over 200,000 of them."""
     problem = FUNCTIONS[function][0](20)
-    lower, upper = problem.box.lower, problem.box.upper
+    lower, upper = problem.domain.lower, problem.domain.upper
     x = jax.random.uniform(jax.random.key(0), (200_000, 20), lower.dtype, lower, upper)
     return float(problem.maximum - jax.jit(jax.vmap(problem.value))(x).mean())
 

@@ -18,7 +18,7 @@ from experiments.data.datasets import citation
 from experiments.go_ucb_2023.loop import Config, Runs, completed
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
 from experiments.results import store
-from jsketch.loops import drive_box
+from jsketch import loops
 
 N, T = 5, 25
 ROOT_SEED = 0
@@ -79,7 +79,9 @@ def make(
         return outcome.value
 
     space, key = MODELS[model].space, key_of(model, data, repetition)
-    driven = drive_box(OPTIMIZERS[algorithm](N), space.objective(objective), space.box, key, N + T)
+    driven = loops.drive(
+        OPTIMIZERS[algorithm](N), space.objective(objective), space.box, key, N + T
+    )
     arrays = dict(accuracy=driven.y, x=driven.x, errors=np.array(errors))
     store.write_npz(store.run_path(folder, label, repetition), arrays)
 

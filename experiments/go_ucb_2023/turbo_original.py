@@ -30,8 +30,8 @@ from scipy.stats import mannwhitneyu
 from experiments import cli
 from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
 from experiments.results import environment, outputs, store, summaries, tidy
+from jsketch import loops
 from jsketch.box import Turbo
-from jsketch.loops import run_box
 from jsketch.problems import boxes
 from jsketch.types import Box
 
@@ -43,7 +43,7 @@ PACKAGES = ("torch", "gpytorch", "linear_operator")
 
 def _levy() -> boxes.BoxProblem:
     box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 10.0))
-    return dataclasses.replace(boxes.levy(INPUTS), box=box)
+    return dataclasses.replace(boxes.levy(INPUTS), domain=box)
 
 
 # Ackley's box is that of the paper, Levy's that of the example in the authors' repository,
@@ -64,8 +64,8 @@ def configure(function: str, name: str) -> dict[str, Any]:
         inputs=INPUTS,
         initial=INITIAL,
         horizon=HORIZON,
-        lower=float(problem.box.lower[0]),
-        upper=float(problem.box.upper[0]),
+        lower=float(problem.domain.lower[0]),
+        upper=float(problem.domain.upper[0]),
     )
     if name == OURS:
         return config | dict(optimizer=repr(Turbo(initial=INITIAL)))
@@ -105,8 +105,8 @@ def run_original(problem: boxes.BoxProblem, seed: int, library: Any) -> np.ndarr
     importlib.import_module("torch").manual_seed(seed)
     optimizer = library.Turbo1(
         f=lambda x: -float(value(x)),
-        lb=np.asarray(problem.box.lower),
-        ub=np.asarray(problem.box.upper),
+        lb=np.asarray(problem.domain.lower),
+        ub=np.asarray(problem.domain.upper),
         n_init=INITIAL,
         max_evals=HORIZON,
         batch_size=1,
@@ -133,7 +133,7 @@ def make(
         y = run_original(problem, seed, library)
     else:
         key = jax.random.fold_in(jax.random.key(0), seed)
-        y = np.asarray(run_box(Turbo(initial=INITIAL), problem, problem.box, key, HORIZON).y)
+        y = np.asarray(loops.run(Turbo(initial=INITIAL), problem, key, HORIZON).y)
     seconds = np.asarray(time.perf_counter() - began)
     regret = np.asarray(problem.maximum - np.maximum.accumulate(y))
     arrays = dict(y=y, simple_regret=regret, seconds=seconds)

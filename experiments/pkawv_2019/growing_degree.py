@@ -61,7 +61,7 @@ def taylor_losses(xs: Array, ys: Array, degree: int, begin: int, key: Array) -> 
         state = forecaster.init(x[0], key)
         if begin:
             state = forecaster.learn(state, x[:begin], y[:begin])
-        return loops.stream(forecaster, state, x[begin:], y[begin:], key).forecasts.loss
+        return loops.streams.stream(forecaster, state, x[begin:], y[begin:], key).forecasts.loss
 
     return jax.vmap(one)(xs, ys)
 
@@ -72,7 +72,9 @@ def exact_losses(xs: Array, ys: Array, key: Array) -> Array:
     forecaster = online.KernelAWV(kernels.Gaussian(1.0), REGULARIZATION, capacity=ys.shape[1])
 
     def one(x: Array, y: Array) -> Array:
-        return loops.stream(forecaster, forecaster.init(x[0], key), x, y, key).forecasts.loss
+        return loops.streams.stream(
+            forecaster, forecaster.init(x[0], key), x, y, key
+        ).forecasts.loss
 
     return jax.vmap(one)(xs, ys)
 

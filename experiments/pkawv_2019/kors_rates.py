@@ -71,7 +71,7 @@ def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[flo
     xs, mean, ys = rates.stream(jax.random.fold_in(jax.random.key(1), seed), gamma, count)
     ys = jnp.clip(ys, -BOUND, BOUND)
     forecaster = make(method, gamma, a, count)
-    forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(seed))
+    forecasts, _ = loops.prequential(forecaster, (xs, ys), jax.random.key(seed))
     return (
         float(forecasts.loss.sum() - jnp.square(ys - mean).sum()),
         int(forecasts.dictionary_size[-1]),

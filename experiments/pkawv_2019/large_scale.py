@@ -99,9 +99,7 @@ def passes(
         yield from _sklearn(config, xs, ys)
         return
     chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
-    for forecasts, _ in loops.prequential_chunks(
-        forecaster, chunks, jax.random.key(config["seed"])
-    ):
+    for forecasts, _ in loops.prequential(forecaster, chunks, jax.random.key(config["seed"])):
         yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
 
 

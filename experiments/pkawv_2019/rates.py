@@ -120,7 +120,7 @@ def regrets(keys: Array, gamma: Array, kept: Array, regularization: Array, count
         xs, mean, ys = stream(key, gamma, count)
         forecaster = online.PKAWV(Cosines(jnp.where(number <= kept, scale, 0)), regularization)
         state = forecaster.init(xs[0], key)
-        forecasts = loops.stream(forecaster, state, xs, ys, key).forecasts
+        forecasts = loops.streams.stream(forecaster, state, xs, ys, key).forecasts
         return forecasts.loss.sum() - jnp.square(ys - mean).sum()
 
     return jax.vmap(one)(keys)

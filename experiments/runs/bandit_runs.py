@@ -128,7 +128,7 @@ def run_chunk(
         bar.n = evaluations
         bar.refresh()
 
-    result = loops.run_seeds(
+    result = loops.run(
         bandit,
         problem,
         keys,

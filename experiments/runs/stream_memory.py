@@ -50,7 +50,7 @@ def main() -> None:
         def progress(done: int) -> None:
             bar.update(done - bar.n)
 
-        stream = loops.prequential_chunks(forecaster, chunks, jax.random.key(0), progress)
+        stream = loops.prequential(forecaster, chunks, jax.random.key(0), on_progress=progress)
         for number, (forecasts, _) in enumerate(stream):
             loss += float(forecasts.loss.sum())
             if number == 0:

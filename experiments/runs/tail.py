@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
+from jsketch import loops
 from jsketch.box import GPBandit, fit
-from jsketch.loops import run_box
 from jsketch.problems import boxes
 
 PROBLEMS = {"hartmann6": (boxes.hartmann6, 60), "branin": (boxes.branin, 30)}
@@ -29,7 +29,7 @@ def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -
     problem = make()
     keys = jax.vmap(jax.random.key)(first + jnp.arange(seeds, dtype=jnp.int32))
     optimizer = GPBandit(prior=PRIORS[chosen])
-    run = run_box(optimizer, problem, problem.box, keys, horizon, strategy="threads")
+    run = loops.run(optimizer, problem, keys, horizon, strategy="threads")
     return np.asarray(problem.maximum - run.best[:, -1])
 
 

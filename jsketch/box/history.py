@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.checks import queries
 from jsketch.linalg import aligned
 from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
 
@@ -138,8 +140,19 @@ def best(history: History) -> tuple[Array, Array]:
     return history.x[first], score[first]
 
 
-def query(history: History, initial: Array, propose: Callable[[], Array]) -> BoxQuery:
-    """All initial points [n,d] in the first round, then propose() [B,d]; cut at the capacity.
+def remaining(history: History, limit: ArrayLike | None) -> Array:
+    """Evaluations that can be made now, [] int32: within the capacity and the limit of `ask`."""
+    return jnp.minimum(history.capacity - history.count, queries.limited(limit))
+
+
+def query(
+    history: History,
+    initial: Array,
+    propose: Callable[[], Array],
+    limit: ArrayLike | None = None,
+) -> BoxQuery:
+    """All initial points [n,d] in the first round, then propose() [B,d]; cut at the capacity and at
+    the limit.
 
     One round for all initial points: under vmap, where a cond evaluates both sides, one proposal is
     wasted and not n.
@@ -153,7 +166,7 @@ def query(history: History, initial: Array, propose: Callable[[], Array]) -> Box
 
     first = history.count == 0
     x = lax.cond(first, lambda: padded(initial), lambda: padded(propose()))
-    size = jnp.minimum(jnp.where(first, n, batch), history.capacity - history.count)
+    size = jnp.minimum(jnp.where(first, n, batch), remaining(history, limit))
     return BoxQuery(x=x, mask=jnp.arange(slots, dtype=jnp.int32) < size)
 
 

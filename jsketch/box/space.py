@@ -2,7 +2,7 @@
 
 GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2): each hyperparameter has one input in [0,10];
 reals are mapped linearly, integers and categories have intervals of equal length. The logarithmic
-scale is an addition. Host code, for `drive_box`:
+scale is an addition. Host code, for `drive`:
 
     space = Space(
         Real("learning_rate", 1e-4, 1.0, log=True),
@@ -14,7 +14,7 @@ scale is an addition. Host code, for `drive_box`:
         return ...
 
     objective = space.objective(validated)
-    run = drive_box(GPBandit(), objective, space.box, jax.random.key(0), horizon=30)
+    run = drive(GPBandit(), objective, space.box, jax.random.key(0), horizon=30)
     x, value = run.best
     space.decode(x)
 """
@@ -288,7 +288,7 @@ class Space:
         return SIDE * np.array([one.encode(values[one.name]) for one in self.hyperparameters])
 
     def objective(self, function: Callable[[dict[str, Any]], Any]) -> Callable[[ArrayLike], Any]:
-        """The objective x [d] -> function(hyperparameters), for `drive_box`."""
+        """The objective x [d] -> function(hyperparameters), for `drive`."""
         return lambda x: function(self.decode(x))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import jax
 from jax import Array
+from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.box import history
@@ -28,7 +29,7 @@ class UniformBox:
 
     initial: int = struct.field(pytree_node=False, default=1)
 
-    def init(self, box: Box, key: PRNGKey, horizon: int) -> UniformState:
+    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> UniformState:
         """The state before any evaluation. Raises ValueError for a wrong box, initial < 1 and
         horizon < 1."""
         box = history.checked_box(box)
@@ -36,12 +37,12 @@ class UniformBox:
             box, history.initial_points(box, key, self.initial), history.empty(box, horizon)
         )
 
-    def ask(self, state: UniformState, key: PRNGKey) -> BoxQuery:
+    def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
         def propose() -> Array:
             unit = jax.random.uniform(key, (1, *state.box.lower.shape), state.box.lower.dtype)
             return history.from_unit(state.box, unit)
 
-        return history.query(state.history, state.initial, propose)
+        return history.query(state.history, state.initial, propose, limit)
 
     def tell(
         self, state: UniformState, query: BoxQuery, y: Array, key: PRNGKey

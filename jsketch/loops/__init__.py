@@ -1,7 +1,7 @@
 """Loops: an algorithm meets a problem over arms or over a box, a forecaster meets a stream.
 
     rollout      the pure run at a fixed capacity: one compiled loop over rounds, for your own jit
-                 and vmap; `rollout_box` over a box
+                 and vmap
     run          rollout on the host, for one key or several: vmapped on an accelerator, on threads
                  on a CPU; capacities grow by themselves
     drive        the same rounds for an objective on the host; saved and resumed. `gap` bounds its
@@ -15,7 +15,7 @@ evaluation axis [T], and the last batch is cut at T.
 """
 
 from jsketch.loops.advance import compiled_programs
-from jsketch.loops.host import Driven, DrivenBox, drive, drive_box, gap
+from jsketch.loops.host import Driven, drive, gap
 from jsketch.loops.live import Live
 from jsketch.loops.planning import plan
 from jsketch.loops.rollouts import (
@@ -24,16 +24,13 @@ from jsketch.loops.rollouts import (
     Trace,
     regret_ratio,
     rollout,
-    rollout_box,
-    split_roots,
 )
-from jsketch.loops.runs import Run, run, run_box, run_seeds
-from jsketch.loops.streams import Forecasts, chunks, prequential, prequential_chunks, stream
+from jsketch.loops.runs import Run, run
+from jsketch.loops.streams import Forecasts, chunks, prequential
 
 __all__ = [
     "BoxRun",
     "Driven",
-    "DrivenBox",
     "Forecasts",
     "Live",
     "Progress",
@@ -42,17 +39,10 @@ __all__ = [
     "chunks",
     "compiled_programs",
     "drive",
-    "drive_box",
     "gap",
     "plan",
     "prequential",
-    "prequential_chunks",
     "regret_ratio",
     "rollout",
-    "rollout_box",
     "run",
-    "run_box",
-    "run_seeds",
-    "split_roots",
-    "stream",
 ]

@@ -45,14 +45,6 @@ class Driven:
         return len(self.y)
 
     @property
-    def arm(self) -> np.ndarray:
-        return self.x
-
-    @property
-    def reward(self) -> np.ndarray:
-        return self.y
-
-    @property
     def best(self) -> tuple[Any, float]:
         """(x, y) of the largest finite value. Raises ValueError where there is none."""
         if not np.isfinite(self.y).any():
@@ -205,8 +197,7 @@ def _attach(error: BaseException, driven: Driven, file: RunFile | None) -> None:
     error.add_note(f"drive had finished {driven.t} evaluations before this error: {how}.")
 
 
-_ask = jax.jit(lambda bandit, state, key, limit: bandit.ask(state, key, limit=limit))
-_ask_box = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
+_ask = jax.jit(lambda algorithm, state, key, limit: algorithm.ask(state, key, limit=limit))
 _tell = jax.jit(lambda algorithm, state, query, y, key: algorithm.tell(state, query, y, key))
 
 
@@ -287,7 +278,7 @@ class _OverBox(NamedTuple):
     horizon: int
 
     def start(self, key: PRNGKey, state: Driven | None) -> Driven:
-        initial = self.algorithm.init(self.domain, key, self.horizon)
+        initial = self.algorithm.init(self.domain, key, horizon=self.horizon)
         if state is None:
             return Driven(initial, np.zeros((0, self.domain.lower.size)), np.zeros(0))
         if type(state.state) is not type(initial):
@@ -301,7 +292,7 @@ class _OverBox(NamedTuple):
         return state
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
-        return _ask_box(self.algorithm, state, key)
+        return _ask(self.algorithm, state, key, limit)
 
     def points(self, query: Any) -> Array:
         return query.x
@@ -438,6 +429,3 @@ def _rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:
     checks.positive(stop=stop)
     gap(algorithm, state)
     return lambda driven: gap(algorithm, driven.state) < stop
-
-
-drive_box, DrivenBox = drive, Driven

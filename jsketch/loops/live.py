@@ -125,7 +125,7 @@ class Live:
         xs, ys = self._examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(
-            self.forecaster, xs, ys, self._key, state=self.state, first=self.received
+            self.forecaster, (xs, ys), self._key, state=self.state, first=self.received
         )
         self.received += len(xs)
         return forecasts

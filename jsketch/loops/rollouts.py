@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices, struct
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import aligned, put
+from jsketch.problems.boxes import OnBox
 from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, PointQuery, PRNGKey, Query
 
 TRACE = 7  # columns
@@ -135,21 +136,47 @@ def _record(
 
 
 def rollout(
-    bandit: Bandit[Any],
-    problem: ArmProblem,
+    algorithm: Any,
+    problem: Any,
     key: PRNGKey,
     horizon: int,
     progress: Progress | None = None,
     until: ArrayLike | None = None,
-) -> Progress:
-    """Runs rounds until evaluation `until` (by default the horizon) is reached or a flag stops the
-    run.
+) -> Any:
+    """The run of an algorithm with a problem that can be traced; pure, for use inside jit and vmap,
+    over keys and over every number of algorithm and problem.
 
-    Pure, at the capacity of the bandit (or of the progress that it resumes from): for use inside
-    jit and vmap, over keys and over every number of bandit and problem. Check `progress.overflow`,
-    `progress.nonfinite` and `progress.exhausted` yourself: with any of them the run has ended at
-    `progress.t`, and its trace holds no more than that.
+    algorithm  an algorithm over arms or over a box (`jsketch.types`)
+    problem    a problem over arms, or one over a box, which has a `domain` (`problems.on_box` makes
+               it of a function)
+    key        one key, of the algorithm's random choices and of the noise
+    horizon    int (static), evaluations
+    progress   over arms, the result of an earlier call to resume from, at its capacity
+    until      [] int, over arms, the evaluation at which to pause; None: the horizon
+
+    Returns a `BoxRun` over a box. Returns a `Progress` over arms, at the capacity of the algorithm;
+    check its flags `overflow`, `nonfinite` and `exhausted` yourself: with any of them the run has
+    ended at `progress.t`, and its trace holds no more than that.
+
+    Raises ValueError for an invalid box and for an objective with other arguments or results.
     """
+    if isinstance(getattr(problem, "domain", None), Box):
+        if progress is not None or until is not None:
+            raise ValueError("progress and until are for runs over arms; this one is over a box.")
+        objective = problem.objective if isinstance(problem, OnBox) else problem
+        return _over_box(algorithm, objective, problem.domain, key, horizon)
+    return _over_arms(algorithm, problem, key, horizon, progress, until)
+
+
+def _over_arms(
+    bandit: Bandit[Any],
+    problem: ArmProblem,
+    key: PRNGKey,
+    horizon: int,
+    progress: Progress | None,
+    until: ArrayLike | None,
+) -> Progress:
+    """`rollout` over arms: rounds until evaluation `until` is reached or a flag stops the run."""
     roots = split_roots(key)
     progress = start(bandit, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until
@@ -212,22 +239,10 @@ class BoxRun:
     t: Array
 
 
-def rollout_box(
+def _over_box(
     optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int
 ) -> BoxRun:
-    """The run of a box optimiser with an objective that can be traced; pure, for use inside jit and
-    vmap.
-
-    optimizer  an optimiser of `jsketch.box` or another one (`jsketch.types.BoxOptimizer`)
-    objective  a function of x [d] and a key that returns y [], larger is better; NaN or infinite
-               for a failed evaluation. The values of its method `value(x) -> []`, without noise,
-               are recorded too, if it has one
-    box        the domain, lower and upper [d]
-    key        one key, of the optimiser's random choices and of the noise
-    horizon    int (static), evaluations
-
-    Raises ValueError for an invalid box and for an objective with other arguments or results.
-    """
+    """`rollout` over a box, of an objective as in `problems.on_box`."""
     box = checked_box(box)
     roots = split_roots(key)
     checks.objective(
@@ -247,7 +262,7 @@ def rollout_box(
         return lax.fori_loop(0, query.size, one, (empty, empty))
 
     def one_round(state: Any, t: Array) -> tuple[Any, PointQuery, Array, Array, Any]:
-        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t))
+        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t), limit=horizon - t)
         y, noiseless = evaluate(query, t)
         state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
         return state, query, y, noiseless, info
@@ -272,7 +287,7 @@ def rollout_box(
         )
         return run, query.size == 0
 
-    state, zero = optimizer.init(box, roots.init, horizon), jnp.zeros((), jnp.int32)
+    state, zero = optimizer.init(box, roots.init, horizon=horizon), jnp.zeros((), jnp.int32)
     _, query, _, _, info = jax.eval_shape(one_round, state, zero)
     numbers = jnp.full(horizon, jnp.nan, query.x.dtype)
     start = BoxRun(

@@ -18,11 +18,10 @@ from jax.sharding import Mesh
 
 from jsketch import checks, struct
 from jsketch.bandits.core import sketched
-from jsketch.box.history import checked_box
 from jsketch.devices import check_mesh
 from jsketch.loops import processes
 from jsketch.loops.advance import Clock, advance, capacity_of
-from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout_box
+from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
 from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file, version
 from jsketch.types import (
     ArmProblem,
@@ -58,7 +57,6 @@ def run(
     key: PRNGKey,
     horizon: int,
     *,
-    box: Box | None = None,
     strategy: str | None = None,
     workers: int | None = None,
     on_progress: Callable[[int, float], None] | None = None,
@@ -70,10 +68,9 @@ def run(
     """One run to evaluation `horizon`, or one for each of several keys.
 
     algorithm    an algorithm over arms or over a box
-    problem      over arms as `rollout` takes it, over a box as `rollout_box` takes its objective
+    problem      a problem over arms or over a box, as `rollout` takes it
     key          one key, or keys [S]
     horizon      int, evaluations of a run
-    box          the domain of a run over a box; None: the arms of the problem
     strategy     "vmap" runs all seeds in one program (the default on an accelerator); "threads"
                  runs a program of one seed on several cores at a time (the default on a CPU, where
                  a vmapped loop waits for its slowest seed). Both give the same picks, up to arms
@@ -107,12 +104,17 @@ def run(
         checks.choice(("vmap", "threads"), strategy=strategy)
     one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
     keys = checks.one_key(key=key)[None] if one_key else checks.keys(key=key)
-    if box is not None:
+    if not hasattr(problem, "domain") and not hasattr(problem, "arms") and callable(problem):
+        raise ValueError(
+            "a function is maximised over a box as problems.on_box(function, box); a function alone"
+            " was given."
+        )
+    if isinstance(getattr(problem, "domain", None), Box):
         given = dict(on_progress=on_progress, states=states, checkpoint=checkpoint, mesh=mesh)
         if any(value is not None for value in given.values()):
             raise ValueError(f"{', '.join(given)} are for runs over arms; this one is over a box.")
         key = keys[0] if one_key else keys
-        return _run_box(algorithm, problem, box, key, horizon, strategy, workers)
+        return _over_box(algorithm, problem, key, horizon, strategy, workers)
     seeds = keys.shape[0]
     checks.bandit(algorithm)
     checks.problem(problem)
@@ -313,44 +315,33 @@ def warn_of_imprecision() -> None:
     )
 
 
-_box_run = partial(jax.jit, static_argnames="horizon")(rollout_box)
+_box_run = partial(jax.jit, static_argnames="horizon")(rollout)
 
 
 @partial(jax.jit, static_argnames="horizon")
-def _box_runs(
-    optimizer: BoxOptimizer, objective: Any, box: Box, keys: PRNGKey, horizon: int
-) -> BoxRun:
-    return jax.vmap(lambda key: rollout_box(optimizer, objective, box, key, horizon))(keys)
+def _box_runs(optimizer: BoxOptimizer, problem: Any, keys: PRNGKey, horizon: int) -> BoxRun:
+    return jax.vmap(lambda key: rollout(optimizer, problem, key, horizon))(keys)
 
 
-def _run_box(
+def _over_box(
     optimizer: Any,
-    objective: Any,
-    box: Box,
+    problem: Any,
     key: PRNGKey,
     horizon: int,
     strategy: str | None,
     workers: int | None,
 ) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""
-    box = checked_box(box)
-    if not callable(objective):
-        raise ValueError(
-            f"the objective must be a function of a point and a key; {objective!r} was given."
-        )
-    # jit takes a plain function as a static part of its arguments only
-    if jax.tree_util.all_leaves([objective]):
-        objective = jax.tree_util.Partial(objective)
     # finds static mistakes, outside of jit
-    optimizer.init(box, jax.random.key(0), horizon)
+    optimizer.init(problem.domain, jax.random.key(0), horizon=horizon)
     if key.ndim == 0:
-        result = _box_run(optimizer, objective, box, key, horizon)
+        result = _box_run(optimizer, problem, key, horizon)
     elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
-        result = _box_runs(optimizer, objective, box, key, horizon)
+        result = _box_runs(optimizer, problem, key, horizon)
     else:
 
         def one(key: PRNGKey) -> BoxRun:
-            return jax.block_until_ready(_box_run(optimizer, objective, box, key, horizon))
+            return jax.block_until_ready(_box_run(optimizer, problem, key, horizon))
 
         # the first run compiles the program
         first = one(key[0])
@@ -378,18 +369,3 @@ def warn_of_nonfinite(info: Any) -> bool:
             " out and continued, and its choices may be poor (`GOInfo` names what was left out).",
         )
     return found
-
-
-run_seeds = run
-
-
-def run_box(
-    optimizer: BoxOptimizer,
-    objective: Any,
-    box: Box,
-    key: PRNGKey,
-    horizon: int,
-    strategy: str | None = None,
-) -> BoxRun:
-    """`run` over a box."""
-    return run(optimizer, objective, key, horizon, box=checked_box(box), strategy=strategy)

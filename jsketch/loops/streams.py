@@ -196,36 +196,97 @@ _stream = partial(jax.jit, static_argnames="block")(stream)
 
 def prequential(
     forecaster: Any,
-    xs: Any,
-    ys: Any,
+    examples: Any,
     key: PRNGKey,
     *,
     state: Any = None,
     first: int = 0,
     block: int = BLOCK,
     segments: int | None = None,
-) -> tuple[Forecasts, Any]:
+    on_progress: Callable[[int], None] | None = None,
+) -> Any:
     """(forecasts, state after the stream): every prediction is made before its label is seen.
 
-    forecaster  a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
-    xs          [n, d] numbers, the examples in order, all finite
-    ys          [n] numbers, their labels; NaN: the example is predicted, not learned
-    key         one key, of the forecaster's random choices
-    state       the state to resume from, as this function returned it; its dtype is that of the
-                computation. None: a new one
-    first       int, number of examples before these in the whole stream; 0 without a state
-    block       int, examples that are learned together where the forecaster takes blocks
-    segments    int, parts of the stream that are learned side by side (one a core, hundreds on an
-                accelerator) by a forecaster with a method `learn`; None: chosen by the length of
-                the stream
+    forecaster   a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
+    examples     a tuple (xs, ys): xs [n, d] numbers, the inputs in order, all finite; ys [n]
+                 numbers, their labels, where NaN means that the example is predicted, not learned.
+                 Or another iterable of such pairs, for example what `chunks` returns: then only one
+                 pair is in memory at a time, and the result is an iterator over the (forecasts,
+                 state) of each, equal to those of the whole stream
+    key          one key, of the forecaster's random choices
+    state        the state to resume from, as this function returned it; its dtype is that of the
+                 computation. None: a new one
+    first        int, number of examples before these in the whole stream; 0 without a state
+    block        int, examples that are learned together where the forecaster takes blocks
+    segments     int, parts of the stream that are learned side by side (one a core, hundreds on an
+                 accelerator) by a forecaster with a method `learn`; None: chosen by the length of
+                 the stream
+    on_progress  a function of the number of examples so far, called after each pair
 
-    Neither `block` nor `segments` changes a prediction, up to rounding.
+    The dtype of all chunks is that of the first; chunks of equal size compile once. Neither `block`
+    nor `segments` changes a prediction, up to rounding.
 
     Warns of experts of a mixture that diverge, and of examples too large for the regularization
     (`online.rounding`). Raises ValueError for shapes that do not fit, inputs that are not finite
-    real numbers, an empty stream and the state of another forecaster. Raises FloatingPointError for
-    an infinite label, and where a prediction or the state is no longer finite.
+    real numbers, an empty stream, chunks with other numbers of inputs and the state of another
+    forecaster. Raises FloatingPointError for an infinite label, and where a prediction or the state
+    is no longer finite.
     """
+    one = partial(_predicted, forecaster, key, block=block, segments=segments)
+    if not isinstance(examples, tuple):
+        return _over_chunks(one, _pairs(examples), state, first, on_progress)
+    if len(examples) != 2:
+        raise ValueError(f"examples are a pair (xs, ys); a tuple of {len(examples)} was given.")
+    result = one(*examples, state, first)
+    if on_progress is not None:
+        on_progress(first + len(result[0].loss))
+    return result
+
+
+def _pairs(examples: Any) -> Iterable[tuple[Any, Any]]:
+    if hasattr(examples, "shape") or not isinstance(examples, Iterable):
+        raise ValueError(
+            "examples are a tuple (xs, ys) or an iterable of such pairs; a"
+            f" {type(examples).__name__} was given."
+        )
+    return examples
+
+
+def _over_chunks(
+    one: Callable[..., tuple[Forecasts, Any]],
+    chunks: Iterable[tuple[Any, Any]],
+    state: Any,
+    first: int,
+    on_progress: Callable[[int], None] | None,
+) -> Iterator[tuple[Forecasts, Any]]:
+    """Yields one(xs, ys, state, first) of every chunk."""
+    begin, inputs = first, None
+    for xs, ys in chunks:
+        shape = np.shape(xs)
+        inputs = inputs or shape[1:]
+        if shape[1:] != inputs:
+            raise ValueError(
+                f"the first chunk has examples of shape {inputs}; the one after {first - begin}"
+                f" examples has {shape[1:]}."
+            )
+        forecasts, state = one(xs, ys, state, first)
+        first += len(forecasts.loss)
+        if on_progress is not None:
+            on_progress(first)
+        yield forecasts, state
+
+
+def _predicted(
+    forecaster: Any,
+    key: PRNGKey,
+    xs: Any,
+    ys: Any,
+    state: Any,
+    first: int,
+    block: int,
+    segments: int | None,
+) -> tuple[Forecasts, Any]:
+    """`prequential` on arrays."""
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state))
     checks.inputs_of(forecaster, xs)
     key = checks.one_key(key=key)
@@ -355,41 +416,8 @@ def _segments_at_once(
     return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(states, xs, ys)
 
 
-def prequential_chunks(
-    forecaster: Any,
-    chunks: Iterable[tuple[Any, Any]],
-    key: PRNGKey,
-    on_progress: Callable[[int], None] | None = None,
-) -> Iterator[tuple[Forecasts, Any]]:
-    """Yields (forecasts, state) of every chunk, equal to those of `prequential` on all of them.
-
-    forecaster   as in `prequential`
-    chunks       pairs (xs [n, d], ys [n]), such as `chunks` returns; only one is in memory at a
-                 time. Chunks of equal size compile once
-    key          one key, of the forecaster's random choices
-    on_progress  a function of the number of examples so far, called after each chunk
-
-    The dtype of all computations is that of the first chunk. Raises the errors of `prequential`,
-    and ValueError for a chunk with another number of inputs.
-    """
-    state, first, inputs = None, 0, None
-    for xs, ys in chunks:
-        shape = np.shape(xs)
-        inputs = inputs or shape[1:]
-        if shape[1:] != inputs:
-            raise ValueError(
-                f"the first chunk has examples of shape {inputs}; the one after {first} examples"
-                f" has {shape[1:]}."
-            )
-        forecasts, state = prequential(forecaster, xs, ys, key, state=state, first=first)
-        first += np.shape(ys)[0]
-        if on_progress is not None:
-            on_progress(first)
-        yield forecasts, state
-
-
 def chunks(xs: Any, ys: Any, size: int = CHUNK) -> Iterator[tuple[Any, Any]]:
-    """An iterator over pairs (xs, ys) of consecutive examples, for `prequential_chunks`.
+    """An iterator over pairs (xs, ys) of consecutive examples, for `prequential`.
 
     xs    [n, d] examples: anything with a shape that can be sliced, such as `np.load(path,
           mmap_mode="r")` or a data set of an HDF5 file; lists and tables are converted to arrays

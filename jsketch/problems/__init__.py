@@ -1,10 +1,10 @@
 """Problems: objectives with their arms or their box. A problem is a pytree with `arms`,
-`mean_reward` [A] and `sample(key, arm) -> reward`; on a box (`boxes`), a callable pytree with `box`
-and `value(x)`. `adversary` plays against a forecaster.
+`mean_reward` [A] and `sample(key, arm) -> reward`; over a box (`boxes`), a callable pytree with the
+box `domain`, which `on_box` makes of a function. `adversary` plays against a forecaster.
 """
 
 from jsketch.problems import boxes
-from jsketch.problems.boxes import BoxProblem
+from jsketch.problems.boxes import BoxProblem, OnBox, on_box
 from jsketch.problems.finite import (
     GaussianArms,
     RecordedArms,
@@ -17,10 +17,12 @@ from jsketch.problems.finite import (
 __all__ = [
     "BoxProblem",
     "GaussianArms",
+    "OnBox",
     "RecordedArms",
     "boxes",
     "finite_arms",
     "gp_draw",
+    "on_box",
     "recorded_arms",
     "rkhs_draw",
 ]

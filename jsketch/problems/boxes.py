@@ -1,15 +1,16 @@
 """Test functions on boxes, to be maximised, with their exact maxima and optional Gaussian noise.
 
 A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, `problem.value(x)` the
-value without noise; `problem.box`, `problem.maximum` and `problem.maximiser` are known. The first
-three functions are those of GO-UCB's Figure 2 (THEORY 8.4), the others those of the optimisation
-literature with the opposite sign.
+value without noise; `problem.domain`, `problem.maximum` and `problem.maximiser` are known. `on_box`
+makes a problem of another function. The first three functions are those of GO-UCB's Figure 2
+(THEORY 8.4), the others those of the optimisation literature with the opposite sign.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +18,16 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.box.history import checked_box
 from jsketch.linalg import matmul
 from jsketch.types import Box, PRNGKey
 
 
 @struct.dataclass
 class BoxProblem:
-    """y = function(x) + noise_std * standard normal, x in the box."""
+    """y = function(x) + noise_std * standard normal, x in the box `domain`."""
 
-    box: Box
+    domain: Box
     maximum: Array  # [], of the function on the box
     maximiser: Array  # [d], a point where it is attained
     noise_std: ArrayLike
@@ -37,6 +39,34 @@ class BoxProblem:
 
     def __call__(self, x: Array, key: PRNGKey) -> Array:
         return self.function(x) + self.noise_std * jax.random.normal(key, (), x.dtype)
+
+
+@struct.dataclass
+class OnBox:
+    """A function of x [d] and a key, maximised over a box."""
+
+    objective: Any
+    domain: Box
+
+
+def on_box(objective: Callable[[Array, PRNGKey], Array], box: Box) -> OnBox:
+    """The problem of maximising a function over a box, for `loops.run` and `loops.rollout`.
+
+    objective  a function of x [d] and a key that returns y [], larger is better; NaN or infinite
+               for a failed evaluation. The values of its method `value(x) -> []`, without noise,
+               are recorded too, if it has one. A function or a pytree
+    box        Box(lower, upper), each [d]
+
+    Raises ValueError for an objective that is not a function and for an invalid box.
+    """
+    if not callable(objective):
+        raise ValueError(
+            f"the objective must be a function of a point and a key; {objective!r} was given."
+        )
+    # jit takes a plain function as a static part of its arguments only
+    if jax.tree_util.all_leaves([objective]):
+        objective = jax.tree_util.Partial(objective)
+    return OnBox(objective, checked_box(box))
 
 
 def _on_cube(

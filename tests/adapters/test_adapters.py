@@ -65,7 +65,7 @@ def test_checks_of_scikit_learn(check):
 def test_partial_fit_is_prequential(forecaster):
     xs, ys = examples()
     ys[3] = np.nan
-    forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
+    forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
     model, made = SklearnRegressor(forecaster), []
     for begin in range(0, 48, 12):
         model.partial_fit(xs[begin : begin + 12], ys[begin : begin + 12])
@@ -191,7 +191,7 @@ def test_parameters_for_checks_of_river():
 @both
 def test_learn_one_is_prequential(forecaster):
     xs, ys = examples(24)
-    forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
+    forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
     model, predictions = RiverRegressor(forecaster), []
     for t, ((a, b), y) in enumerate(zip(xs, ys, strict=True)):
         x = {"a": a, "b": b} if t % 2 == 1 else {"b": b, "a": a}
@@ -207,7 +207,7 @@ def dicts(n=24):
 
 def test_river_scores_what_prequential_does():
     stream, xs, ys = dicts()
-    forecasts, _ = loops.prequential(EXACT, xs, ys, KEY)
+    forecasts, _ = loops.prequential(EXACT, (xs, ys), KEY)
     metric = evaluate.progressive_val_score(stream, RiverRegressor(EXACT), metrics.MSE())
     assert metric.get() == pytest.approx(float(forecasts.average_loss[-1]), rel=1e-9)
 

@@ -48,7 +48,7 @@ def test_a_run_obeys_the_rule():
 
 def expected_arms(bandit, problem, key, horizon):
     """The rule in plain Python, on the same draws as the algorithm."""
-    roots, history = loops.split_roots(key), []
+    roots, history = loops.rollouts.split_roots(key), []
     for t in range(horizon):
         start, tournament, mutation = jax.random.split(jax.random.fold_in(roots.ask, t), 3)
         if t < bandit.population:

@@ -159,7 +159,7 @@ def test_vmap_over_seeds_is_separate_runs(cache, name):
 @functools.cache
 def rewards():
     """The rewards [HORIZON,A] that `rollout` would see: of every arm at every evaluation."""
-    root = loops.split_roots(KEY).problem
+    root = loops.rollouts.split_roots(KEY).problem
 
     def at(t):
         return jax.vmap(problem().sample, (None, 0))(jax.random.fold_in(root, t), jnp.arange(60))
@@ -182,14 +182,14 @@ def replayed(start=0):
 def test_drive_is_run_and_resumes(cache, name):
     bandit, arms = CASES[name], problem().arms
     whole = loops.drive(bandit, replayed(), arms, KEY, HORIZON)
-    np.testing.assert_array_equal(whole.arm, cache.run(name).trace.arm)
-    np.testing.assert_allclose(whole.reward, cache.run(name).trace.reward, atol=1e-12)
+    np.testing.assert_array_equal(whole.x, cache.run(name).trace.arm)
+    np.testing.assert_allclose(whole.y, cache.run(name).trace.reward, atol=1e-12)
     # a batch is cut at the horizon, so resume where a round of the whole run ends
     rounds = np.asarray(cache.run(name).trace.round)
     stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
     first = loops.drive(bandit, replayed(), arms, KEY, stop)
     both = loops.drive(bandit, replayed(stop), arms, KEY, HORIZON, state=first)
-    np.testing.assert_array_equal(both.arm, whole.arm)
+    np.testing.assert_array_equal(both.x, whole.x)
 
 
 @each
@@ -323,9 +323,7 @@ def test_float32_stays_finite(name):
 
 def test_both_strategies_give_the_same_picks():
     bandit = CASES["bbkb_global"].replace(capacity=SMALL)
-    runs = [
-        loops.run_seeds(bandit, problem(), KEYS, HORIZON, strategy=s) for s in ("threads", "vmap")
-    ]
+    runs = [loops.run(bandit, problem(), KEYS, HORIZON, strategy=s) for s in ("threads", "vmap")]
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.mean, runs[1].state.mean, atol=1e-9)
     assert runs[0].state.pull_counts.shape == (3, 60) and runs[0].capacity > SMALL
@@ -374,11 +372,11 @@ def test_runs_start_from_given_states():
     )
     warm = [init(key) for key in KEYS]
     runs = [
-        loops.run_seeds(bandit, problem(), KEYS, HORIZON, strategy=s, states=warm)
+        loops.run(bandit, problem(), KEYS, HORIZON, strategy=s, states=warm)
         for s in ("threads", "vmap")
     ]
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.pull_counts.sum(1), counts.sum() + HORIZON)
     assert float(warm[0].pull_counts.sum()) == counts.sum()
     with pytest.raises(ValueError, match="one state a key"):
-        loops.run_seeds(bandit, problem(), KEYS, HORIZON, states=warm[:2])
+        loops.run(bandit, problem(), KEYS, HORIZON, states=warm[:2])

@@ -156,7 +156,7 @@ def test_ascent_beats_random_search_at_every_step(name):
     bandit = GPBandit(acquisition=name, initial=6, candidates=100, starts=4, steps=40)
     evaluations = 100 + 8 * 40
     problem = boxes.hartmann6()
-    state = bandit.init(problem.box, jax.random.key(0), 16)
+    state = bandit.init(problem.domain, jax.random.key(0), horizon=16)
 
     @jax.jit
     def round_of(state, key):
@@ -165,7 +165,7 @@ def test_ascent_beats_random_search_at_every_step(name):
         query = bandit.ask(state, key)
         score = bandit.score(bandit.posterior(state))
         random = score(jax.random.uniform(key, (evaluations, 6))).max()
-        picked = score(history.to_unit(problem.box, query.x[:1]))[0]
+        picked = score(history.to_unit(problem.domain, query.x[:1]))[0]
         state, _ = bandit.tell(state, query, jax.vmap(problem.value)(query.x), key)
         return state, picked, random
 

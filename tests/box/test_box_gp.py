@@ -374,7 +374,7 @@ UNIT = Box(jnp.zeros(2), jnp.ones(2))
 )
 def test_refusals(wrong, words):
     with pytest.raises(ValueError, match=words):
-        GPBandit(**wrong).init(UNIT, jax.random.key(0), 5)
+        GPBandit(**wrong).init(UNIT, jax.random.key(0), horizon=5)
 
 
 @pytest.mark.slow

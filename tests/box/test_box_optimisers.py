@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import serialization
 
-from jsketch import Box, kernels, loops, struct
+from jsketch import Box, kernels, loops, problems, struct
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, history
 from jsketch.problems import boxes
 
@@ -55,7 +55,7 @@ def on_host(x):
 @each
 def test_a_run(name):
     """Shapes, the box, values, best so far, failures, the number of evaluations."""
-    run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
+    run = loops.run(CASES[name], problems.on_box(FAILING, BOX), KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
     points = np.asarray(run.x)
     assert (points >= np.asarray(BOX.lower)).all() and (points <= np.asarray(BOX.upper)).all()
@@ -80,19 +80,22 @@ def test_a_run(name):
 def test_values_whose_squares_overflow(name, unit):
     """Values near 1e200 and 1e-200 have the same picks, bit for bit, as a power of two changes no
     digit."""
-    run = loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
-    other = loops.run_box(CASES[name], Failing(unit=unit), BOX, KEY, HORIZON)
+    run = loops.run(CASES[name], problems.on_box(FAILING, BOX), KEY, HORIZON)
+    other = loops.run(CASES[name], problems.on_box(Failing(unit=unit), BOX), KEY, HORIZON)
     np.testing.assert_array_equal(other.x, run.x)
 
 
 def test_all_have_the_same_initial_points():
     optimizers = CASES.values()
-    runs = [loops.run_box(one, FAILING, BOX, KEY, HORIZON).x[:INITIAL] for one in optimizers]
+    runs = [
+        loops.run(one, problems.on_box(FAILING, BOX), KEY, HORIZON).x[:INITIAL]
+        for one in optimizers
+    ]
     for x in runs[1:]:  # programs may round differently
         np.testing.assert_allclose(x, runs[0], rtol=1e-13)
-    more = history.initial_points(BOX, loops.split_roots(KEY).init, 9)
+    more = history.initial_points(BOX, loops.rollouts.split_roots(KEY).init, 9)
     np.testing.assert_allclose(more[:INITIAL], runs[0], rtol=1e-13)
-    other = loops.run_box(CASES["uniform"], FAILING, BOX, jax.random.key(1), HORIZON)
+    other = loops.run(CASES["uniform"], problems.on_box(FAILING, BOX), jax.random.key(1), HORIZON)
     assert (np.asarray(other.x[:INITIAL]) != np.asarray(runs[0])).all()
 
 
@@ -101,8 +104,8 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     """The compiled run, the driven run, and one that is killed in the middle of a query make the
     same picks."""
     optimizer = CASES[name]
-    compiled = loops.run_box(optimizer, FAILING, BOX, KEY, HORIZON)
-    driven = loops.drive_box(optimizer, on_host, BOX, KEY, HORIZON)
+    compiled = loops.run(optimizer, problems.on_box(FAILING, BOX), KEY, HORIZON)
+    driven = loops.drive(optimizer, on_host, BOX, KEY, HORIZON)
     np.testing.assert_allclose(driven.x, compiled.x, atol=1e-3)
     assert driven.best[1] == driven.y[np.isfinite(driven.y)].max()
 
@@ -117,12 +120,12 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     path = tmp_path / "run"
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            loops.drive_box(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
-    resumed = loops.drive_box(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+            loops.drive(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+    resumed = loops.drive(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
     np.testing.assert_array_equal(resumed.x, driven.x)
     np.testing.assert_array_equal(resumed.y, driven.y)
     assert len(calls) == HORIZON + 2  # only the interrupted evaluations are repeated
-    again = loops.drive_box(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+    again = loops.drive(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
     assert len(calls) == HORIZON + 2 and again.t == HORIZON
 
 
@@ -135,29 +138,36 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
 )
 def test_seeds_together_are_seeds_one_by_one(name):
     keys = jax.random.split(KEY, 2)
-    together = loops.run_box(CASES[name], FAILING, BOX, keys, HORIZON, strategy="vmap")
-    spread = loops.run_box(CASES[name], FAILING, BOX, keys, HORIZON, strategy="threads")
+    together = loops.run(CASES[name], problems.on_box(FAILING, BOX), keys, HORIZON, strategy="vmap")
+    spread = loops.run(
+        CASES[name], problems.on_box(FAILING, BOX), keys, HORIZON, strategy="threads"
+    )
     np.testing.assert_allclose(together.x, spread.x, atol=1e-3)
     np.testing.assert_array_equal(
-        spread.x[1], loops.run_box(CASES[name], FAILING, BOX, keys[1], HORIZON).x
+        spread.x[1], loops.run(CASES[name], problems.on_box(FAILING, BOX), keys[1], HORIZON).x
     )
 
 
 @pytest.mark.parametrize(("name", "number"), NUMBERS.items())
 def test_other_numbers_compile_nothing(name, number):
-    loops.run_box(CASES[name], FAILING, BOX, KEY, HORIZON)
+    loops.run(CASES[name], problems.on_box(FAILING, BOX), KEY, HORIZON)
     before = len(TRACES)
     other = CASES[name].replace(**{number: 0.123})
-    loops.run_box(other, Failing(4.0), Box(BOX.lower - 1, BOX.upper), jax.random.key(3), HORIZON)
+    loops.run(
+        other,
+        problems.on_box(Failing(4.0), Box(BOX.lower - 1, BOX.upper)),
+        jax.random.key(3),
+        HORIZON,
+    )
     assert 0 < before == len(TRACES)
 
 
 @each
 def test_nothing_but_failures(name):
-    run = loops.run_box(CASES[name], Failing(-100.0), BOX, KEY, HORIZON)
+    run = loops.run(CASES[name], problems.on_box(Failing(-100.0), BOX), KEY, HORIZON)
     assert np.isfinite(run.x).all() and np.isneginf(run.best).all()
     assert not run.state.history.ok.any()
-    driven = loops.drive_box(CASES["uniform"], lambda x: np.nan, BOX, KEY, 3)
+    driven = loops.drive(CASES["uniform"], lambda x: np.nan, BOX, KEY, 3)
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
         print(driven.best)
 
@@ -166,7 +176,7 @@ def test_nothing_but_failures(name):
     "name", ["uniform", "gp_log_ei", pytest.param("turbo_2", marks=pytest.mark.slow)]
 )
 def test_asking_twice(name):
-    state = CASES[name].init(BOX, KEY, HORIZON)
+    state = CASES[name].init(BOX, KEY, horizon=HORIZON)
     one, other = (CASES[name].ask(state, KEY) for _ in range(2))
     np.testing.assert_array_equal(one.x, other.x)
     np.testing.assert_array_equal(one.mask, np.arange(len(one.mask)) < INITIAL)
@@ -174,7 +184,7 @@ def test_asking_twice(name):
 
 def test_noiseless_values_are_recorded():
     problem = boxes.branin(noise_std=1.0)
-    run = loops.run_box(CASES["uniform"], problem, BOX, KEY, HORIZON)
+    run = loops.run(CASES["uniform"], problems.on_box(problem, BOX), KEY, HORIZON)
     np.testing.assert_allclose(run.value, [float(problem.value(x)) for x in run.x], rtol=1e-9)
     assert (run.y != run.value).all()
 
@@ -183,10 +193,10 @@ def test_noiseless_values_are_recorded():
 @pytest.mark.parametrize("name", [pytest.param("gp_log_ei", marks=pytest.mark.slow), "turbo_2"])
 def test_dtypes_follow_the_box(name):
     box = Box(BOX.lower.astype(jnp.float32), BOX.upper.astype(jnp.float32))
-    run = loops.run_box(CASES[name], FAILING, box, KEY, HORIZON)
+    run = loops.run(CASES[name], problems.on_box(FAILING, box), KEY, HORIZON)
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
     for before, after in zip(
-        jax.tree.leaves(CASES[name].init(box, KEY, HORIZON)),
+        jax.tree.leaves(CASES[name].init(box, KEY, horizon=HORIZON)),
         jax.tree.leaves(run.state),
         strict=True,
     ):
@@ -213,11 +223,11 @@ def test_dtypes_follow_the_box(name):
 def test_wrong_boxes(box, words):
     for optimizer in (UniformBox(), GP, TURBO, GO_UCB):
         with pytest.raises(ValueError, match=words):
-            optimizer.init(box, KEY, 5)
+            optimizer.init(box, KEY, horizon=5)
         with pytest.raises(ValueError, match=words):
-            loops.run_box(optimizer, FAILING, box, KEY, 5)
+            loops.run(optimizer, problems.on_box(FAILING, box), KEY, 5)
     with pytest.raises(ValueError, match=words if isinstance(box, Box) else "a box as Box"):
-        loops.drive_box(UniformBox(), on_host, box, KEY, 5)
+        loops.drive(UniformBox(), on_host, box, KEY, 5)
 
 
 def test_wrong_settings():
@@ -239,26 +249,30 @@ def test_wrong_settings():
         (GP.replace(steps=True), "steps must be an integer of at least 1; True"),
     ]:
         with pytest.raises(ValueError, match=words):
-            optimizer.init(BOX, KEY, 5)
+            optimizer.init(BOX, KEY, horizon=5)
     for optimizer in (GP, TURBO, GO_UCB):
         with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
-            optimizer.init(BOX, KEY, 0)
+            optimizer.init(BOX, KEY, horizon=0)
         with pytest.raises(ValueError, match=r"horizon = 100,000,000,000 need about .* GB"):
-            optimizer.init(BOX, KEY, np.int64(10**11))  # the square is no int64
-        assert optimizer.init(BOX, KEY, 2000).history.capacity == 2000
+            optimizer.init(BOX, KEY, horizon=np.int64(10**11))  # the square is no int64
+        assert optimizer.init(BOX, KEY, horizon=2000).history.capacity == 2000
 
 
 def test_wrong_calls(tmp_path):
-    state = GP.init(BOX, KEY, 5)
+    state = GP.init(BOX, KEY, horizon=5)
     with pytest.raises(ValueError, match="one value for each slot"):
         GP.tell(state, GP.ask(state, KEY), jnp.zeros(INITIAL + 1), KEY)
-    run, drive = partial(loops.run_box, UniformBox()), partial(loops.drive_box, UniformBox())
+    drive = partial(loops.drive, UniformBox())
+
+    def run(objective, *arguments, **options):
+        return loops.run(UniformBox(), problems.on_box(objective, BOX), *arguments, **options)
+
     for action, words in [
-        (lambda: run(FAILING, BOX, KEY, 0), "horizon must be an integer"),
-        (lambda: run(FAILING, BOX, 0, 5), "key must be one key"),
-        (lambda: run(FAILING, BOX, jax.random.split(KEY, 2)[:0], 5), "key must be keys"),
-        (lambda: run(FAILING, BOX, KEY, 5, strategy="pmap"), "strategy must be"),
-        (lambda: run(3.0, BOX, KEY, 5), "objective must be a function"),
+        (lambda: run(FAILING, KEY, 0), "horizon must be an integer"),
+        (lambda: run(FAILING, 0, 5), "key must be one key"),
+        (lambda: run(FAILING, jax.random.split(KEY, 2)[:0], 5), "key must be keys"),
+        (lambda: run(FAILING, KEY, 5, strategy="pmap"), "strategy must be"),
+        (lambda: run(3.0, KEY, 5), "objective must be a function"),
         (lambda: drive(lambda x: x, BOX, KEY, 5), "must return one number"),
         (lambda: drive(lambda x: None, BOX, KEY, 5), "must return one number"),
     ]:
@@ -268,11 +282,11 @@ def test_wrong_calls(tmp_path):
 
 def test_checkpoints_that_are_refused(tmp_path):
     path = tmp_path / "run"
-    partial = loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
+    partial = loops.drive(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
     with pytest.warns(UserWarning, match="ended after 3 of 4 evaluations"):
-        assert loops.drive_box(UniformBox(), on_host, BOX, KEY, 4, state=partial).exhausted
+        assert loops.drive(UniformBox(), on_host, BOX, KEY, 4, state=partial).exhausted
     with pytest.raises(ValueError, match="holds a run already, and a state was given too"):
-        loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, state=partial, checkpoint=path)
+        loops.drive(UniformBox(), on_host, BOX, KEY, 3, state=partial, checkpoint=path)
     wider = Box(BOX.lower - 1, BOX.upper)
     for arguments, words in [
         ((UniformBox(), on_host, BOX, KEY, 4), "horizon was 3, is 4"),
@@ -282,7 +296,7 @@ def test_checkpoints_that_are_refused(tmp_path):
         ((GP, on_host, BOX, KEY, 3), "algorithm was UniformBox, is GPBandit"),
     ]:
         with pytest.raises(ValueError, match=f"{words}.*Name another file, or remove it"):
-            loops.drive_box(*arguments, checkpoint=path)
+            loops.drive(*arguments, checkpoint=path)
     for optimizer, box, words in [
         (UniformBox(), Box(BOX.lower + 20, BOX.upper + 20), "another box"),
         (GP, BOX, "another algorithm: it holds a UniformState, and a GPBandit has a GPState"),
@@ -290,7 +304,7 @@ def test_checkpoints_that_are_refused(tmp_path):
     ]:
         with pytest.raises(ValueError, match=f"state is .*{words or 'a dict was given'}"):
             state = partial if words else {}
-            loops.drive_box(optimizer, on_host, box, KEY, 3, state=state)
+            loops.drive(optimizer, on_host, box, KEY, 3, state=state)
     content = path.read_bytes()
     last = bytes([content[-1] ^ 1])
     for broken, words in [
@@ -302,11 +316,9 @@ def test_checkpoints_that_are_refused(tmp_path):
     ]:
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=f"{words}.*Name another file, or remove it"):
-            loops.drive_box(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
+            loops.drive(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
     with pytest.raises(ValueError, match="a folder that exists"):
-        loops.drive_box(
-            UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=tmp_path / "none" / "run"
-        )
+        loops.drive(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=tmp_path / "none" / "run")
 
 
 class Plain:
@@ -322,11 +334,11 @@ class Labelled:
     refit: bool = struct.field(pytree_node=False, default=True)
     model: object = struct.field(pytree_node=False, default=None)
 
-    def init(self, box, key, horizon):
-        return UniformBox().init(box, key, horizon)
+    def init(self, box, key, *, horizon):
+        return UniformBox().init(box, key, horizon=horizon)
 
-    def ask(self, state, key):
-        return UniformBox().ask(state, key)
+    def ask(self, state, key, limit=None):
+        return UniformBox().ask(state, key, limit)
 
     def tell(self, state, query, y, key):
         return UniformBox().tell(state, query, y, key)
@@ -334,7 +346,7 @@ class Labelled:
 
 def test_a_checkpoint_of_other_settings_of_which_the_state_shows_nothing(tmp_path):
     path = tmp_path / "run"
-    loops.drive_box(Labelled(), on_host, BOX, KEY, 2, checkpoint=path)
+    loops.drive(Labelled(), on_host, BOX, KEY, 2, checkpoint=path)
     for change, words in [
         (dict(kernel=kernels.Gaussian()), "algorithm.kernel was Matern, is Gaussian"),
         (dict(width=2.5), "algorithm.width was 1.96, is 2.5"),
@@ -342,13 +354,11 @@ def test_a_checkpoint_of_other_settings_of_which_the_state_shows_nothing(tmp_pat
         (dict(width=2.5, refit=False), "refit was True, is False; algorithm.width was"),
     ]:
         with pytest.raises(ValueError, match=words):
-            loops.drive_box(Labelled(**change), pytest.fail, BOX, KEY, 2, checkpoint=path)
+            loops.drive(Labelled(**change), pytest.fail, BOX, KEY, 2, checkpoint=path)
     # the description of an object does not contain its address
     path.unlink()
-    loops.drive_box(Labelled(model=Plain()), on_host, BOX, KEY, 2, checkpoint=path)
-    assert (
-        loops.drive_box(Labelled(model=Plain()), pytest.fail, BOX, KEY, 2, checkpoint=path).t == 2
-    )
+    loops.drive(Labelled(model=Plain()), on_host, BOX, KEY, 2, checkpoint=path)
+    assert loops.drive(Labelled(model=Plain()), pytest.fail, BOX, KEY, 2, checkpoint=path).t == 2
 
 
 @struct.dataclass
@@ -384,19 +394,24 @@ class Valued:
 def test_objectives_that_are_refused(objective, words):
     """Nothing is compiled: each is said while tracing, one evaluation a round or not."""
     with pytest.raises(ValueError, match=words):
-        loops.run_box(UniformBox(), objective, BOX, KEY, 3)
+        loops.run(UniformBox(), problems.on_box(objective, BOX), KEY, 3)
     with pytest.raises(ValueError, match=words):
-        loops.rollout_box(UniformBox(), objective, BOX, KEY, 3)
+        loops.rollout(UniformBox(), problems.on_box(objective, BOX), KEY, 3)
 
 
 def test_integers_and_booleans_are_numbers():
     for objective in (lambda x, key: 3, lambda x, key: x[0] > 0):
-        run = jax.eval_shape(lambda f=objective: loops.rollout_box(UniformBox(), f, BOX, KEY, 3))
+        run = jax.eval_shape(
+            lambda f=objective: loops.rollout(UniformBox(), problems.on_box(f, BOX), KEY, 3)
+        )
         assert run.y.shape == (3,) and run.y.dtype == BOX.lower.dtype
 
 
 def test_lists_of_integers_are_a_box():
-    run = loops.run_box(
-        UniformBox(initial=2), lambda x, key: -jnp.square(x).sum(), Box([-1, 0], [1, 2]), KEY, 4
+    run = loops.run(
+        UniformBox(initial=2),
+        problems.on_box(lambda x, key: -jnp.square(x).sum(), Box([-1, 0], [1, 2])),
+        KEY,
+        4,
     )
     assert jnp.issubdtype(run.x.dtype, jnp.floating) and (run.x[:, 1] >= 0).all()

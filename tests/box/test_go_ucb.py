@@ -16,7 +16,7 @@ from jsketch.box import go_ucb, history
 from jsketch.box import model as models
 from jsketch.box.go_ucb.go_ucb import GOUCB
 from jsketch.box.go_ucb.model import Network, Parametric, flatten
-from jsketch.loops import drive_box, runs
+from jsketch.loops import runs
 from jsketch.problems import boxes
 from jsketch.search import ascend
 from jsketch.types import Box
@@ -45,9 +45,9 @@ ask = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
 tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, query, y, key))
 
 
-def rounds(optimizer, objective=PROBLEM, box=PROBLEM.box):
+def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
     """[(state, query, info) of each round], and the last state."""
-    state, found = optimizer.init(box, KEY, HORIZON), []
+    state, found = optimizer.init(box, KEY, horizon=HORIZON), []
     while (t := int(state.history.count)) < HORIZON:
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
         keys = jax.random.split(jax.random.fold_in(KEY, 1000 + t), len(query.mask))
@@ -58,7 +58,7 @@ def rounds(optimizer, objective=PROBLEM, box=PROBLEM.box):
     return found, state
 
 
-def flat(optimizer, box=PROBLEM.box):
+def flat(optimizer, box=PROBLEM.domain):
     return flatten(optimizer.model, box.lower)
 
 
@@ -233,11 +233,11 @@ def test_scaling_is_inverted():
     units, past = last.scaling, last.history
     np.testing.assert_allclose(units.points(units.inputs(past.x)), past.x, atol=1e-14)
     np.testing.assert_allclose(units.rewards(units.values(past.y)), past.y, rtol=1e-12)
-    np.testing.assert_allclose(units.inputs(PROBLEM.box.lower), -np.ones(3))
+    np.testing.assert_allclose(units.inputs(PROBLEM.domain.lower), -np.ones(3))
     first = units.values(past.y[:3])
     np.testing.assert_allclose([first.mean(), first.std()], [0, 1], atol=1e-12)
     same = past.replace(y=jnp.full(HORIZON, 7.0))
-    assert float(history.standard_scaling(PROBLEM.box, same).deviation) == 1
+    assert float(history.standard_scaling(PROBLEM.domain, same).deviation) == 1
 
 
 def test_phase_two_begins_at_the_oracles_fit():
@@ -268,7 +268,7 @@ def test_failed_evaluations_have_no_rows_and_the_run_continues(name):
 
 @pytest.mark.slow
 def test_a_horizon_of_phase_one_alone():
-    run = loops.run_box(OPTIMIZERS["ball"], PROBLEM, PROBLEM.box, KEY, 3)
+    run = loops.run(OPTIMIZERS["ball"], PROBLEM, KEY, 3)
     assert np.isfinite(np.asarray(run.y)).all() and np.asarray(run.state.w0).any()
 
 
@@ -280,19 +280,19 @@ def test_a_run_in_which_everything_fails():
 
 def test_seeds_at_once_are_separate_runs():
     keys = jax.random.split(KEY, 3)
-    together = loops.run_box(OPTIMIZERS["ball"], PROBLEM, PROBLEM.box, keys, HORIZON)
+    together = loops.run(OPTIMIZERS["ball"], PROBLEM, keys, HORIZON)
     for row, key in enumerate(keys):
-        alone = loops.run_box(OPTIMIZERS["ball"], PROBLEM, PROBLEM.box, key, HORIZON)
+        alone = loops.run(OPTIMIZERS["ball"], PROBLEM, key, HORIZON)
         np.testing.assert_allclose(together.x[row], alone.x, atol=1e-6)
 
 
 def test_a_host_objective_makes_the_same_picks():
     problem = boxes.styblinski_tang(3)
-    run = loops.run_box(OPTIMIZERS["ball"], problem, problem.box, KEY, HORIZON)
-    driven = drive_box(
+    run = loops.run(OPTIMIZERS["ball"], problem, KEY, HORIZON)
+    driven = loops.drive(
         OPTIMIZERS["ball"],
         lambda x: float(problem.value(jnp.asarray(x))),
-        problem.box,
+        problem.domain,
         KEY,
         HORIZON,
     )
@@ -304,7 +304,7 @@ def test_other_numbers_compile_nothing():
         optimizer = GOUCB(
             **EQ5 | dict(reach=reach), regularization=lam, schedule=balls.OFUL(norm_bound=b)
         )
-        loops.run_box(optimizer, PROBLEM, PROBLEM.box, KEY, HORIZON)
+        loops.run(optimizer, PROBLEM, KEY, HORIZON)
         return runs._box_run._cache_size()
 
     assert run(0.1, 0.1, 1.0) == run(0.2, 0.3, 0.1)
@@ -318,7 +318,7 @@ def test_asking_twice_gives_the_same_query():
 
 @pytest.mark.float32
 def test_float32_stays_finite():
-    box = Box(PROBLEM.box.lower.astype(jnp.float32), PROBLEM.box.upper.astype(jnp.float32))
+    box = Box(PROBLEM.domain.lower.astype(jnp.float32), PROBLEM.domain.upper.astype(jnp.float32))
     seen, state = rounds(GOUCB(**EQ5), lambda x, key: PROBLEM.function(x), box)
     assert state.history.x.dtype == state.centre.dtype == jnp.float32
     assert (
@@ -341,7 +341,9 @@ def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
         proposal = query.proposal
         assert 0 <= float(proposal.distance) <= float(proposal.beta) * (1 + 1e-9)
         assert float(proposal.acquisition) >= float(proposal.at_starts)
-        assert (query.x[0] >= PROBLEM.box.lower).all() and (query.x[0] <= PROBLEM.box.upper).all()
+        assert (query.x[0] >= PROBLEM.domain.lower).all() and (
+            query.x[0] <= PROBLEM.domain.upper
+        ).all()
         assert float(info.proposal.acquisition) == float(proposal.acquisition)
 
 
@@ -537,7 +539,7 @@ def test_regret_given_the_truth_in_the_ball(truth, guess, linear_is_enough):
             2 * beta * curvature_of_hill(largest) / lam,
         )
 
-    state, beyond = optimizer.init(LINE, KEY, horizon), 0
+    state, beyond = optimizer.init(LINE, KEY, horizon=horizon), 0
     for t in range(horizon):
         state, numbers = round_of(state, jax.random.key(t))
         distance, optimistic, above, first, second = (float(number) for number in numbers)
@@ -629,7 +631,7 @@ def shares(oracle):
             return state, share
 
         start, rounds = jax.random.split(key)
-        state = optimizer.init(LINE, start, first + STEPS)
+        state = optimizer.init(LINE, start, horizon=first + STEPS)
         return jax.lax.scan(round_of, state, jax.random.split(rounds, first + STEPS))[1]
 
     return np.asarray(run(jax.random.split(jax.random.key(5), SEEDS)))[:, first:].max(1)
@@ -685,4 +687,4 @@ def model_of(w, output):
 )
 def test_refusals(changes, words):
     with pytest.raises(ValueError, match=words):
-        GOUCB(**changes).init(PROBLEM.box, KEY, 10)
+        GOUCB(**changes).init(PROBLEM.domain, KEY, horizon=10)

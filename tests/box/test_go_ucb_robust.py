@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsketch import loops
+from jsketch import loops, problems
 from jsketch.box import GOUCB, history
 from jsketch.box import ball as balls
 from jsketch.box import model as models
@@ -37,7 +37,7 @@ tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, que
 
 def test_a_refitted_run_evaluates_new_points_and_ends():
     """A query beyond the horizon is empty and changes nothing."""
-    run = loops.run_box(SMALL, PROBLEM, PROBLEM.box, KEY, HORIZON)
+    run = loops.run(SMALL, PROBLEM, KEY, HORIZON)
     assert len(np.unique(run.x, axis=0)) == HORIZON and not np.asarray(run.info.diverged).any()
     query = ask(SMALL, run.state, KEY)
     assert int(query.size) == 0
@@ -49,7 +49,7 @@ def test_a_refitted_run_evaluates_new_points_and_ends():
 def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
     wild = models.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
     with pytest.warns(UserWarning, match="not finite"):
-        run = loops.run_box(SMALL.replace(oracle=wild), PROBLEM, PROBLEM.box, KEY, 5)
+        run = loops.run(SMALL.replace(oracle=wild), PROBLEM, KEY, 5)
     assert np.asarray(run.info.diverged).all() and not np.asarray(run.info.nonfinite_rows).any()
     assert np.isfinite(np.asarray(run.x)).all() and np.isfinite(np.asarray(run.state.centre)).all()
 
@@ -57,7 +57,7 @@ def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
 def test_a_scale_is_found_as_soon_as_there_are_two_values():
     """Two of three initial evaluations fail; the values are near 1000."""
     optimizer = SMALL.replace(refit=False)
-    state = optimizer.init(PROBLEM.box, KEY, HORIZON)
+    state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t, y in enumerate(([1000.0, jnp.nan, jnp.nan], [jnp.nan] * 3, [1004.0] * 3, [1008.0] * 3)):
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
         state, _ = tell(optimizer, state, query, jnp.asarray(y), KEY)
@@ -69,7 +69,9 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
 
 def test_single_precision_resolves_small_deviations():
     """Values of 1000 that differ by 0.5, a two-thousandth; equal ones are only centred."""
-    state = SMALL.init(jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.box), KEY, 4)
+    state = SMALL.init(
+        jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain), KEY, horizon=4
+    )
     past = state.history.replace(
         y=jnp.asarray([1000.5, 999.5, 1000.5, 999.5], jnp.float32), ok=jnp.ones(4, bool)
     )
@@ -83,7 +85,7 @@ def test_values_whose_squares_overflow():
     picks = []
     for unit in (1.0, 2.0**664):
         optimizer, rows = SMALL.replace(refit=False), []
-        state = optimizer.init(PROBLEM.box, KEY, HORIZON)
+        state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
         for t in range(5):
             query = ask(optimizer, state, jax.random.fold_in(KEY, t))
             y = unit * jax.vmap(PROBLEM.value)(query.x)
@@ -96,10 +98,10 @@ def test_values_whose_squares_overflow():
 
 def test_the_largest_floats_have_a_scale():
     largest = float(np.finfo(float).max)
-    past = history.empty(PROBLEM.box, 4)
+    past = history.empty(PROBLEM.domain, 4)
     past = past.replace(y=jnp.array([largest, -largest, largest, -largest]), ok=jnp.ones(4, bool))
     np.testing.assert_allclose(
-        history.standard_scaling(PROBLEM.box, past).values(past.y), [1, -1, 1, -1]
+        history.standard_scaling(PROBLEM.domain, past).values(past.y), [1, -1, 1, -1]
     )
 
 
@@ -107,12 +109,12 @@ def test_a_loss_that_overflows_is_reported():
     """Values near 1e200 that are not standardized: no fit has a finite loss, and the parameters are
     the first ones drawn."""
     optimizer = SMALL.replace(standardize=False)
-    state = optimizer.init(PROBLEM.box, KEY, HORIZON)
+    state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t in range(2):
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
         state, info = tell(optimizer, state, query, 2.0**664 * jnp.arange(1.0, 4.0), KEY)
         assert info.diverged
-    drawn = flatten(optimizer.model, PROBLEM.box.lower).draw(jax.random.split(KEY)[0])
+    drawn = flatten(optimizer.model, PROBLEM.domain.lower).draw(jax.random.split(KEY)[0])
     chex.assert_trees_all_equal(state.centre, state.w0, drawn)
 
 
@@ -146,7 +148,7 @@ def _with_origin(query, slot):
 def test_a_point_without_a_finite_gradient_is_excluded(name):
     """Its row is zero, the fit uses the others, and the next point is another one."""
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **FORMS[name])
-    state = optimizer.init(SQUARE, KEY, HORIZON)
+    state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     query = _with_origin(ask(optimizer, state, KEY), 1)
     for t in range(3):
         state, info = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
@@ -166,7 +168,7 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
 def test_an_excluded_row_changes_nothing():
     """Rows and estimate are, bit for bit, those after an evaluation that failed."""
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, refit=False)
-    state = optimizer.init(SQUARE, KEY, HORIZON)
+    state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     state, _ = tell(optimizer, state, ask(optimizer, state, KEY), -jnp.ones(3), KEY)
     query = ask(optimizer, state, KEY)
     origin = _with_origin(query, 0)
@@ -193,7 +195,7 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     schedule = balls.CustomSchedule(lambda t: jnp.where(t == 2, jnp.nan, 0.0))
     for change in (dict(model=nowhere), dict(schedule=schedule)):
         optimizer = SMALL.replace(reach=1.0, **change)
-        state, points = optimizer.init(SQUARE, KEY, HORIZON), []
+        state, points = optimizer.init(SQUARE, KEY, horizon=HORIZON), []
         query = ask(optimizer, state, KEY)
         for t in range(2):
             state, _ = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
@@ -208,16 +210,18 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
         assert (points[0] != points[1]).all()
 
 
-@pytest.mark.parametrize("drive", [True, False], ids=["drive_box", "run_box"])
+@pytest.mark.parametrize("drive", [True, False], ids=["drive", "run"])
 def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
     """The best point lies on an edge of the box, where ascent is clipped to the origin."""
     corner = Box(jnp.zeros(2), jnp.ones(2))
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, steps=30, rate=0.3)
-    loop = loops.drive_box if drive else loops.run_box
-    objective = (lambda x: float(_norm_at(x))) if drive else (lambda x, key: _norm_at(x))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        run = loop(optimizer, objective, corner, KEY, HORIZON)
+        if drive:
+            run = loops.drive(optimizer, lambda x: float(_norm_at(x)), corner, KEY, HORIZON)
+        else:
+            problem = problems.on_box(lambda x, key: _norm_at(x), corner)
+            run = loops.run(optimizer, problem, KEY, HORIZON)
     assert (np.asarray(run.x) == 0).all(1).any() and np.isfinite(np.asarray(run.x)).all()
     assert [str(w.message).partition(" of the model ")[0] for w in seen] == [
         "values, gradients or parameters"
@@ -236,7 +240,7 @@ def test_candidates_and_directions_are_drawn_with_different_keys(monkeypatch):
             return function(key, *args, **kwargs)
 
         monkeypatch.setattr(jax.random, name, seen)
-    state = SMALL.init(PROBLEM.box, KEY, HORIZON)
+    state = SMALL.init(PROBLEM.domain, KEY, horizon=HORIZON)
     state, _ = tell(SMALL, state, ask(SMALL, state, KEY), jnp.arange(3.0), KEY)
     used.clear()
     SMALL.propose(state, KEY)
@@ -249,6 +253,6 @@ def test_the_plateau_of_f1_is_found():
     in 45 of 50 seeds."""
     problem = boxes.all_ones_network(20, 0.01)
     keys = jax.vmap(lambda seed: jax.random.fold_in(KEY, seed))(jnp.arange(50))
-    run = loops.run_box(GOUCB(initial=5), problem, problem.box, keys, 30)
+    run = loops.run(GOUCB(initial=5), problem, keys, 30)
     regret = np.asarray(problem.maximum - run.value)[:, 7:].mean(1)
     assert (regret < 0.01 * 11.75).sum() >= 45

@@ -86,14 +86,14 @@ def test_encode_takes_the_middle_in_any_order():
 
 @pytest.mark.float32
 def test_a_run_over_named_hyperparameters():
-    """drive_box through the space."""
+    """drive through the space."""
     evaluated = []
 
     def objective(values):
         evaluated.append(values)
         return -abs(values["depth"] - 5) - abs(math.log10(values["rate"]) + 2)
 
-    run = loops.drive_box(
+    run = loops.drive(
         UniformBox(initial=3), SPACE.objective(objective), SPACE.box, jax.random.key(0), 12
     )
     assert len(evaluated) == 12 and all(tuple(one) == SPACE.names for one in evaluated)

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import qmc
 
 from experiments.bench.boxes import NOISELESS
-from jsketch import Box, loops
+from jsketch import Box, loops, problems
 from jsketch.box import Turbo, fit, history
 from jsketch.box import regression as gp
 from jsketch.box.gp.regression import Hyperparameters
@@ -81,7 +81,7 @@ def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
 def test_two_regions_one_of_which_has_only_failures():
     """Each region has its evaluations only."""
     turbo = SMALL.replace(regions=2, initial=6)
-    state = turbo.init(boxes.branin().box, KEY, 30)
+    state = turbo.init(boxes.branin().domain, KEY, horizon=30)
     query = BoxQuery(state.initial, jnp.ones(6, bool))
     past = history.add(state.history, query, jnp.array([1.0, jnp.nan] * 3))
     owner = history.write(state.owner, jnp.arange(6, dtype=jnp.int32) % 2, 0, 6)
@@ -268,7 +268,7 @@ def test_a_region_that_is_too_small_restarts_without_its_data():
     """Nothing is ever better than the first point, so that every round is a failure."""
     box = Box(jnp.zeros(2), jnp.ones(2))
     turbo = SMALL.replace(least_length=0.3, batch=4, initial=6)
-    run = loops.run_box(turbo, lambda x, key: jnp.zeros((), x.dtype), box, KEY, 30)
+    run = loops.run(turbo, problems.on_box(lambda x, key: jnp.zeros((), x.dtype), box), KEY, 30)
     # 6 initial points; two rounds of 4 halve the side twice, below 0.3; then a design of 6, in a
     # round of 4 and one of 2
     np.testing.assert_array_equal(run.info.restarts[:26], [0] * 10 + [1] * 4 + [0] * 10 + [1] * 2)
@@ -285,7 +285,7 @@ def test_runs_follow_a_plain_region():
     lengthscales."""
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
-    state = turbo.init(problem.box, KEY, 60)
+    state = turbo.init(problem.domain, KEY, horizon=60)
     ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
     plain, x, y, waiting, restarts = PlainCounters(2, 3), [], [], 6, 0
     while int(state.history.count) < 60:
@@ -314,7 +314,7 @@ def test_runs_follow_a_plain_region():
 def test_several_regions_share_the_initial_points_and_compete():
     problem = boxes.branin()
     turbo = SMALL.replace(regions=2, initial=6)
-    state = turbo.init(problem.box, KEY, 30)
+    state = turbo.init(problem.domain, KEY, horizon=30)
     ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
     query = ask(state, KEY)
     np.testing.assert_array_equal(query.region, [0, 1, 0, 1, 0, 1])
@@ -336,7 +336,7 @@ def test_a_restarted_region_leaves_slots_to_the_others():
     of region 0."""
     turbo = SMALL.replace(regions=2, initial=6)
     problem = boxes.branin()
-    state = turbo.init(problem.box, KEY, 30)
+    state = turbo.init(problem.domain, KEY, horizon=30)
     query = turbo.ask(state, KEY)
     state, _ = turbo.tell(state, query, jax.vmap(problem.value)(query.x), KEY)
     assert (np.asarray(state.regions.design) == 0).all()
@@ -369,7 +369,7 @@ def test_a_restarted_region_leaves_slots_to_the_others():
 )
 def test_refusals(turbo, words):
     with pytest.raises(ValueError, match=words):
-        turbo.init(boxes.branin().box, KEY, 20)
+        turbo.init(boxes.branin().domain, KEY, horizon=20)
 
 
 @pytest.mark.slow
@@ -382,5 +382,5 @@ def test_ackley_in_ten_dimensions():
     at 2^-7, the paper's limit, the best point is 0.1 below the maximum.
     """
     problem = boxes.ackley(10)
-    run = loops.run_box(NOISELESS, problem, problem.box, jax.random.split(KEY, 20), 400)
+    run = loops.run(NOISELESS, problem, jax.random.split(KEY, 20), 400)
     assert int((problem.maximum - run.best[:, -1] < 0.1).sum()) >= 18

@@ -344,5 +344,5 @@ def test_valid_candidates_stay_and_regret_is_balanced():
     assert ((lost <= bound) | out).mean() >= 1 - 2 * DELTA
     problem = problems.finite_arms(jnp.asarray(X), mean, XI)
     doubling = NormDoubling(SKETCH.replace(kernel=kernels.Gaussian(0.3), norm_bound=0.01))
-    runs = loops.run_seeds(doubling, problem, keys[:16], 60, strategy="vmap")
+    runs = loops.run(doubling, problem, keys[:16], 60, strategy="vmap")
     assert (np.asarray(runs.state.norm_bound) <= 2 * norm).mean() >= 1 - DELTA

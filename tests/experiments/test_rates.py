@@ -72,7 +72,7 @@ def test_a_uniform_dictionary_of_all_inputs_is_kernel_ridge_regression():
     xs, ys = random.uniform(size=(12, 2)), random.standard_normal(12)
     config = dict(seed=0, lengthscale=0.5, regularization=0.3, awv=False)
     forecaster = settings.uniform_nystrom(xs, 12, config)
-    forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(0))
+    forecasts, _ = loops.prequential(forecaster, (xs, ys), jax.random.key(0))
     gram = oracles.gaussian(xs, xs, 0.5)
     exact = [
         gram[t, :t] @ np.linalg.solve(gram[:t, :t] + 0.3 * np.eye(t), ys[:t]) for t in range(12)

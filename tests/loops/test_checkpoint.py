@@ -230,8 +230,8 @@ def test_drive_loses_nothing(error):
     assert "drive had finished 8 evaluations" in error.__notes__[-1]
     assert "drive(..., state=error.driven) resumes" in error.__notes__[-1]
     done = loops.drive(FIXED, objective, ARMS, KEY, 14, state=error.driven)
-    np.testing.assert_array_equal(done.arm, whole.arm)
-    np.testing.assert_array_equal(done.reward, whole.reward)
+    np.testing.assert_array_equal(done.x, whole.x)
+    np.testing.assert_array_equal(done.y, whole.y)
     assert [len(batch) for batch in calls] == [4, 4, 4, 4, 2]
     for bandit, arms, words in (
         (FIXED, Arms(ARMS.features[:-1]), f"other arms: it has {ARMS.count} of them"),
@@ -255,9 +255,9 @@ def test_drive_resumes_from_its_file(tmp_path):
         done = loops.drive(
             FIXED, lambda arms: calls.append(arms) or np.sin(arms), ARMS, KEY, 14, checkpoint=path
         )
-        np.testing.assert_array_equal(np.concatenate(calls), whole.arm)
+        np.testing.assert_array_equal(np.concatenate(calls), whole.x)
         chex.assert_trees_all_equal(done.state, whole.state)
-        np.testing.assert_array_equal(done.arm, whole.arm)
+        np.testing.assert_array_equal(done.x, whole.x)
     for change, words in (
         (dict(key=jax.random.key(1)), "holds another run: key was"),
         (dict(state=whole), "holds a run already, and a state was given too"),
@@ -284,7 +284,7 @@ def test_drive_keeps_a_batch_that_was_not_observed(monkeypatch):
         objective, calls = failing(0, None, np.sin)
         done = loops.drive(FIXED, objective, ARMS, KEY, horizon, state=driven)
         assert done.n_unobserved == 0 and len(calls) == (2 if horizon == 12 else 0)
-    np.testing.assert_array_equal(done.arm, whole.arm)
+    np.testing.assert_array_equal(done.x, whole.x)
     with pytest.raises(ValueError, match="another run: its last 4 evaluations are not those"):
         loops.drive(FIXED.replace(batch=3), pytest.fail, ARMS, KEY, 12, state=driven)
 

@@ -54,7 +54,7 @@ def run(stream, xs, ys):
 def test_live_is_prequential_also_through_a_file(name, tmp_path):
     """With single steps, growing capacities, and a file in the middle of the stream."""
     xs, ys = examples()
-    forecasts, state = loops.prequential(CASES[name], xs, ys, KEY, block=1)
+    forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=1)
     stream = loops.Live(CASES[name], 2, KEY)
     first = run(stream, xs[:25], ys[:25])
     stream.save(tmp_path / "stream")
@@ -82,7 +82,7 @@ def test_predicting_changes_nothing_and_learning_is_predict_learn(name):
 def test_many_at_once_are_one_at_a_time(name):
     """Batches of any length between single examples; all rows are predicted from one state."""
     xs, ys = examples()
-    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    forecasts, _ = loops.prequential(CASES[name], (xs, ys), KEY)
     single, many = loops.Live(CASES[name], 2, KEY), loops.Live(CASES[name], 2, KEY)
     run(single, xs[:31], ys[:31])
     parts = [many.learn_many(xs[:13], ys[:13]).prediction]
@@ -326,10 +326,8 @@ def test_chunks_of_memory_mapped_files(tmp_path):
     pieces = list(loops.chunks(*mapped, 10))
     assert [len(y) for _, y in pieces] == [10, 10, 3]
     assert all(isinstance(piece, np.memmap) for pair in pieces for piece in pair)
-    parts = [
-        f.prediction for f, _ in loops.prequential_chunks(TAYLOR, loops.chunks(*mapped, 10), KEY)
-    ]
-    whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
+    parts = [f.prediction for f, _ in loops.prequential(TAYLOR, loops.chunks(*mapped, 10), KEY)]
+    whole, _ = loops.prequential(TAYLOR, (xs, ys), KEY)
     np.testing.assert_allclose(np.concatenate(parts), whole.prediction, rtol=1e-9, atol=1e-10)
 
 
@@ -342,14 +340,14 @@ def test_chunks_follow_the_floats_of_the_first(name):
         (xs[6:].astype(float), ys[6:].astype(float)),
         (np.ones((6, 2), int), [1] * 6),
     ]
-    mixed = [f.prediction for f, _ in loops.prequential_chunks(CASES[name], pieces, KEY)]
+    mixed = [f.prediction for f, _ in loops.prequential(CASES[name], pieces, KEY)]
     same = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
-    for made, wanted in zip(mixed, loops.prequential_chunks(CASES[name], same, KEY), strict=True):
+    for made, wanted in zip(mixed, loops.prequential(CASES[name], same, KEY), strict=True):
         assert made.dtype == jnp.float32
         np.testing.assert_array_equal(made, wanted[0].prediction)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
     with pytest.raises(ValueError, match="inputs must be finite; example 0 is not"):
-        list(loops.prequential_chunks(CASES[name], too_large, KEY))
+        list(loops.prequential(CASES[name], too_large, KEY))
 
 
 @pytest.mark.parametrize("forecaster", [CASES["kernel"], CASES["fogd"]])
@@ -357,26 +355,26 @@ def test_a_chunk_with_other_inputs_is_refused(forecaster):
     """A kernel of distances would broadcast the single column."""
     xs, ys = examples(6)
     with pytest.raises(ValueError, match=r"shape \(2,\); the one after 6 examples has \(1,\)"):
-        list(loops.prequential_chunks(forecaster, [(xs, ys), (xs[:, :1], ys)], KEY))
-    _, state = loops.prequential(CASES["kernel"], xs, ys, KEY)
+        list(loops.prequential(forecaster, [(xs, ys), (xs[:, :1], ys)], KEY))
+    _, state = loops.prequential(CASES["kernel"], (xs, ys), KEY)
     with pytest.raises(ValueError, match="1 and of 2 inputs"):
-        loops.prequential(CASES["kernel"], xs[:, :1], ys, KEY, state=state)
+        loops.prequential(CASES["kernel"], (xs[:, :1], ys), KEY, state=state)
 
 
 def test_tables_and_lists_are_streams(tmp_path):
     xs, ys = examples(12)
-    whole, _ = loops.prequential(TAYLOR, xs, ys, KEY)
+    whole, _ = loops.prequential(TAYLOR, (xs, ys), KEY)
     for given in (
         (pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)),
         (xs.tolist(), ys.tolist()),
     ):
         np.testing.assert_array_equal(
-            loops.prequential(TAYLOR, *given, KEY)[0].prediction, whole.prediction
+            loops.prequential(TAYLOR, given, KEY)[0].prediction, whole.prediction
         )
         parts = list(loops.chunks(*given, 6))
         np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), xs)
     assert np.isfinite(
-        loops.prequential(TAYLOR, xs.astype(object), ys.astype(object), KEY)[0].prediction
+        loops.prequential(TAYLOR, (xs.astype(object), ys.astype(object)), KEY)[0].prediction
     ).all()
 
 
@@ -385,7 +383,7 @@ def test_the_average_loss_is_that_of_the_labelled(name):
     """In all three loops of `stream`, and in a live stream."""
     xs, ys = examples(12)
     ys[[0, 5, 6, 11]] = np.nan
-    forecasts, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    forecasts, _ = loops.prequential(CASES[name], (xs, ys), KEY)
     live = loops.Live(CASES[name], 2, KEY).learn_many(xs, ys)
     errors = np.square(np.asarray(forecasts.prediction) - ys)
     wanted = [np.nan, *(np.nanmean(errors[: t + 1]) for t in range(1, 12))]
@@ -412,7 +410,7 @@ def test_no_chunk_runs_the_features_outside_of_compiled_programs():
     calls = []
     for count in (20, 20, 40):
         pieces = loops.chunks(xs[:count], ys[:count], 4)
-        list(loops.prequential_chunks(forecaster, pieces, KEY))
+        list(loops.prequential(forecaster, pieces, KEY))
         calls.append(len(forecaster.features.calls))
     # `init` runs once a stream outside of jit, for static mistakes
     assert calls[0] > 2 and calls[2] - calls[1] == calls[1] - calls[0] <= 2

@@ -67,7 +67,7 @@ def test_drive_ends_and_failures_are_not_repeated():
     ):
         driven = loops.drive(FIXED, objective, PROBLEM.arms, KEY, 20)
     assert [len(batch) for batch in batches] == [5, 5, 2] and driven.exhausted and driven.t == 12
-    assert sorted(driven.arm.tolist()) == list(range(12)) and np.isnan(driven.reward).sum() == 6
+    assert sorted(driven.x.tolist()) == list(range(12)) and np.isnan(driven.y).sum() == 6
     with pytest.warns(UserWarning, match="asks for no more"):  # nothing is evaluated again
         assert loops.drive(FIXED, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
     # after a batch of failures only, the first arm is not the first of the next batch
@@ -107,7 +107,7 @@ def test_a_run_warns_once_of_imprecise_variances(loop):
             found = loops.drive(Imprecise(), np.sin, PROBLEM.arms, KEY, 4)
         else:
             keys = jax.random.split(KEY, 2)
-            found = loops.run_seeds(Imprecise(), PROBLEM, keys, 4, strategy=loop)
+            found = loops.run(Imprecise(), PROBLEM, keys, 4, strategy=loop)
     assert np.all(found.imprecise)
     assert [warning.filename for warning in warned] == [__file__]
 
@@ -134,22 +134,22 @@ def test_an_algorithm_that_asks_for_nothing_ends_its_run(strategy):
     with pytest.raises(
         RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm asks for no more"
     ):
-        loops.run_seeds(Ending(), PROBLEM, KEY[None], 9, strategy=strategy)
+        loops.run(Ending(), PROBLEM, KEY[None], 9, strategy=strategy)
 
 
 @struct.dataclass
 class EndingBox(UniformBox):
     """The same over a box."""
 
-    def ask(self, state, key):
-        query = UniformBox.ask(self, state, key)
+    def ask(self, state, key, limit=None):
+        query = UniformBox.ask(self, state, key, limit)
         return query.replace(mask=query.mask & (state.history.count < 3))
 
 
 def test_an_optimiser_that_asks_for_nothing_ends_its_run():
     box = Box(jnp.zeros(1), jnp.ones(1))
     with pytest.raises(RuntimeError, match="stopped after 3 of 9 evaluations"):
-        loops.run_box(EndingBox(), lambda x, key: x[0], box, KEY, 9)
+        loops.run(EndingBox(), problems.on_box(lambda x, key: x[0], box), KEY, 9)
     with pytest.warns(UserWarning, match="ended after 3 of 9 evaluations"):
         assert loops.drive(EndingBox(), lambda x: x[0], box, KEY, 9).exhausted
 
@@ -272,7 +272,7 @@ def test_a_run_ends_where_the_certificate_is_small(tmp_path):
     again = loops.drive(
         SKETCHED, pytest.fail, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
     )
-    assert again.stopped and again.arm.tolist() == run.arm.tolist()
+    assert again.stopped and again.x.tolist() == run.x.tolist()
     onward = loops.drive(SKETCHED, evaluate, PROBLEM.arms, KEY, run.t + 2, state=again)
     assert onward.t == run.t + 2 and not onward.stopped
 
@@ -283,10 +283,10 @@ def test_a_function_of_the_run_ends_it():
 
     def good(driven):
         seen.append(driven.t)
-        return driven.reward.max() > 0.9
+        return driven.y.max() > 0.9
 
     run = loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=good)
-    best = np.maximum.accumulate(run.reward)
+    best = np.maximum.accumulate(run.y)
     assert run.stopped and best[-1] > 0.9 and (best[: seen[-2]] <= 0.9).all()
     with pytest.raises(ZeroDivisionError) as error:
         loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=lambda driven: 1 / 0)

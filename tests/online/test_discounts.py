@@ -49,7 +49,7 @@ def in_parts(forecaster, xs, ys):
     for first in range(0, len(ys), PART):
         part = slice(first, first + PART)
         forecasts, state = loops.prequential(
-            forecaster, xs[part], ys[part], KEY, state=state, first=first, block=7
+            forecaster, (xs[part], ys[part]), KEY, state=state, first=first, block=7
         )
         found.append(forecasts.prediction)
     return np.concatenate(found), state
@@ -152,7 +152,7 @@ def test_discounts_sweep_by_vmap():
     def run(gamma):
         forecaster = keeps.replace(discount=gamma)
         state = forecaster.init(jnp.asarray(xs[0]), KEY)
-        return loops.stream(forecaster, state, jnp.asarray(xs), jnp.asarray(ys), KEY)
+        return loops.streams.stream(forecaster, state, jnp.asarray(xs), jnp.asarray(ys), KEY)
 
     found = run(gammas)
     wanted = [solved(z, ys, LAM, gamma, renew=True) for gamma in gammas]
@@ -201,8 +201,8 @@ def test_a_stream_in_segments_gives_the_same_predictions(name):
     xs, ys = examples(13, 3000)
     ys = changed(ys, slice(None, None, 7), np.nan)
     forecaster = FORECASTERS[name].replace(discount=0.995)
-    whole, last = loops.prequential(forecaster, xs, ys, KEY, segments=1)
-    parts, end = loops.prequential(forecaster, xs, ys, KEY, segments=3)
+    whole, last = loops.prequential(forecaster, (xs, ys), KEY, segments=1)
+    parts, end = loops.prequential(forecaster, (xs, ys), KEY, segments=3)
     np.testing.assert_allclose(parts.prediction, whole.prediction, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
 
@@ -285,7 +285,7 @@ def test_discounts_have_less_loss_where_the_target_changes():
 def test_scikit_learn_adapts_a_mixture_over_discounts():
     xs, ys = (values[:PART] for values in examples())
     mixture = online.over_discounts(FORECASTERS["renew"], [0.9, 1.0], bound=1.0)
-    wanted, _ = loops.prequential(mixture, xs, ys, KEY)
+    wanted, _ = loops.prequential(mixture, (xs, ys), KEY)
     model = SklearnRegressor(mixture).fit(xs, ys)
     np.testing.assert_allclose(model.forecasts_.prediction, wanted.prediction, atol=1e-12)
     assert SklearnRegressor(PLAIN).set_params(forecaster__discount=0.5).forecaster.discount == 0.5
@@ -295,7 +295,7 @@ def test_scikit_learn_adapts_a_mixture_over_discounts():
 def test_river_adapts_a_mixture_over_discounts():
     xs, ys = examples()
     mixture = online.over_discounts(FORECASTERS["renew"], [0.9, 1.0], bound=1.0)
-    wanted, _ = loops.prequential(mixture, xs[:PART], ys[:PART], KEY)
+    wanted, _ = loops.prequential(mixture, (xs[:PART], ys[:PART]), KEY)
     river, made = RiverRegressor(mixture), []
     for (a, b), y in zip(xs[:12], ys[:12], strict=True):
         made.append(river.predict_one({"a": a, "b": b}))

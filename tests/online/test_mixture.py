@@ -33,7 +33,7 @@ def examples(seed=0, n=80, noise=0.3):
 def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
     """[G, n], each expert alone."""
     experts = [forecaster.replace(regularization=lam) for lam in lams]
-    return np.stack([loops.prequential(expert, xs, ys, KEY)[0].prediction for expert in experts])
+    return np.stack([loops.prequential(expert, (xs, ys), KEY)[0].prediction for expert in experts])
 
 
 def pooled(predictions, weights, y, eta):
@@ -57,7 +57,7 @@ def test_a_mixture_is_its_definition(rule):
     xs, ys = examples()
     ys, bound = ys.at[20].set(jnp.nan), 0.8
     mixture = over_regularizations(RIDGE, LAMS, bound, rule=rule)
-    forecasts, state = loops.prequential(mixture, xs, ys, KEY, block=16)
+    forecasts, state = loops.prequential(mixture, (xs, ys), KEY, block=16)
     alone = np.clip(expert_predictions(xs, ys), -bound, bound)
     eta = RATES[rule] / bound**2
     losses = np.nan_to_num((alone - np.clip(ys, -bound, bound)) ** 2)
@@ -134,7 +134,7 @@ def test_one_expert_is_the_forecaster():
     xs, ys = examples(2)
     for rule in RATES:
         single = over_regularizations(RIDGE, [0.1], 1.0, rule=rule)
-        forecasts, _ = loops.prequential(single, xs, ys, KEY)
+        forecasts, _ = loops.prequential(single, (xs, ys), KEY)
         alone = np.clip(expert_predictions(xs, ys, [0.1])[0], -1, 1)
         np.testing.assert_allclose(forecasts.prediction, alone, atol=1e-9)
 
@@ -143,7 +143,7 @@ def test_the_best_regularization_wins():
     """On a noisy stream, where smaller and larger ones both lose."""
     xs, ys = examples(3, 300, noise=0.8)
     forecaster = RIDGE.replace(features=Taylor(1, 12, 0.3))
-    forecasts, state = loops.prequential(over_regularizations(forecaster, LAMS, 1.0), xs, ys, KEY)
+    forecasts, state = loops.prequential(over_regularizations(forecaster, LAMS, 1.0), (xs, ys), KEY)
     losses = np.square(expert_predictions(xs, ys, forecaster=forecaster) - np.asarray(ys)).sum(1)
     assert int(state.log_weights.argmax()) == losses.argmin() in (1, 2)
     assert float(forecasts.loss.sum()) <= losses.min() + 8 * np.log(4)
@@ -162,9 +162,11 @@ def test_the_best_regularization_wins():
 def test_the_capacity_grows_for_all_experts(forecaster):
     """Experts in turn predict the same."""
     xs, ys = examples(4)
-    small, state = loops.prequential(over_regularizations(forecaster, LAMS[1:3], 1.0), xs, ys, KEY)
+    small, state = loops.prequential(
+        over_regularizations(forecaster, LAMS[1:3], 1.0), (xs, ys), KEY
+    )
     large = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], 1.0, in_turn=True)
-    wanted = loops.prequential(large, xs, ys, KEY)[0].prediction
+    wanted = loops.prequential(large, (xs, ys), KEY)[0].prediction
     np.testing.assert_allclose(small.prediction, wanted, atol=1e-9)
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}
 
@@ -178,12 +180,12 @@ def test_blocks_of_dictionaries_that_differ():
         "sampling": Sampling(jnp.array([0.05, 5.0]), jnp.array([2.0, 1.0]), jnp.array([0.5, 0.5]))
     }
     _, state = loops.prequential(
-        Mixture(forecaster, grid, 1.0, in_turn=True), xs, ys, KEY, block=16
+        Mixture(forecaster, grid, 1.0, in_turn=True), (xs, ys), KEY, block=16
     )
     alone = [
         forecaster.replace(sampling=Sampling(mu, beta)) for mu, beta in ((0.05, 2.0), (5.0, 1.0))
     ]
-    runs = [loops.prequential(expert, xs, ys, KEY) for expert in alone]
+    runs = [loops.prequential(expert, (xs, ys), KEY) for expert in alone]
     sizes = [int(last.dictionary.used) for _, last in runs]
     assert list(state.experts.dictionary.used) == sizes and sizes[0] > 1.5 * sizes[1]
     losses = [np.square(np.clip(forecasts.prediction, -1, 1) - ys).sum() for forecasts, _ in runs]
@@ -198,7 +200,7 @@ def test_experts_that_come_to_differ_in_size_are_refused():
         "sampling": Sampling(jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5]))
     }
     with pytest.raises(ValueError, match="need different capacities"):
-        loops.prequential(Mixture(forecaster, grid, 1.0), xs, ys, KEY)
+        loops.prequential(Mixture(forecaster, grid, 1.0), (xs, ys), KEY)
 
 
 def test_whole_parts_of_a_forecaster_may_vary():
@@ -207,7 +209,7 @@ def test_whole_parts_of_a_forecaster_may_vary():
     mixture = Mixture(
         RIDGE, {"features": Taylor(1, 3, lengthscales), "regularization": LAMS[:3]}, 1.0
     )
-    forecasts, _ = loops.prequential(mixture, xs, ys, KEY)
+    forecasts, _ = loops.prequential(mixture, (xs, ys), KEY)
     assert float(forecasts.average_loss[-1]) < 0.3
 
 
@@ -240,7 +242,7 @@ def test_the_best_expert_breaks(rule):
     ys = 0.5 + 0.1 * np.asarray(ys)
     mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0, rule=rule)
     with pytest.warns(UserWarning, match=r"experts \[0\] of the mixture's 3 diverged"):
-        forecasts, state = loops.prequential(mixture, np.zeros((60, 1)), ys, KEY)
+        forecasts, state = loops.prequential(mixture, (np.zeros((60, 1)), ys), KEY)
     eta = RATES[rule]
     penalties = eta * np.square(LEVELS[:, None] - ys)
     for t in range(60):
@@ -278,7 +280,7 @@ def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tm
 
     chunks = ((np.zeros((3, 1)), np.full(3, 0.4)) for _ in range(2))
     with pytest.warns(UserWarning) as warned:
-        states = [state for _, state in loops.prequential_chunks(mixture, chunks, KEY)]
+        states = [state for _, state in loops.prequential(mixture, chunks, KEY)]
     assert len(warned) == 2 and list(states[-1].diverged) == [True, False, True]
 
 
@@ -303,10 +305,10 @@ def test_experts_that_diverge_cost_the_others_nothing(forecaster):
     steps = np.array([0.01, 0.1, 1.0, 10.0])
     with pytest.warns(UserWarning, match=r"experts \[.*3\] of the mixture's 4 diverged"):
         forecasts, state = loops.prequential(
-            Mixture(forecaster, {"step_size": steps}, 1.0), xs, ys, KEY
+            Mixture(forecaster, {"step_size": steps}, 1.0), (xs, ys), KEY
         )
     alone = [
-        loops.prequential(forecaster.replace(step_size=step), xs, ys, KEY)[0].prediction
+        loops.prequential(forecaster.replace(step_size=step), (xs, ys), KEY)[0].prediction
         for step in steps[:2]
     ]
     losses = np.square(np.clip(alone, -1, 1) - np.asarray(ys)).sum(1)

@@ -144,7 +144,7 @@ def test_the_loop_is_predict_then_update(name):
     """Also in blocks, the last of which is short."""
     xs, ys = examples()
     ys = changed(ys, [0, 7, 8, 40], np.nan)
-    forecasts, state = loops.prequential(CASES[name], xs, ys, KEY, block=BLOCK)
+    forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=BLOCK)
     predictions, last = one_by_one(CASES[name], xs, ys)
     np.testing.assert_allclose(forecasts.prediction, predictions, rtol=1e-9, atol=1e-9)
     chex.assert_trees_all_close(state, last, rtol=1e-8, atol=1e-9)
@@ -156,9 +156,9 @@ def test_the_loop_is_predict_then_update(name):
 @each
 def test_a_prediction_never_sees_its_label_or_a_later_one(name):
     xs, ys = examples()
-    whole, _ = loops.prequential(CASES[name], xs, ys, KEY, block=BLOCK)
+    whole, _ = loops.prequential(CASES[name], (xs, ys), KEY, block=BLOCK)
     other, _ = loops.prequential(
-        CASES[name], xs, changed(ys, slice(30, None), 5.0), KEY, block=BLOCK
+        CASES[name], (xs, changed(ys, slice(30, None), 5.0)), KEY, block=BLOCK
     )
     np.testing.assert_array_equal(whole.prediction[:31], other.prediction[:31])
     assert (np.asarray(whole.prediction[31:]) != np.asarray(other.prediction[31:])).any()
@@ -167,10 +167,10 @@ def test_a_prediction_never_sees_its_label_or_a_later_one(name):
 @pytest.mark.parametrize("name", rows(CASES, ["sketched_kons", "nogd", "kernel_awv"]))
 def test_a_stream_may_be_cut_anywhere(name):
     xs, ys = examples()
-    whole, _ = loops.prequential(CASES[name], xs, ys, KEY)
+    whole, _ = loops.prequential(CASES[name], (xs, ys), KEY)
     seen = []
     chunks = [(xs[:13], ys[:13]), (xs[13:50], ys[13:50]), (xs[50:], ys[50:])]
-    parts = list(loops.prequential_chunks(CASES[name], chunks, KEY, seen.append))
+    parts = list(loops.prequential(CASES[name], chunks, KEY, on_progress=seen.append))
     both = np.concatenate([forecasts.prediction for forecasts, _ in parts])
     np.testing.assert_allclose(both, whole.prediction, rtol=1e-9, atol=1e-10)
     assert seen == [13, 50, 60]
@@ -183,7 +183,7 @@ def test_a_saved_state_resumes(name):
     """After a round trip through bytes."""
     xs, ys = examples()
     predictions, _ = one_by_one(CASES[name], xs, ys)
-    _, state = loops.prequential(CASES[name], xs[:50], ys[:50], KEY)
+    _, state = loops.prequential(CASES[name], (xs[:50], ys[:50]), KEY)
     empty = CASES[name].init(xs[0], KEY)
     restored = serialization.from_bytes(empty, serialization.to_bytes(state))
     assert float(PREDICT(CASES[name], restored, xs[50])) == pytest.approx(predictions[50], abs=1e-9)
@@ -197,7 +197,7 @@ def test_numbers_sweep_by_vmap_and_compile_once(name):
     def last_loss(scale):
         scaled = jax.tree.map(lambda x: x * scale, forecaster)
         state = scaled.init(xs[0], KEY)
-        return loops.stream(scaled, state, xs, ys, KEY).forecasts.average_loss[-1]
+        return loops.streams.stream(scaled, state, xs, ys, KEY).forecasts.average_loss[-1]
 
     run = jax.jit(last_loss)
     together = jax.jit(jax.vmap(last_loss))(jnp.array([0.5, 1.0]))
@@ -213,7 +213,7 @@ def test_kernel_awv_is_the_closed_form(awv):
     # the capacity grows, and repeated examples make the Gram matrix singular
     xs[20:30] = xs[:10]
     forecaster = online.KernelAWV(kernel, 1e-3, penalize_current=awv, capacity=8)
-    forecasts, state = loops.prequential(forecaster, xs, ys, KEY)
+    forecasts, state = loops.prequential(forecaster, (xs, ys), KEY)
     oracle = kernel_ridge(oracles.gaussian(xs, xs, 0.4), ys, 1e-3, awv)
     np.testing.assert_allclose(forecasts.prediction, oracle, atol=1e-8)
     assert int(state.used) == N and state.points.shape[0] >= N
@@ -279,8 +279,8 @@ GROWING = {
 def test_the_capacity_grows_and_changes_no_prediction(name):
     """For points and for examples, inside blocks (Nystrom keeps 1024 examples at least)."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)
-    small, state = loops.prequential(GROWING[name](4), xs, ys, KEY)
-    large, _ = loops.prequential(GROWING[name](160), xs, ys, KEY)
+    small, state = loops.prequential(GROWING[name](4), (xs, ys), KEY)
+    large, _ = loops.prequential(GROWING[name](160), (xs, ys), KEY)
     np.testing.assert_allclose(small.prediction, large.prediction, rtol=1e-9, atol=1e-10)
     assert 4 < int(small.dictionary_size[-1]) <= 150
     if name == "nystrom":
@@ -291,15 +291,15 @@ def test_predictions_do_not_depend_on_the_origin():
     """Unused rows of a dictionary, zeros far from all inputs, must not cost digits."""
     xs, ys = examples(14, 150)
     make = GROWING["nystrom"]
-    near, _ = loops.prequential(make(64), xs, ys, KEY)
-    far, _ = loops.prequential(make(64), xs + 2.0**14, ys, KEY)
+    near, _ = loops.prequential(make(64), (xs, ys), KEY)
+    far, _ = loops.prequential(make(64), (xs + 2.0**14, ys), KEY)
     np.testing.assert_allclose(far.prediction, near.prediction, atol=1e-8)
 
 
 def test_numbers_take_the_type_of_the_examples():
     """np.float64 numbers, of which np.geomspace is made, with float32 examples."""
     xs, ys = (a.astype(jnp.float32) for a in examples())
-    forecasts, _ = loops.prequential(online.PKAWV(Taylor(2, 2), np.float64(0.5)), xs, ys, KEY)
+    forecasts, _ = loops.prequential(online.PKAWV(Taylor(2, 2), np.float64(0.5)), (xs, ys), KEY)
     assert forecasts.prediction.dtype == jnp.float32
 
 
@@ -372,7 +372,7 @@ def test_gradient_steps_in_the_span_of_the_first_points():
     for t in range(N):
         predictions.append(-2 * eta * np.dot(errors, inside[t, :t]))
         errors.append(predictions[-1] - float(ys[t]))
-    forecasts, _ = loops.prequential(online.NOGD(kernel, eta, count), xs, ys, KEY)
+    forecasts, _ = loops.prequential(online.NOGD(kernel, eta, count), (xs, ys), KEY)
     np.testing.assert_allclose(forecasts.prediction, predictions, atol=1e-10)
 
 
@@ -382,18 +382,18 @@ def test_a_stream_in_segments_gives_the_same_predictions(lam, cut):
     xs, ys = examples(13, 5000)
     ys = changed(ys, slice(None, None, 7), np.nan)
     forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
-    whole, last = loops.prequential(forecaster, xs, ys, KEY, segments=1)
+    whole, last = loops.prequential(forecaster, (xs, ys), KEY, segments=1)
     state = None
     if cut:
-        _, state = loops.prequential(forecaster, xs[:cut], ys[:cut], KEY)
+        _, state = loops.prequential(forecaster, (xs[:cut], ys[:cut]), KEY)
     parts, end = loops.prequential(
-        forecaster, xs[cut:], ys[cut:], KEY, state=state, first=cut or 0, segments=3
+        forecaster, (xs[cut:], ys[cut:]), KEY, state=state, first=cut or 0, segments=3
     )
     np.testing.assert_allclose(parts.prediction, whole.prediction[cut:], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
     assert parts.loss.shape == (5000 - (cut or 0),)
     with pytest.raises(FloatingPointError, match="infinite"):
-        loops.prequential(forecaster, xs, changed(ys, 4, np.inf), KEY, segments=2)
+        loops.prequential(forecaster, (xs, changed(ys, 4, np.inf)), KEY, segments=2)
 
 
 @pytest.mark.parametrize("awv", [True, False])
@@ -402,11 +402,13 @@ def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
     taylor = Taylor(2, 22, 1.0)
     forecaster = online.PKAWV(taylor, LAM, penalize_current=awv)
     exact = online.KernelAWV(kernels.Gaussian(1.0), LAM, penalize_current=awv, capacity=64)
-    sketched, _ = loops.prequential(forecaster, xs, ys, KEY)
-    whole, _ = loops.prequential(exact, xs, ys, KEY)
+    sketched, _ = loops.prequential(forecaster, (xs, ys), KEY)
+    whole, _ = loops.prequential(exact, (xs, ys), KEY)
     np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
     spanning = jax.jit(nystrom.feature_map)(kernels.Gaussian(1.0), xs)
-    sketched, _ = loops.prequential(online.PKAWV(spanning, LAM, penalize_current=awv), xs, ys, KEY)
+    sketched, _ = loops.prequential(
+        online.PKAWV(spanning, LAM, penalize_current=awv), (xs, ys), KEY
+    )
     np.testing.assert_allclose(sketched.prediction, whole.prediction, atol=1e-9)
 
 
@@ -467,7 +469,7 @@ def test_identities_and_regret_bounds_never_fail():
         x, ys, gram, lam = adversarial(seed)
         awv, ridge = kernel_ridge(gram, ys, lam, True), kernel_ridge(gram, ys, lam, False)
         forecasts, _ = loops.prequential(
-            online.KernelAWV(kernels.Gaussian(0.5), lam, capacity=40), x, ys, KEY
+            online.KernelAWV(kernels.Gaussian(0.5), lam, capacity=40), (x, ys), KEY
         )
         np.testing.assert_allclose(forecasts.prediction, awv, atol=1e-8)
         n = len(ys)
@@ -492,7 +494,7 @@ def test_theorems_3_and_4_never_fail():
         logdet = np.linalg.slogdet(np.eye(n) + gram / lam)[1]
         for degree in (2, 5, theorem_degree(n, 1.0, lengthscale, lam)):
             taylor = Taylor(1, degree, lengthscale)
-            run, _ = loops.prequential(online.PKAWV(taylor, lam), x, ys, KEY)
+            run, _ = loops.prequential(online.PKAWV(taylor, lam), (x, ys), KEY)
             z = np.asarray(jax.jit(taylor.features)(x))
             mu = max(np.linalg.eigvalsh(gram - z @ z.T)[-1], 0)
             extra = (mu + lam) * n * mu / lam**2
@@ -503,7 +505,7 @@ def test_theorems_3_and_4_never_fail():
 def test_an_infinite_label_is_refused():
     xs, ys = examples()
     with pytest.raises(FloatingPointError, match="a label was infinite"):
-        loops.prequential(CASES["taylor_awv"], xs, changed(ys, 5, np.inf), KEY)
+        loops.prequential(CASES["taylor_awv"], (xs, changed(ys, 5, np.inf)), KEY)
 
 
 @pytest.mark.float32
@@ -513,7 +515,7 @@ def test_float32_stays_finite(name):
     forecaster = jax.tree.map(
         lambda a: a.astype(jnp.float32) if isinstance(a, jax.Array) else a, CASES[name]
     )
-    forecasts, _ = loops.prequential(forecaster, xs, ys, KEY)
+    forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
     assert forecasts.prediction.dtype == jnp.float32
     assert np.isfinite(forecasts.prediction).all()
     assert float(forecasts.average_loss[-1]) < 1

@@ -71,14 +71,16 @@ CALLS = [
     (lambda: Taylor(2, -1).features(XS), "degree M >= 0"),
     (lambda: Taylor(18, 9).features(XS), r"C\(27, 9\) = 4,686,825 Taylor features"),
     (lambda: Taylor(3, 2).features(XS), "of 3 inputs; 2 were given"),
-    (lambda: loops.prequential(RIDGE, XS[:0], YS[:0], KEY), "the stream is empty"),
-    (lambda: loops.prequential(RIDGE, XS, YS[:3], KEY), r"a vector \[n\] of labels"),
-    (lambda: loops.prequential(RIDGE, changed(XS, (3, 1), np.nan), YS, KEY), "example 3 is not"),
+    (lambda: loops.prequential(RIDGE, XS, KEY), r"a tuple \(xs, ys\)"),
+    (lambda: loops.prequential(RIDGE, (XS, YS, YS), KEY), "a tuple of 3"),
+    (lambda: loops.prequential(RIDGE, (XS[:0], YS[:0]), KEY), "the stream is empty"),
+    (lambda: loops.prequential(RIDGE, (XS, YS[:3]), KEY), r"a vector \[n\] of labels"),
+    (lambda: loops.prequential(RIDGE, (changed(XS, (3, 1), np.nan), YS), KEY), "example 3 is not"),
     (
-        lambda: loops.prequential(RIDGE, XS, YS, KEY, block=0),
+        lambda: loops.prequential(RIDGE, (XS, YS), KEY, block=0),
         "block must be an integer of at least 1",
     ),
-    (lambda: loops.prequential(RIDGE, XS, YS, KEY, segments=-1), "segments must be an integer"),
+    (lambda: loops.prequential(RIDGE, (XS, YS), KEY, segments=-1), "segments must be an integer"),
     (
         lambda: CASES["kors_awv"].advance(
             CASES["kors_awv"].init(XS[0], KEY), jnp.zeros((9000, 2)), jnp.zeros(9000), 1
@@ -91,7 +93,10 @@ CALLS = [
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        *((lambda make=make: loops.prequential(make(), XS, YS, KEY), w) for make, w in FORECASTERS),
+        *(
+            (lambda make=make: loops.prequential(make(), (XS, YS), KEY), w)
+            for make, w in FORECASTERS
+        ),
         *CALLS,
     ],
 )

@@ -62,7 +62,7 @@ def test_theorem_9():
         xs, ys = random.uniform(-1, 1, (n, 1)), random.choice([-1.0, 1.0], n)
         lam, beta = (30.0, 20.0) if seed == 3 else (10 ** random.uniform(-1.5, 1), 0.5)
         forecaster = forecaster.replace(regularization=lam, sampling=Sampling(1.0, beta))
-        run, _ = loops.prequential(forecaster, xs, ys, jax.random.key(seed))
+        run, _ = loops.prequential(forecaster, (xs, ys), jax.random.key(seed))
         joined = np.flatnonzero(np.diff(np.asarray(run.dictionary_size), prepend=0))
         assert 1 < len(joined) < (n if seed != 3 else n + 1)
         gram = oracles.gaussian(xs, xs, lengthscale)
@@ -104,7 +104,7 @@ def test_proposition_5_and_theorem_6():
     for seed in range(SEEDS):
         xs, ys = stream(seed)
         # nearly every example joins, and ends a block
-        forecasts, _ = loops.prequential(forecaster, xs, ys, jax.random.key(seed), block=1)
+        forecasts, _ = loops.prequential(forecaster, (xs, ys), jax.random.key(seed), block=1)
         gram = np.asarray(kernel.gram(xs, xs))
         count = np.asarray(forecasts.dictionary_size)
         # the examples in the dictionary, in order

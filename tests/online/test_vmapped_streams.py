@@ -22,7 +22,7 @@ FORECASTER = online.NystromAWV(kernels.Gaussian(1.0), 1e-3, Sampling(1e-2), capa
 def passed(xs, ys, key):
     init_key, stream_key = jax.random.split(key)
     state = FORECASTER.init(xs[0], init_key)
-    run = loops.stream(FORECASTER, state, xs, ys, stream_key, block=16)
+    run = loops.streams.stream(FORECASTER, state, xs, ys, stream_key, block=16)
     inside = jnp.arange(len(ys), dtype=jnp.int32) < run.t
     return run.t, run.overflow, jnp.where(inside, run.forecasts.prediction, 0), run.state
 

@@ -99,7 +99,7 @@ def test_forecasters_on_a_nearly_singular_dictionary(name):
     }[name]
     for seed in (0, 1, 5):
         x, y = walk(seed)
-        ours, state = loops.prequential(forecaster, x, y, jax.random.key(seed))
+        ours, state = loops.prequential(forecaster, (x, y), jax.random.key(seed))
         joined = joins(state, x)
         np.testing.assert_allclose(ours.prediction, forecasts(name, x, y, joined, lam), atol=2e-5)
         assert np.linalg.eigvalsh(np.asarray(state.inverse)).min() > 0
@@ -198,5 +198,5 @@ def test_the_rounding_of_the_examples_that_come_is_warned_of():
     for one in (forecaster, mixture):
         for state in (None, one.init(jnp.zeros(2), KEY)):
             with pytest.warns(UserWarning, match="too small for features") as warned:
-                loops.prequential(one, xs, ys, KEY, state=state)
+                loops.prequential(one, (xs, ys), KEY, state=state)
             assert [warning.filename for warning in warned] == [__file__]

@@ -23,8 +23,8 @@ each = pytest.mark.parametrize("name", PROBLEMS)
 
 
 def points(problem, n, seed=0):
-    unit = np.random.default_rng(seed).uniform(size=(n, problem.box.lower.size))
-    lower, upper = np.asarray(problem.box.lower), np.asarray(problem.box.upper)
+    unit = np.random.default_rng(seed).uniform(size=(n, problem.domain.lower.size))
+    lower, upper = np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)
     return jnp.asarray(lower + unit * (upper - lower))
 
 
@@ -34,8 +34,8 @@ def test_the_maximum_is_attained_at_the_maximiser(name):
     assert float(problem.value(problem.maximiser)) == pytest.approx(
         float(problem.maximum), abs=1e-10
     )
-    assert (problem.maximiser >= problem.box.lower).all() and (
-        problem.maximiser <= problem.box.upper
+    assert (problem.maximiser >= problem.domain.lower).all() and (
+        problem.maximiser <= problem.domain.upper
     ).all()
 
 
@@ -45,8 +45,8 @@ def test_nothing_is_above_the_maximum(name):
     from both."""
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
-    around = np.random.default_rng(1).standard_normal((2000, problem.box.lower.size)) * 1e-2
-    lower, upper = np.asarray(problem.box.lower), np.asarray(problem.box.upper)
+    around = np.random.default_rng(1).standard_normal((2000, problem.domain.lower.size)) * 1e-2
+    lower, upper = np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)
     near = jnp.asarray(np.clip(np.asarray(problem.maximiser) + around, lower, upper))
     everywhere = points(problem, 2000)
     found = jnp.concatenate([value(near), value(everywhere)])
@@ -55,7 +55,9 @@ def test_nothing_is_above_the_maximum(name):
     descend = jax.jit(jax.value_and_grad(lambda x: -problem.value(x)))
 
     def climbed(start):
-        bounds = list(zip(problem.box.lower.tolist(), problem.box.upper.tolist(), strict=True))
+        bounds = list(
+            zip(problem.domain.lower.tolist(), problem.domain.upper.tolist(), strict=True)
+        )
         found = minimize(
             lambda x: [np.asarray(v) for v in descend(x)],
             np.asarray(start),
@@ -74,9 +76,9 @@ def test_nothing_is_above_the_maximum(name):
 def test_values_and_gradients_are_finite_at_corners_centre_and_maximum(name):
     problem = PROBLEMS[name]
     for x in (
-        problem.box.lower,
-        problem.box.upper,
-        jnp.zeros_like(problem.box.lower),
+        problem.domain.lower,
+        problem.domain.upper,
+        jnp.zeros_like(problem.domain.lower),
         problem.maximiser,
     ):
         value, gradient = jax.value_and_grad(problem.value)(x)

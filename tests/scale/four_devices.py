@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from jsketch import Arms, kernels, loops, rollout, run_seeds
+from jsketch import Arms, kernels, loops, rollout, run
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, SketchedTS, history
 from jsketch.loops import advance
 from jsketch.loops.rollouts import start
@@ -165,8 +165,8 @@ def seeds(count, devices):
     """The arms of `count` runs on one device and on a mesh."""
     plain, keys = without_ties(count)
     bandit = GPUCB(KERNEL, capacity=HORIZON)
-    alone = run_seeds(bandit, plain, keys, HORIZON, strategy="vmap")
-    over = run_seeds(bandit, plain, keys, HORIZON, mesh=two_axes(devices))
+    alone = run(bandit, plain, keys, HORIZON, strategy="vmap")
+    over = run(bandit, plain, keys, HORIZON, mesh=two_axes(devices))
     return dict(
         alone=alone.trace.arm.tolist(),
         over=over.trace.arm.tolist(),
@@ -183,7 +183,7 @@ def apart(count, devices):
     program = advance._segments.lower(
         bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
     ).compile()
-    grown = run_seeds(bandit, plain, keys, HORIZON, mesh=mesh).capacity
+    grown = run(bandit, plain, keys, HORIZON, mesh=mesh).capacity
     return dict(messages=messages(program), first=8, capacity=grown)
 
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from jsketch import Arms, kernels, problems, run_seeds
+from jsketch import Arms, kernels, problems, run
 from jsketch.bandits import BBKB, GPUCB, SketchedTS
 from jsketch.scale import Sharded, place
 
@@ -148,15 +148,15 @@ def test_mistakes_are_refused():
         (lambda: sharded.init(arms, KEY, **evaluations), "one number for each of the 9 arms"),
         (lambda: Sharded(BBKB(KERNEL), axes).init(arms, KEY), "no axis 'arms'"),
         (
-            lambda: run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices()),
+            lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices()),
             r"must be a jax\.sharding\.Mesh",
         ),
         (
-            lambda: run_seeds(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads"),
+            lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads"),
             'strategy "threads" has none for it',
         ),
         (
-            lambda: run_seeds(sharded, placed, keys, 3, mesh=mesh()),
+            lambda: run(sharded, placed, keys, 3, mesh=mesh()),
             "these arms are spread over devices already",
         ),
     ):

@@ -38,13 +38,13 @@ def runs(bandit, fixed, domain, values, options):
     checkpoint = options.get("checkpoint")
     first = drive(bandit, evaluate, domain, key, HORIZON, checkpoint=checkpoint)
     if checkpoint:
-        return dict(picks=first.arm.tolist(), evaluated=len(done))
+        return dict(picks=first.x.tolist(), evaluated=len(done))
     arms = np.array([30, 4, 4, 17])
     counts, sums = history.of_evaluations(domain, arms, values[arms])
     data = dict(pull_counts=counts, reward_sums=sums, dictionary="leverage", failed=np.array([8]))
     begin = Driven(fixed.init(domain, key, **data), np.zeros(0, np.int32), np.zeros(0))
     warm = drive(fixed, evaluate, domain, key, 2 * BATCH, state=begin)
-    return dict(picks=first.arm.tolist(), warm=warm.arm.tolist())
+    return dict(picks=first.x.tolist(), warm=warm.x.tolist())
 
 
 if __name__ == "__main__":

@@ -111,16 +111,16 @@ def test_segments_side_by_side(cut, monkeypatch):
     xs, ys = examples(50)
     ys[[3, 20, 33]] = np.nan
     key = jax.random.key(0)
-    state = None if cut is None else loops.prequential(TAYLOR, xs[:cut], ys[:cut], key)[1]
+    state = None if cut is None else loops.prequential(TAYLOR, (xs[:cut], ys[:cut]), key)[1]
     xs, ys = xs[cut:], ys[cut:]
-    wanted, last = loops.prequential(TAYLOR, xs, ys, key, state=state, block=8, segments=1)
+    wanted, last = loops.prequential(TAYLOR, (xs, ys), key, state=state, block=8, segments=1)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    found, end = loops.prequential(TAYLOR, xs, ys, key, state=state, block=8, segments=3)
+    found, end = loops.prequential(TAYLOR, (xs, ys), key, state=state, block=8, segments=3)
     np.testing.assert_allclose(found.prediction, wanted.prediction, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(found.average_loss, wanted.average_loss, rtol=1e-9)
     np.testing.assert_allclose(end.weights, last.weights, rtol=1e-9, atol=1e-10)
     with pytest.raises(ValueError, match="inputs must be finite; example 2 is not"):
-        loops.prequential(TAYLOR, np.where(np.arange(len(xs))[:, None] == 2, np.inf, xs), ys, key)
+        loops.prequential(TAYLOR, (np.where(np.arange(len(xs))[:, None] == 2, np.inf, xs), ys), key)
 
 
 @pytest.mark.slow

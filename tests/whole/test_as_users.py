@@ -10,7 +10,7 @@ from test_golden import HERE, Vector, close
 from test_online import CASES as FORECASTERS
 from test_online import VARIANTS, examples, one_by_one
 
-from jsketch import Box, loops
+from jsketch import Box, loops, problems
 from jsketch.bandits import BKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, ball
 from jsketch.loops.streams import stream
@@ -63,7 +63,9 @@ def test_a_box_is_searched(name):
     """Points inside and all different, their values, and the best of them."""
     box, objective = Box(np.array([-5.0, 0.0]), np.array([10.0, 15.0])), boxes.branin()
     run = as_users(
-        lambda key: loops.rollout_box(BOXES[name], lambda x, _: objective.value(x), box, key, 7)
+        lambda key: loops.rollout(
+            BOXES[name], problems.on_box(lambda x, _: objective.value(x), box), key, 7
+        )
     )(KEY)
     points = np.asarray(run.x)
     assert (

@@ -42,7 +42,7 @@ def drive(path):
 
     new = not path.exists()
     driven = loops.drive(FIXED, objective, ARMS, KEY, 8, checkpoint=path)
-    return driven.state, driven.arm, driven.reward, new or len(calls)
+    return driven.state, driven.x, driven.y, new or len(calls)
 
 
 def run(path):
@@ -58,7 +58,7 @@ def box(path):
         return float(x[0])
 
     new = not path.exists()
-    driven = loops.drive_box(UniformBox(), objective, BOX, KEY, 4, checkpoint=path)
+    driven = loops.drive(UniformBox(), objective, BOX, KEY, 4, checkpoint=path)
     return driven.state, driven.x, driven.y, driven.n_unobserved, new or len(calls)
 
 

@@ -63,7 +63,7 @@ def test_arrays_lists_and_tables_are_arms():
         assert found.dtype == jax.dtypes.canonicalize_dtype(dtype)
     assert Arms(table).count == 40
     driven = loops.drive(Uniform(), lambda arms: X[arms, 0], Arms(table), KEY, 3)
-    np.testing.assert_allclose(driven.reward, X[driven.arm, 0])
+    np.testing.assert_allclose(driven.y, X[driven.x, 0])
     assert problems.finite_arms(table, table["a"], 0.1).arms.features.shape == (40, 2)
     with pytest.raises(ValueError, match="a matrix of numbers: could not convert"):
         begin(Uniform(), table.assign(c="word"))
@@ -100,7 +100,7 @@ def test_an_objective_may_fail_at_every_evaluation():
         return np.full(len(arms), np.nan)
 
     driven = loops.drive(CASES["gp_ucb"], failing, problem().arms, KEY, 3)
-    assert np.isnan(driven.reward).all() and float(driven.state.count) == 0
+    assert np.isnan(driven.y).all() and float(driven.state.count) == 0
 
 
 # Warnings

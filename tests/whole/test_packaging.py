@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import jsketch
+
 ROOT = Path(__file__).parents[2]
 # the first version of setuptools that builds wheels without another package
 BUILDS_WHEELS = (70, 1)
@@ -97,3 +99,11 @@ def test_the_first_example_runs_in_an_empty_environment(wheel, tmp_path):
         [*python, "-W", "error", "example.py"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_root_exports_what_its_docstring_lists():
+    names = set(jsketch.__all__)
+    assert len(names) <= 30 and all(hasattr(jsketch, name) for name in names)
+    listed = re.search(r"The names of this package:\n\n(.*?)\n\n", jsketch.__doc__, re.S).group(1)
+    columns = (line[4:24] for line in listed.splitlines())
+    assert {name for column in columns for name in re.findall(r"\w+", column)} == names

@@ -114,7 +114,7 @@ def test_optimisers_of_a_box(name, numbers):
     """Also with Python numbers in the kernel: a posterior has the dtype of its arrays."""
 
     def round_(optimizer, box, y):
-        state = optimizer.init(box, KEY, 6)
+        state = optimizer.init(box, KEY, horizon=6)
         query = optimizer.ask(state, KEY)
         reads = []
         if isinstance(optimizer, GPBandit):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import CASES, features, problem
 
-from jsketch import Arms, Box, Query, kernels, loops, online, problems, struct
+from jsketch import Arms, Box, Query, kernels, loops, online, problems, rollout, struct
 from jsketch.bandits import (
     BBKB,
     BKB,
@@ -77,7 +77,7 @@ def tell(query, y, bandit=None, state=UNIFORM):
 
 
 def stream(xs=X, ys=X[:, 0], forecaster=EXACT, **options):
-    return loops.prequential(forecaster, xs, ys, KEY, **options)
+    return loops.prequential(forecaster, (xs, ys), KEY, **options)
 
 
 def live(inputs=2):
@@ -221,7 +221,12 @@ CALLS = {
         (lambda: run(key=0), "key must be one key"),
         (lambda: run(key=jax.random.split(KEY, 2)[:0]), "key must be keys"),
         (lambda: run(key=jax.random.split(KEY, (2, 2))), "key must be keys"),
-        (lambda: run(UniformBox(), len, box=BOX, reports=1, states=[3]), "are for runs over arms"),
+        (
+            lambda: run(UniformBox(), problems.on_box(len, BOX), states=[3]),
+            "are for runs over arms",
+        ),
+        (lambda: run(UniformBox(), len), "as problems.on_box"),
+        (lambda: rollout(UniformBox(), problems.on_box(len, BOX), KEY, 5, until=3), "over arms"),
         *((lambda h=h: run(horizon=h), "horizon must be an integer") for h in (0, -5, 2.5, True)),
         *((lambda h=h: drive(horizon=h), "horizon must be an integer") for h in (0, -5, 5.5)),
         (lambda: run(horizon=10**12), "horizon can be at most"),
@@ -345,10 +350,13 @@ CALLS = {
         ),
     ],
     "boxes": [
-        (lambda: UniformBox().init(Box(1j * np.zeros(1), np.ones(1)), KEY, 2), "a number was"),
-        (lambda: GPBandit().init(BOX, KEY, LARGE), "need about"),
         (
-            lambda: UniformBox().init(Box(jnp.zeros(99), jnp.ones(99)), KEY, LARGE),
+            lambda: UniformBox().init(Box(1j * np.zeros(1), np.ones(1)), KEY, horizon=2),
+            "a number was",
+        ),
+        (lambda: GPBandit().init(BOX, KEY, horizon=LARGE), "need about"),
+        (
+            lambda: UniformBox().init(Box(jnp.zeros(99), jnp.ones(99)), KEY, horizon=LARGE),
             "horizon = 1,000,000,000",
         ),
         (
@@ -361,7 +369,7 @@ CALLS = {
         ),
     ],
 }
-BOX_STATE = UniformBox().init(BOX, KEY, 2)
+BOX_STATE = UniformBox().init(BOX, KEY, horizon=2)
 TWO_POINTS = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
 FULL = box_history.add(box_history.empty(BOX, 2), TWO_POINTS, np.ones(3))
 

@@ -29,8 +29,8 @@ from experiments.go_ucb_2023 import synthetic, variants
 from experiments.go_ucb_2023.loop import completed, print_table
 from experiments.results import environment, outputs, store
 from experiments.runs.bandit_runs import keys_of
+from jsketch import loops
 from jsketch.box import UniformBox
-from jsketch.loops import run_box
 
 PACKAGES = ("scikit-optimize", "botorch", "gpytorch", "torch")
 Value = Callable[[np.ndarray], float]  # a noisy value at x [d], to be maximised
@@ -134,14 +134,14 @@ def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> 
     function, name, [seed] = config["function"], config["algorithm"], seeds
     problem_of, n, steps = synthetic.FUNCTIONS[function]
     problem = problem_of(20, synthetic.NOISE_STD)
-    first = run_box(UniformBox(initial=n), problem, problem.box, keys_of(0, [seed])[0], n)
+    first = loops.run(UniformBox(initial=n), problem, keys_of(0, [seed])[0], n)
     exact = jax.jit(problem.value)
     noise = np.random.default_rng(seed)
 
     def value(x: np.ndarray) -> float:
         return float(exact(jnp.asarray(x))) + synthetic.NOISE_STD * float(noise.normal())
 
-    box = np.stack([np.asarray(problem.box.lower), np.asarray(problem.box.upper)], axis=1)
+    box = np.stack([np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)], axis=1)
     began = time.perf_counter()
     x = run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
     regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))

@@ -141,7 +141,7 @@ class GOUCB:
     steps: int = struct.field(pytree_node=False, default=60)
     from_best: bool = struct.field(pytree_node=False, default=True)
 
-    def init(self, box: Box, key: PRNGKey, horizon: int) -> GOState:
+    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> GOState:
         """The state before any evaluation; `horizon` counts both phases. Raises ValueError for
         wrong settings, and for a horizon beyond the memory."""
         box = history.checked_box(box)
@@ -161,7 +161,7 @@ class GOUCB:
             targets=jnp.zeros(horizon, w.dtype),
         )
 
-    def ask(self, state: GOState, key: PRNGKey) -> GOQuery:
+    def ask(self, state: GOState, key: PRNGKey, limit: ArrayLike | None = None) -> GOQuery:
         """The initial points, then the optimistic one."""
         nan = jnp.full((), jnp.nan, state.w0.dtype)
         x, proposal = lax.cond(
@@ -169,7 +169,7 @@ class GOUCB:
             lambda: (state.initial[0], Proposal(nan, nan, nan, nan, jnp.zeros((), bool))),
             lambda: self.propose(state, key),
         )
-        query = history.query(state.history, state.initial, lambda: x[None])
+        query = history.query(state.history, state.initial, lambda: x[None], limit)
         return GOQuery(query.x, query.mask, proposal)
 
     def tell(

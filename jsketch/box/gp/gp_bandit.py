@@ -89,7 +89,7 @@ class GPBandit:
     starts: int = struct.field(pytree_node=False, default=8)
     steps: int = struct.field(pytree_node=False, default=60)
 
-    def init(self, box: Box, key: PRNGKey, horizon: int) -> GPState:
+    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> GPState:
         """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
         beyond the memory."""
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
@@ -119,7 +119,7 @@ class GPBandit:
         first = default(self.bounds, box.lower.size, box.lower.dtype)
         return GPState(box, history.initial_points(box, key, self.initial), past, first)
 
-    def ask(self, state: GPState, key: PRNGKey) -> BoxQuery:
+    def ask(self, state: GPState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
         """The initial points, then the maximum of the acquisition function."""
 
         def propose() -> Array:
@@ -140,7 +140,7 @@ class GPBandit:
             u = regression.in_few_slots(unit_data(state.box, state.history), point)
             return history.from_unit(state.box, u)[None]
 
-        return history.query(state.history, state.initial, propose)
+        return history.query(state.history, state.initial, propose, limit)
 
     def tell(
         self, state: GPState, query: BoxQuery, y: Array, key: PRNGKey

@@ -84,7 +84,7 @@ class Turbo:
     frequencies: int = struct.field(pytree_node=False, default=512)
     fit_steps: int = struct.field(pytree_node=False, default=50)
 
-    def init(self, box: Box, key: PRNGKey, horizon: int) -> TurboState:
+    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> TurboState:
         """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
         beyond the memory."""
         checks.capacity(regions=self.regions, batch=self.batch, fit_steps=self.fit_steps)
@@ -118,7 +118,7 @@ class Turbo:
             regions=self._fresh(jnp.zeros((), jnp.int32), unused),
         )
 
-    def ask(self, state: TurboState, key: PRNGKey) -> TurboQuery:
+    def ask(self, state: TurboState, key: PRNGKey, limit: ArrayLike | None = None) -> TurboQuery:
         """The initial points, distributed over the regions; then the designs of regions that have
         restarted, and the maxima of Thompson samples."""
         slots = max(self.initial, self.batch)
@@ -136,7 +136,7 @@ class Turbo:
             return *padded(x, region), size
 
         x, region, size = lax.cond(state.history.count == 0, first, later)
-        size = jnp.minimum(size, state.history.capacity - state.history.count)
+        size = jnp.minimum(size, history.remaining(state.history, limit))
         return TurboQuery(x=x, mask=jnp.arange(slots, dtype=jnp.int32) < size, region=region)
 
     def tell(
