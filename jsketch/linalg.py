@@ -160,14 +160,18 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
 def matmul_upper(a: Array, upper: Array) -> Array:
     """a [n,M] @ upper [M,M], upper triangular: in column blocks that skip the zeros, when M is
     large enough to pay."""
-    return jnp.concatenate(_column_blocks(a, upper), axis=1)
+    blocks = []
+    for begin, end in pairwise(_block_edges(len(upper))):
+        blocks.append(matmul(a[:, :end], upper[:end, begin:end]))
+    return jnp.concatenate(blocks, axis=1)
 
 
 def squares_upper(a: Array, upper: Array) -> Array:
     """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The blocks of
     the product are not concatenated, which would take a third of the time of the product."""
     total = jnp.zeros(a.shape[0], a.dtype)
-    for block in _column_blocks(a, upper):
+    for begin, end in pairwise(_block_edges(len(upper))):
+        block = matmul(a[:, :end], upper[:end, begin:end])
         total = total + jnp.square(block).sum(1)
     return total
 
@@ -190,14 +194,6 @@ def _block_edges(size: int) -> list[int]:
     return [0, *(size * np.arange(1, UPPER_BLOCKS) // UPPER_BLOCKS).tolist(), size]
 
 
-def _column_blocks(a: Array, upper: Array) -> list[Array]:
-    """The column blocks of a [n,M] @ upper [M,M], upper triangular."""
-    blocks = []
-    for begin, end in pairwise(_block_edges(len(upper))):
-        blocks.append(matmul(a[:, :end], upper[:end, begin:end]))
-    return blocks
-
-
 def chunked(size: int, target: int) -> tuple[int, int]:
     """(number of chunks, rows of a chunk) that cover `size` rows in nearly equal chunks of at most
     `target` rows."""
@@ -213,10 +209,8 @@ def pad_identity(matrix: Array, size: int) -> Array:
     return jnp.where(free, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
 
 
-def running_count(mask: Array) -> Array:
-    """Number of true entries up to and including each position of mask [A], [A] int32, the input of
-    `compact`."""
-    return jnp.cumsum(mask, dtype=jnp.int32)
+# mask [A] -> number of true entries up to and including each position, [A] int32, for `compact`
+running_count = partial(jnp.cumsum, dtype=jnp.int32)
 
 
 def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array]:

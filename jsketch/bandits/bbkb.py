@@ -17,7 +17,6 @@ from jsketch import checks, struct
 from jsketch.bandits.batches import adaptive_batch
 from jsketch.bandits.core import sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.checks import queries
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
@@ -86,7 +85,7 @@ class BBKB(SketchedBandit):
         return widths.confidence_width(self, state.evidence, self.ratio)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limit = queries.limited(limit)
+        limit = checks.limited(limit)
         width = self.confidence_width(state)
         batch = adaptive_batch.fill(state, self, width, jnp.clip(limit, 1, self.max_batch))
         arms, size = batch.arms[: self.max_batch], batch.size
@@ -114,4 +113,4 @@ class BBKB(SketchedBandit):
             new = sketched.unless(
                 begins, sketched.with_upper_information(new, self.regularization), new
             )
-        return new, replace(info, truncated=queries.truncated(query))
+        return new, replace(info, truncated=checks.truncated(query))

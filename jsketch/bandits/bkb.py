@@ -11,9 +11,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import checks, struct
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.checks import queries
 from jsketch.types import PRNGKey, Query
 
 
@@ -24,7 +23,7 @@ class BKB(SketchedBandit):
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rows = state.domain.rows
         best = rows.argmax(rows.mask(self.scores(state), -jnp.inf))
-        return queries.single(jnp.where(state.evidence.count == 0, state.first_arm, best))
+        return checks.single(jnp.where(state.evidence.count == 0, state.first_arm, best))
 
 
 def with_numbers_of(bandit: Any) -> BKB:

@@ -20,7 +20,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
 from jsketch.bandits.core.sketched import unless
-from jsketch.checks import queries
 from jsketch.linalg import put
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
@@ -78,7 +77,7 @@ class RegularizedEvolution:
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[EvolutionState, Info]:
         """A failed evaluation (NaN) does not enter the population."""
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         observed = counts.usable(query, y)
 
         def one(i: Array, before: EvolutionState) -> EvolutionState:

@@ -22,7 +22,6 @@ from jsketch.bandits.batches import fixed_set
 from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.bandits.core.widths import ucb
-from jsketch.checks import queries
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
@@ -83,7 +82,7 @@ class FixedBKB(SketchedBandit):
         tried = state.pull_counts > 0
         if failed is not None:
             checks.arm_numbers(state.domain, failed=failed)
-            index = queries.or_none(state.domain, failed)
+            index = checks.or_none(state.domain, failed)
             place = state.domain.rows.local(index, len(tried))
             tried = tried.at[place].set(True, mode="drop")
         return with_pending(state, jnp.zeros_like(state.pull_counts), tried)
@@ -105,7 +104,7 @@ class FixedBKB(SketchedBandit):
         Raises ValueError when more than max_pending distinct arms would be pending, and for an arm
         that does not exist (a traced one is left out, and `tell` flags it).
         """
-        query = queries.on_arms(state.domain, query)
+        query = checks.on_arms(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
         place = state.domain.rows.local(query.index, len(state.pending))
         pending = state.pending.at[place].add(ones, mode="drop")
@@ -175,7 +174,7 @@ class FixedBKB(SketchedBandit):
         )
 
     def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limit = jnp.clip(queries.limited(limit), 1, self.batch)
+        limit = jnp.clip(checks.limited(limit), 1, self.batch)
         left = self.remaining(state)
         if left is not None:
             limit = jnp.minimum(limit, left)
@@ -193,7 +192,7 @@ class FixedBKB(SketchedBandit):
     ) -> tuple[FixedBatchState, Info]:
         """Any part of the pending evaluations, in any order: slots with a false mask stay pending,
         and a NaN is a failure."""
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         new, info = super().tell(state, query, y, key)
         rows = state.domain.rows
         place = rows.local(query.index, len(state.pending))

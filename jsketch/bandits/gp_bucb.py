@@ -18,7 +18,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.widths import ucb
-from jsketch.checks import queries
 from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
@@ -74,7 +73,7 @@ class GPBUCB(ExactBandit):
         arms = state.domain.features
         kernel, lam, ratio = in_dtype((self.kernel, self.regularization, self.ratio), arms.dtype)
         width, start_variance = self.confidence_width(state), state.posterior.variance
-        limited = queries.limited(limit)
+        limited = checks.limited(limit)
         limit = jnp.where(unobserved, 1, jnp.clip(limited, 1, self.max_batch))
 
         def pick(batch: _Batch) -> _Batch:
@@ -105,4 +104,4 @@ class GPBUCB(ExactBandit):
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
         new, info = super().tell(state, query, y, key)
-        return new, replace(info, truncated=queries.truncated(query))
+        return new, replace(info, truncated=checks.truncated(query))

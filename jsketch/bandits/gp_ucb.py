@@ -16,7 +16,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import exact_state
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
-from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
@@ -50,7 +49,7 @@ class EpsGreedy:
         explore = jax.random.uniform(coin_key, dtype=state.count.dtype) < epsilon
         uniform = jax.random.randint(arm_key, (), 0, state.domain.count, jnp.int32)
         best = jnp.argmax(state.posterior.mean).astype(jnp.int32)
-        return queries.single(jnp.where(explore | (state.count == 0), uniform, best))
+        return checks.single(jnp.where(explore | (state.count == 0), uniform, best))
 
     def tell(
         self, state: ExactState, query: Query, y: Array, key: PRNGKey

@@ -19,7 +19,6 @@ from jsketch import checks, struct
 from jsketch.bandits.core import counts, exact_state
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.widths import ucb
-from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
@@ -68,7 +67,7 @@ class MiniGP(ExactBandit):
         return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limited = queries.limited(limit)
+        limited = checks.limited(limit)
         limit = jnp.clip(limited, 1, self.max_batch)
         best = jnp.argmax(self.scores(state)).astype(jnp.int32)
         arm = jnp.where(state.count == 0, state.first_arm, best)
@@ -98,8 +97,8 @@ class MiniGP(ExactBandit):
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
         """The batch is one arm, so its rewards enter as one observation of their mean."""
-        query, y = queries.feedback(state.domain, query, y)
-        arm, y = queries.one_arm(query, y)
+        query, y = checks.feedback(state.domain, query, y)
+        arm, y = checks.one_arm(query, y)
         observed = counts.usable(query, y)
         count = observed.sum(dtype=jnp.int32)
         repeats = jnp.maximum(count, 1).astype(y.dtype)
@@ -114,4 +113,4 @@ class MiniGP(ExactBandit):
             query, y, posterior, count, overflow, self.confidence_width(state)
         )
         new = counts.counted(state, count, query.mask.any() & ~overflow, key)
-        return replace(new, posterior=posterior), replace(info, truncated=queries.truncated(query))
+        return replace(new, posterior=posterior), replace(info, truncated=checks.truncated(query))

@@ -8,9 +8,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import checks, struct
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.checks import queries
 from jsketch.types import PRNGKey, Query
 
 
@@ -26,4 +25,4 @@ class Greedy(SketchedBandit):
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         best = jnp.argmax(state.mean).astype(jnp.int32)
         # before the first observation all means are equal: a uniform arm
-        return queries.single(jnp.where(state.evidence.count == 0, state.first_arm, best))
+        return checks.single(jnp.where(state.evidence.count == 0, state.first_arm, best))

@@ -20,7 +20,6 @@ from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.checks import queries
 from jsketch.linalg import WHOLE, Rows, chunked, matmul, shifted_cholesky
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
@@ -50,7 +49,7 @@ def _batch(
 ) -> Query:
     """The argmax of each of the sampled functions [B,A]; the first arm alone before the first
     observation."""
-    limit = jnp.clip(queries.limited(limit), 1, size)
+    limit = jnp.clip(checks.limited(limit), 1, size)
     limit = jnp.where(unobserved, 1, limit)
     index = jnp.where(unobserved, first_arm, rows.argmax(samples))
     return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)

@@ -12,7 +12,6 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
-from jsketch.checks import queries
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
@@ -39,12 +38,12 @@ class Uniform:
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         index = jax.random.randint(key, (self.batch,), 0, state.domain.count, jnp.int32)
-        limit = jnp.maximum(queries.limited(limit), 1)
+        limit = jnp.maximum(checks.limited(limit), 1)
         return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < limit)
 
     def tell(
         self, state: UniformState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[UniformState, Info]:
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         info = counts.round_info(query, y, size=0)
         return replace(state, count=state.count + info.observed), info

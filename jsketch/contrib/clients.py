@@ -26,7 +26,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.checks import queries
 from jsketch.contrib.contextual import argmax_or_uniform, empty_info
 from jsketch.linalg import cond_per_run, matmul
 from jsketch.posterior import ridge
@@ -368,7 +367,7 @@ def _exchange(
     old, slots = state.sketch, jnp.arange(state.rewards.shape[0], dtype=jnp.int32)
     index = jnp.minimum(state.last + slots, old.domain.count - 1)
     query = Query(index=index, mask=slots < state.used - state.last)
-    y = queries.rewards(query, state.rewards, state.moment.dtype)
+    y = checks.rewards(query, state.rewards, state.moment.dtype)
     feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
     sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit, uniform)

@@ -19,7 +19,6 @@ from jsketch import checks, struct
 from jsketch.bandits.core import exact_state, widths
 from jsketch.bandits.core.exact_state import ExactState
 from jsketch.bandits.core.sketched import unless
-from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
@@ -89,7 +88,7 @@ class BatchedExploration(widths.Optimistic):
     def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
         planned = jnp.asarray(lengths(self.horizon), jnp.int32)
         length = planned[jnp.minimum(state.batches, planned.shape[0] - 1)]
-        return jnp.minimum(length, jnp.maximum(queries.limited(limit), 1))
+        return jnp.minimum(length, jnp.maximum(checks.limited(limit), 1))
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         length, arms = self._batch_length(state, limit), state.domain.features

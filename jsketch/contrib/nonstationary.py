@@ -20,7 +20,6 @@ from jsketch import checks, struct
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.checks import queries
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
@@ -69,7 +68,7 @@ class DiscountedBKB(BKB):
     ) -> tuple[SketchState, Info]:
         """BKB's update after discounting. A round without an observation discounts nothing. A
         traced discount outside (0, 1] counts as 1 and sets `info.nonfinite`."""
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         observed = counts.usable(query, y).any()
         discount = jnp.asarray(self.discount, y.dtype)
         valid = (discount > 0) & (discount <= 1)
@@ -134,7 +133,7 @@ class WindowBKB(BKB):
                 f"the state holds the last {length} observations, and window is {self.window}:"
                 " it is chosen at `init`."
             )
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums
         feedback = counts.absorb(pulls, sums, state.variance, query, y)
         window, pulls, sums = slide(state.window, pulls, sums, query, y)

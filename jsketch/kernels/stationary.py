@@ -14,7 +14,6 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import aligned, matmul
-from jsketch.precision import dtype_of
 from jsketch.struct import in_dtype
 
 # small tables sum distances input by input, exactly zero for equal points; large ones expand the
@@ -130,7 +129,7 @@ def check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:
         )
     checks.all_positive(lengthscale=lengthscale)
     check_shape(lengthscale, x)
-    dtype = dtype_of(x)
+    dtype = jnp.result_type(x, float)
     least = float(jnp.finfo(dtype).tiny) ** 0.5
     if np.min(np.asarray(lengthscale, float)) < least:
         raise ValueError(

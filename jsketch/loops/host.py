@@ -16,7 +16,6 @@ from jax import Array
 from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.box.history import checked_box
-from jsketch.checks import queries
 from jsketch.loops import processes
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import Roots, split_roots
@@ -219,7 +218,7 @@ class _OverArms(NamedTuple):
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
         query = _ask(self.algorithm, state, key, limit)
-        queries.present(state.domain, query)
+        checks.present(state.domain, query)
         return query
 
     def points(self, query: Any) -> Array:

@@ -10,9 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsketch import checks
+from jsketch import checks, devices
 from jsketch.loops import advance
-from jsketch.memory import available
 
 PILOT_SECONDS = 1.0  # about the duration of the timed part
 # share of a core of a run on one of several threads (results/bench.json: abalone_seeds)
@@ -80,7 +79,7 @@ def plan(
         checks.choice(("vmap", "threads"), strategy=strategy)
     if memory is not None:
         checks.positive(memory=memory)
-    memory = available() if memory is None else memory
+    memory = devices.memory() if memory is None else memory
     on_cpu = jax.default_backend() == "cpu"
     vmapped = strategy == "vmap" or (strategy is None and not on_cpu)
     workers = min(seeds, workers or os.cpu_count() or 1)

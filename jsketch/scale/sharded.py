@@ -31,7 +31,6 @@ from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import sketched
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.thompson import SketchedTS
-from jsketch.checks import queries
 from jsketch.scale.shards import Shard
 from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
@@ -128,7 +127,7 @@ class Sharded:
             return self.bandit.ask(attach(state, domain), key, limit=limit)
 
         specs = (self._arms(), self._specs(state), P(), P())
-        return self._map(body, specs, P())(state.domain, detach(state), key, queries.limited(limit))
+        return self._map(body, specs, P())(state.domain, detach(state), key, checks.limited(limit))
 
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]:
         def body(
@@ -138,7 +137,7 @@ class Sharded:
             return detach(new), info
 
         # mistakes are raised on the host, where arms and rewards are not traced
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         specs = self._specs(state)
         new, info = self._map(body, (self._arms(), specs, P(), P(), P()), (specs, P()))(
             state.domain, detach(state), query, y, key
@@ -151,7 +150,7 @@ class Sharded:
         def body(domain: Arms, state: Any, query: Query) -> Any:
             return detach(self.bandit.pend(attach(state, domain), query))
 
-        specs, query = self._specs(state), queries.on_arms(state.domain, query)
+        specs, query = self._specs(state), checks.on_arms(state.domain, query)
         new = self._map(body, (self._arms(), specs, P()), specs)(state.domain, detach(state), query)
         return attach(new, state.domain)
 

@@ -34,7 +34,6 @@ from jsketch.bandits.batches import adaptive_batch, fixed_set
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.bandits.fixed_bkb import FixedBKB, with_pending
-from jsketch.checks import queries
 from jsketch.precision import in_dtype
 from jsketch.scale import shards, sweep
 from jsketch.scale.arm_file import ArmFile
@@ -175,7 +174,7 @@ class Streamed:
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
-        most = min(int(queries.limited(limit)), bandit.batch)
+        most = min(int(checks.limited(limit)), bandit.batch)
         if not bandit.repeat:
             taken = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
             most = min(most, file.count - int((taken | (np.asarray(state.pending) > 0)).sum()))
@@ -273,7 +272,7 @@ class Streamed:
 
     def pend(self, state: StreamedState, query: Query) -> StreamedState:
         """As `FixedBKB.pend`."""
-        query = queries.on_arms(state.domain, query)
+        query = checks.on_arms(state.domain, query)
         numbers = np.asarray(query.index)[np.asarray(query.mask)]
         state = _track(state, in_dtype(self.bandit, state.sketch.mean.dtype), numbers)
         pending = np.array(state.pending)
@@ -293,8 +292,8 @@ class Streamed:
         _check_not_traced(state, query, y, key)
         dtype, count = state.sketch.mean.dtype, state.domain.count
         bandit = in_dtype(self.bandit, dtype)
-        query = queries.on_arms(state.domain, query)
-        y = queries.rewards(query, y, dtype)
+        query = checks.on_arms(state.domain, query)
+        y = checks.rewards(query, y, dtype)
         mask = np.asarray(query.mask)
         numbers = np.asarray(query.index)[mask]
         state = _track(state, bandit, numbers)

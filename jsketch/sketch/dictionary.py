@@ -25,19 +25,9 @@ class Dictionary:
     mask: Array  # [M] bool
 
     @property
-    def capacity(self) -> int:
-        """M."""
-        return self.index.shape[0]
-
-    @property
     def size(self) -> Array:
         """m, []."""
         return self.mask.sum(dtype=jnp.int32)
-
-
-def empty(capacity: int) -> Dictionary:
-    """A dictionary without points, for which the posterior is the prior."""
-    return Dictionary(index=jnp.zeros(capacity, jnp.int32), mask=jnp.zeros(capacity, bool))
 
 
 def of_arms(keep: Array, capacity: int, rows: Rows = WHOLE) -> tuple[Dictionary, Array]:

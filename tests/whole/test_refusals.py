@@ -151,7 +151,7 @@ SETTINGS = [
     (BBKB(KERNEL, regularization=-1.0), "regularization must be a finite number above 0"),
     (GPUCB(KERNEL, regularization=np.nan), "regularization must be a finite number above 0"),
     (EpsGreedy(KERNEL, regularization=-1.0), "regularization must be a finite number above 0"),
-    (BBKB(KERNEL, regularization="0.1"), "a number was expected"),
+    (BBKB(KERNEL, regularization="0.1"), "above 0; '0.1' was given"),
     (BKB(KERNEL, regularization=ONES), r"regularization must be one number; .* \(40,\)"),
     (BKB(KERNEL, 1e-320), "regularization must be above"),
     (BKB(KERNEL, noise_std=-0.1), "noise_std must be a finite number, at least 0; -0.1"),
@@ -332,9 +332,9 @@ CALLS = {
             lambda: online.PKAWV(Taylor(2, 2), regularization=[1.0, 2.0]).init(POINT, KEY),
             r"regularization must be one number; an array of shape \(2,\)",
         ),
-        (lambda: online.PKAWV(KERNEL).init(POINT, KEY), "features must be a map with a method"),
-        (lambda: online.PKAWV(RandomFourier()).init(POINT, KEY), "must be a map with a method"),
-        (lambda: online.PKAWV(Taylor).init(POINT, KEY), "features must be a map with a method"),
+        (lambda: online.PKAWV(KERNEL).init(POINT, KEY), "features must be a feature map"),
+        (lambda: online.PKAWV(RandomFourier()).init(POINT, KEY), "must be a feature map"),
+        (lambda: online.PKAWV(Taylor).init(POINT, KEY), "features must be a feature map"),
         (lambda: online.PKAWV(Taylor(2, 2.5)).init(POINT, KEY), "degree must be an integer"),
         (lambda: online.KernelAWV(KERNEL, capacity=LARGE).init(POINT, KEY), "capacity = 1,000,"),
         (lambda: online.ProsNKONS(KERNEL, capacity=LARGE).init(POINT, KEY), "capacity = 1,000,"),
@@ -352,7 +352,7 @@ CALLS = {
     "boxes": [
         (
             lambda: UniformBox().init(Box(1j * np.zeros(1), np.ones(1)), KEY, horizon=2),
-            "a number was",
+            "box must be real",
         ),
         (lambda: GPBandit().init(BOX, KEY, horizon=LARGE), "need about"),
         (

@@ -270,32 +270,31 @@ def pick_from_set(
     pick."""
     slots = jnp.arange(covariance.shape[0], dtype=jnp.int32)
 
-    def pick(picks: Picks) -> Picks:
-        scores = scores_of(members, width, picks)
-        scores = jnp.where(jnp.isposinf(members.stored) & (picks.picked == 0), jnp.inf, scores)
-        best = jnp.argmax(scores).astype(jnp.int32)
-        # ~(<) and not >=: a posterior that is NaN must end its batch
-        going = picks.going & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
-        # where all members are ruled out and an outside score is NaN, its arm is in the next set
-        going = going & (~picks.ruled_out[best] | jnp.isneginf(outside)) & (picks.picked < limit)
-        row = picks.covariance[best]
-        gain = jnp.where(going, 1 / (1 + jnp.maximum(row[best], 0)), 0)
-        slot = jnp.minimum(picks.picked, most - 1)
-        # where no other arm is left, an arm is in the set twice
-        again = members.arm == members.arm[best]
-        return Picks(
-            covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
-            ruled_out=picks.ruled_out if repeat else picks.ruled_out | (again & going),
-            pulls=picks.pulls + jnp.where((slots == best) & going, 1, 0).astype(row.dtype),
-            position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
-            picked=picks.picked + going.astype(jnp.int32),
-            bound=picks.bound + jnp.where(going, members.variance[best], 0),
-            going=going,
-        )
-
     def stride(picks: Picks) -> Picks:
         for _ in range(STRIDE if devices.on_accelerator() else 1):
-            picks = pick(picks)
+            scores = scores_of(members, width, picks)
+            scores = jnp.where(jnp.isposinf(members.stored) & (picks.picked == 0), jnp.inf, scores)
+            best = jnp.argmax(scores).astype(jnp.int32)
+            # ~(<) and not >=: a posterior that is NaN must end its batch
+            going = picks.going & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
+            # with all members ruled out, the arm of an outside score that is NaN is in the next set
+            going = (
+                going & (~picks.ruled_out[best] | jnp.isneginf(outside)) & (picks.picked < limit)
+            )
+            row = picks.covariance[best]
+            gain = jnp.where(going, 1 / (1 + jnp.maximum(row[best], 0)), 0)
+            slot = jnp.minimum(picks.picked, most - 1)
+            # where no other arm is left, an arm is in the set twice
+            again = members.arm == members.arm[best]
+            picks = Picks(
+                covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
+                ruled_out=picks.ruled_out if repeat else picks.ruled_out | (again & going),
+                pulls=picks.pulls + jnp.where((slots == best) & going, 1, 0).astype(row.dtype),
+                position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
+                picked=picks.picked + going.astype(jnp.int32),
+                bound=picks.bound + jnp.where(going, members.variance[best], 0),
+                going=going,
+            )
         return picks
 
     start = Picks(

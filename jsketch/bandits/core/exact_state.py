@@ -14,7 +14,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
 from jsketch.bandits.core.widths import Evidence, ucb
-from jsketch.checks import queries
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
@@ -83,7 +82,7 @@ class ExactBandit(widths.Optimistic):
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         best = jnp.argmax(self.scores(state)).astype(jnp.int32)
-        return queries.single(jnp.where(state.count == 0, state.first_arm, best))
+        return checks.single(jnp.where(state.count == 0, state.first_arm, best))
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
         return observe(self, state, query, y, self.confidence_width(state), key)  # type: ignore[arg-type]
@@ -118,7 +117,7 @@ def observe(
 ) -> tuple[State, Info]:
     """The exact posterior after the rewards y [B] of a query, of any size; on overflow nothing is
     applied."""
-    query, y = queries.feedback(state.domain, query, y)
+    query, y = checks.feedback(state.domain, query, y)
     observed, arms = counts.usable(query, y), state.domain.features
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
 

@@ -23,7 +23,6 @@ from jsketch import checks, devices, struct
 from jsketch.bandits.core import counts, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
-from jsketch.checks import queries
 from jsketch.linalg import (
     WHOLE,
     Rows,
@@ -77,7 +76,7 @@ class SketchState:
     @property
     def capacity(self) -> int:
         """M."""
-        return self.dictionary.capacity
+        return self.dictionary.index.shape[0]
 
     @property
     def imprecise(self) -> Array:
@@ -121,11 +120,6 @@ class SketchedBandit(widths.Optimistic):
         the inducing arms, by default all arms pulled; "bless" and "leverage" sample them by
         approximate and by exact leverage scores (THEORY 3.4).
         """
-        domain = self._checked(domain)
-        history = checked_history(self, domain, key, pull_counts, reward_sums, dictionary)
-        return start(domain, self.kernel, self.regularization, self.capacity, key, history)
-
-    def _checked(self, domain: Arms) -> Arms:
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         check_bandit(self)
@@ -134,7 +128,8 @@ class SketchedBandit(widths.Optimistic):
         count, inputs = domain.features.shape
         floats = 3 * self.capacity**2 + self.capacity * inputs + count * (inputs + 8)
         checks.room(floats, domain.features.dtype, capacity=self.capacity, arms=count)
-        return domain
+        history = checked_history(self, domain, key, pull_counts, reward_sums, dictionary)
+        return start(domain, self.kernel, self.regularization, self.capacity, key, history)
 
     def confidence_width(self, state: SketchState) -> Array:
         """Number of posterior standard deviations in a confidence bound, []."""
@@ -145,7 +140,7 @@ class SketchedBandit(widths.Optimistic):
         return ucb(state.mean, state.variance, self.confidence_width(state))
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         feedback = counts.absorb(
             state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.rows
         )
@@ -353,7 +348,7 @@ def _prior(
         first_arm=first_arm,
         pull_counts=zeros,
         reward_sums=zeros,
-        dictionary=dictionaries.empty(capacity),
+        dictionary=Dictionary(jnp.zeros(capacity, jnp.int32), jnp.zeros(capacity, bool)),
         nystrom=Nystrom(points=jnp.broadcast_to(first, (capacity, arms.shape[1])), root=square),
         whiten=square,
         weights=square[0],
@@ -436,7 +431,7 @@ def checked_history(
                 " them."
             )
         return None
-    queries.past(domain, pull_counts, reward_sums, whole)
+    checks.past(domain, pull_counts, reward_sums, whole)
     dtype = domain.features.dtype
     pulls, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
     if isinstance(dictionary, str):
@@ -447,7 +442,7 @@ def checked_history(
         keep = pulls > 0
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
-        index = queries.or_none(domain, dictionary)
+        index = checks.or_none(domain, dictionary)
         keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
         # an arm that does not exist, which only a traced number may be, makes the state NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
@@ -496,7 +491,7 @@ def residuals(
 ) -> Array:
     """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for the dictionary's. It costs as much as the
     sweep of a refresh; a batch computes the residuals that it needs from the variances."""
-    count, size = chunked(arms.shape[0], max(SWEEP_ENTRIES // dictionary.capacity, 1))
+    count, size = chunked(arms.shape[0], max(SWEEP_ENTRIES // len(dictionary.index), 1))
     padded = jnp.pad(arms, ((0, count * size - arms.shape[0]), (0, 0)), mode="edge")
 
     def chunk(x: Array) -> Array:

@@ -13,7 +13,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
 from jsketch.bandits.core.widths import ucb
-from jsketch.checks import queries
 from jsketch.posterior import features as posteriors
 from jsketch.posterior.features import FeaturePosterior
 from jsketch.struct import in_dtype
@@ -73,7 +72,7 @@ class FeatureBandit:
     def tell(
         self, state: FeatureState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FeatureState, Info]:
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         observed = counts.usable(query, y)
 
         def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
@@ -93,6 +92,6 @@ class FeatureBandit:
 
 def best(state: FeatureState, scores: Array) -> Query:
     """The arm with the largest of the scores [A]; the first arm before the first observation."""
-    return queries.single(
+    return checks.single(
         jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32))
     )

@@ -20,7 +20,6 @@ from jsketch.bandits.core import counts, widths
 from jsketch.bandits.core.widths import ucb
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
-from jsketch.checks import queries
 from jsketch.linalg import matmul
 from jsketch.sketch import projection
 from jsketch.sketch.projection import FrequentDirections
@@ -135,12 +134,12 @@ class SOFUL(LinearBandit):
     def ask(self, state: SOFULState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         scores = self.sample(state, key) if self.form == "ts" else self.scores(state)
         best = jnp.argmax(scores).astype(jnp.int32)
-        return queries.single(jnp.where(state.count == 0, state.first_arm, best))
+        return checks.single(jnp.where(state.count == 0, state.first_arm, best))
 
     def tell(
         self, state: SOFULState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SOFULState, Info]:
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         observed = counts.usable(query, y)
 
         def one(

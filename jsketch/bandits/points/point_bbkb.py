@@ -23,7 +23,6 @@ from jsketch import checks, struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.bandits.core.widths import ucb
-from jsketch.checks import queries
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.posterior import ridge
 from jsketch.search import maximise_over_box
@@ -197,7 +196,7 @@ class PointBBKB(SketchedBandit):
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
-        y = queries.rewards(query, y, state.bound.dtype)
+        y = checks.rewards(query, y, state.bound.dtype)
         old = state.sketch
         feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
         sketch, info = sketched.apply_feedback(

@@ -36,7 +36,6 @@ from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.gp_ucb import GPUCB
-from jsketch.checks import queries
 from jsketch.contrib.unknown.norm import log_likelihood_bound, norm_lower_bound
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
 from jsketch.precision import one_dtype
@@ -179,7 +178,7 @@ class LengthscaleBalancing:
         """Updates every learner, then runs the test. Width and size in the info belong to the
         candidate that chose, flags to all that are not ruled out; if one of them overflows, the
         round is not applied."""
-        query, y = queries.feedback(state.domain, query, y)
+        query, y = checks.feedback(state.domain, query, y)
         chosen, left = self.chosen(state), ~state.ruled_out
 
         def observe(learner: Any, learner_state: Any) -> Any:

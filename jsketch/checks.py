@@ -1,11 +1,11 @@
 """Checks of arguments on the host. Each raises ValueError with the cause and the cure, unless
-documented otherwise, and leaves traced values (under jit or vmap) unchecked. `queries` checks what
-an algorithm over arms observes."""
+documented otherwise, and leaves traced values (under jit or vmap) unchecked."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
-from jsketch import devices, memory
-from jsketch.types import Arms, Box, PRNGKey, is_traced
+from jsketch import devices
+from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
 MOST = 2**31 - 1  # the largest 32-bit integer
@@ -28,95 +28,74 @@ LARGEST_ROUNDING = 1e-3
 # Numbers
 
 
-def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of an array, a list or a tracer."""
-    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
-
-
-def numbers_of(value: Any) -> np.ndarray:
-    """The value as floating point numbers."""
-    numbers = np.asarray(value)
-    if numbers.dtype.kind not in "biuf":
-        raise ValueError(f"a number was expected; {value!r} was given.")
-    return numbers.astype(float)
-
-
 def _numbers(
-    condition: Callable[[np.ndarray], Any], words: str, arrays: bool = False
+    words: str,
+    least: float = -np.inf,
+    most: float = np.inf,
+    included: tuple[float, ...] = (),
+    arrays: bool = False,
 ) -> Callable[..., None]:
-    """A check that every named value is one number, or every entry of an array, that fulfils the
-    condition."""
+    """A check that every named value is one number, or every entry of an array, strictly between
+    `least` and `most`, or one of the `included` bounds."""
 
     def check(**values: Any) -> None:
         for name, value in values.items():
-            if not arrays and shape_of(value) != ():
-                found = f"an array of shape {shape_of(value)} was given. For several, use jax.vmap"
-                raise ValueError(f"{name} must be one number; {found}.")
+            shape = np.shape(value)
+            if not arrays and shape != ():
+                raise ValueError(
+                    f"{name} must be one number; an array of shape {shape} was given. For several,"
+                    " use jax.vmap."
+                )
             if is_traced(value):
                 continue
-            try:
-                fulfilled = np.all(condition(numbers_of(value)))
-            except ValueError as error:
-                raise ValueError(f"{name} {words}: {error}") from error
-            if not fulfilled:
+            x = np.asarray(value)
+            if x.dtype.kind not in "biuf":
+                raise ValueError(f"{name} {words}; {value!r} was given.")
+            x = x.astype(float)
+            if not np.all((x > least) & (x < most) | np.isin(x, included)):
                 raise ValueError(f"{name} {words}; {value} was given.")
 
     return check
 
 
-def _is_positive(x: np.ndarray) -> Any:
-    return np.isfinite(x) & (x > 0)
-
-
-def _is_nonnegative(x: np.ndarray) -> Any:
-    return np.isfinite(x) & (x >= 0)
-
-
-finite = _numbers(np.isfinite, "must be a finite number")
-positive = _numbers(_is_positive, "must be a finite number above 0")
-nonnegative = _numbers(_is_nonnegative, "must be a finite number, at least 0")
-all_positive = _numbers(_is_positive, "must be a finite number above 0", arrays=True)
-all_nonnegative = _numbers(_is_nonnegative, "must be a finite number, at least 0", arrays=True)
-at_least_one = _numbers(lambda x: np.isfinite(x) & (x >= 1), "must be at least 1")
-fraction = _numbers(lambda x: (x >= 0) & (x <= 1), "must lie between 0 and 1")
-probability = _numbers(
-    lambda x: (x > 0) & (x < 1), "is a probability and must lie strictly between 0 and 1"
-)
+finite = _numbers("must be a finite number")
+positive = _numbers("must be a finite number above 0", 0)
+nonnegative = _numbers("must be a finite number, at least 0", 0, included=(0,))
+all_positive = _numbers("must be a finite number above 0", 0, arrays=True)
+all_nonnegative = _numbers("must be a finite number, at least 0", 0, included=(0,), arrays=True)
+at_least_one = _numbers("must be at least 1", 1, included=(1,))
+fraction = _numbers("must lie between 0 and 1", 0, 1, included=(0, 1))
+probability = _numbers("is a probability and must lie strictly between 0 and 1", 0, 1)
 
 
 def is_real(dtype: Any) -> bool:
     """Whether a dtype is one of real numbers; those of JAX include small floats."""
-    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, bool))
+    real = jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)
+    return bool(real or jnp.issubdtype(dtype, bool))
 
 
 def one_number(**values: Any) -> None:
     """Every named value, traced or not, is one real number."""
     for name, value in values.items():
         dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-        if not is_real(dtype) or shape_of(value) != ():
+        if not is_real(dtype) or np.shape(value) != ():
             raise ValueError(f"{name} must be one real number, shape (); it is {value!r}.")
 
 
-def is_integer(value: Any, least: int) -> bool:
-    """Whether the value is an integer of Python or NumPy, and no bool, of at least that size."""
-    integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return integer and bool(value >= least)
+def _integers(words: str, least: int) -> Callable[..., None]:
+    """A check that every named static value is an integer of Python or NumPy, at least `least`."""
+
+    def check(**values: Any) -> None:
+        for name, value in values.items():
+            integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not integer or value < least:
+                raise ValueError(f"{name} must be an integer{words} {least}; {value!r} was given.")
+
+    return check
 
 
-def capacity(**values: int) -> None:
-    """Every named static size is an integer >= 1."""
-    _integers(values, 1, " of at least")
-
-
-def count(**values: int) -> None:
-    """Every named static count is an integer >= 0."""
-    _integers(values, 0, ", at least")
-
-
-def _integers(values: dict[str, int], least: int, words: str) -> None:
-    for name, value in values.items():
-        if not is_integer(value, least):
-            raise ValueError(f"{name} must be an integer{words} {least}; {value!r} was given.")
+capacity = _integers(" of at least", 1)
+count = _integers(", at least", 0)
 
 
 def larger(before: int, **values: int) -> None:
@@ -128,9 +107,16 @@ def larger(before: int, **values: int) -> None:
 
 
 def room(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
-    """The memory holds so many numbers, which the named sizes need, and 32 bits count each size."""
-    names = " and ".join(f"{name} = {size:,}" for name, size in sizes.items())
-    memory.check(int(numbers) * jnp.dtype(dtype).itemsize, names, "take less")
+    """The memory of the device holds so many numbers, which the named sizes need, and 32 bits count
+    each size. Only a size that is far too large is noticed: the temporary arrays of a program are
+    not counted."""
+    needed, found = int(numbers) * jnp.dtype(dtype).itemsize, devices.memory()
+    if found is not None and needed > found:
+        names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])
+        raise ValueError(
+            f"{names} need about {needed / 1e9:,.1f} GB, and there are {found / 1e9:,.1f} GB: take"
+            " less."
+        )
     for name, size in sizes.items():
         if size > MOST:
             raise ValueError(f"{name} can be at most {MOST:,}; {size:,} was given.")
@@ -188,17 +174,8 @@ def real(name: str, value: Any) -> Any:
 # Keys and functions
 
 
-def one_key(**values: Any) -> PRNGKey:
-    """The one named value as a typed key; a uint32 pair is converted."""
-    return _keys(values, 0, "one key, such as jax.random.key(0)")
-
-
-def keys(**values: Any) -> PRNGKey:
-    """The one named value as typed keys [S], S >= 1; uint32 pairs [S, 2] are converted."""
-    return _keys(values, 1, "keys [S], one a run, such as jax.random.split(key, 10)")
-
-
-def _keys(values: dict[str, Any], ndim: int, words: str) -> PRNGKey:
+def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
+    """The one named value as typed keys; uint32 pairs are converted."""
     ((name, value),) = values.items()
     pairs = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
     if pairs and value.ndim == ndim + 1 and value.shape[-1] == 2:
@@ -207,6 +184,10 @@ def _keys(values: dict[str, Any], ndim: int, words: str) -> PRNGKey:
     if not typed or value.ndim != ndim or not value.size:
         raise ValueError(f"{name} must be {words}; {value!r} was given.")
     return value
+
+
+one_key = partial(_keys, 0, "one key, such as jax.random.key(0)")
+keys = partial(_keys, 1, "keys [S], one a run, such as jax.random.split(key, 10)")
 
 
 def function_of(name: str, function: Any, arguments: str) -> None:
@@ -277,7 +258,19 @@ def rows_of_arms(features: Any) -> Any:
         row, column = np.argwhere(~np.isfinite(numbers))[0]
         found = f"arm {row}, feature {column} is {numbers[row, column]}"
         raise ValueError(f"arms must be finite; {found}. Remove or impute such arms.")
-    _warn_of_degenerate_features(numbers)
+    if len(numbers) < 2:
+        return features
+    constant = np.flatnonzero(np.ptp(numbers, axis=0) == 0)
+    if constant.size and numbers.shape[1] > 1:
+        warn(f"features {constant.tolist()} have the same value for every arm.")
+    # equal rows have equal projections; unequal ones practically never do
+    projection = numbers @ np.random.default_rng(0).standard_normal(numbers.shape[1])
+    repeated = len(numbers) - np.unique(projection).size
+    if repeated:
+        warn(
+            f"{repeated} of the {len(numbers)} arms repeat the features of another: to a kernel"
+            " they are the same arm."
+        )
     return features
 
 
@@ -292,30 +285,10 @@ def table(features: Any) -> Any:
         raise ValueError(f"features must be a matrix of numbers: {error}.") from error
 
 
-def _warn_of_degenerate_features(features: np.ndarray) -> None:
-    arms, inputs = features.shape
-    if arms < 2:
-        return
-    constant = np.flatnonzero(np.ptp(features, axis=0) == 0)
-    if constant.size and inputs > 1:
-        warn(
-            f"features {constant.tolist()} have the same value for every arm and carry no"
-            " information."
-        )
-    # equal rows have equal projections; unequal ones practically never do
-    projection = features @ np.random.default_rng(0).standard_normal(inputs)
-    repeated = arms - np.unique(projection).size
-    if repeated:
-        warn(
-            f"{repeated} of the {arms} arms repeat the features of another: to a kernel they are"
-            " the same arm."
-        )
-
-
 def example(x: Any) -> Array:
     """One example, a vector [d] of floating point numbers."""
-    if jnp.ndim(x) != 1 or shape_of(x)[0] == 0:
-        raise ValueError(f"an example is a vector [d], d >= 1; its shape is {shape_of(x)}.")
+    if jnp.ndim(x) != 1 or np.shape(x)[0] == 0:
+        raise ValueError(f"an example is a vector [d], d >= 1; its shape is {np.shape(x)}.")
     x = jnp.asarray(x)
     if not jnp.issubdtype(x.dtype, jnp.floating):
         raise ValueError(f"examples must be floating point numbers; their dtype is {x.dtype}.")
@@ -324,8 +297,8 @@ def example(x: Any) -> Array:
 
 def candidates(x: Any, dimension: int) -> None:
     """A finite, non-empty matrix [A, dimension]."""
-    if jnp.ndim(x) != 2 or shape_of(x)[0] == 0 or shape_of(x)[1] != dimension:
-        found = f"the shape is {shape_of(x)}"
+    if jnp.ndim(x) != 2 or np.shape(x)[0] == 0 or np.shape(x)[1] != dimension:
+        found = f"the shape is {np.shape(x)}"
         raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {found}.")
     if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
         raise ValueError("candidates must be finite.")
@@ -334,11 +307,11 @@ def candidates(x: Any, dimension: int) -> None:
 def box(domain: Box, dimension: int) -> None:
     """A finite box of this dimension with lower < upper."""
     for name, value in (("lower", domain.lower), ("upper", domain.upper)):
-        if shape_of(value) != (dimension,):
-            found = f"its shape is {shape_of(value)}"
+        if np.shape(value) != (dimension,):
+            found = f"its shape is {np.shape(value)}"
             raise ValueError(f"the box's {name} must have shape ({dimension},); {found}.")
     if not is_traced(domain):
-        low, high = numbers_of(domain.lower), numbers_of(domain.upper)
+        low, high = (np.asarray(real("the box", end)) for end in (domain.lower, domain.upper))
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(f"a box needs finite lower < upper; {low} and {high} were given.")
 
@@ -377,6 +350,134 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Arr
     if not rows.all():
         raise ValueError(f"inputs must be finite; example {np.flatnonzero(~rows)[0]} is not.")
     return xs, ys
+
+
+# Queries, rewards and earlier evaluations over arms. Traced values that are wrong are flagged in
+# the result
+
+
+def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
+    """(query, rewards [B]) as JAX arrays, the rewards in the dtype of the arms.
+
+    Raises ValueError for rewards of another shape and for arms that do not exist. Where the arms
+    are traced, the reward of such an arm becomes infinite, which is flagged and not used.
+    """
+    query = on_arms(domain, query)
+    y = rewards(query, y, domain.features.dtype)
+    return query, jnp.where(query.mask & (query.index == domain.count), jnp.inf, y)
+
+
+def on_arms(domain: Arms, query: Query) -> Query:
+    """The query as JAX arrays, with the number A for arms that do not exist, at which a scatter
+    writes nothing. Raises ValueError unless the query has a vector of arm numbers and a bool for
+    each, and where a slot in use has an arm that does not exist, unless it is traced."""
+    if not (hasattr(query, "index") and hasattr(query, "mask")):
+        raise ValueError(
+            "a query is the result of `ask`, or Query(index, mask) of arm numbers; a"
+            f" {type(query).__name__} was given."
+        )
+    index, mask = jnp.asarray(query.index), jnp.asarray(query.mask)
+    if index.ndim != 1 or not jnp.issubdtype(index.dtype, jnp.integer):
+        raise ValueError(
+            f"a query's index must be a vector [B] of arm numbers; its shape is {index.shape}, its"
+            f" dtype {index.dtype}."
+        )
+    if mask.shape != index.shape or mask.dtype != bool:
+        raise ValueError(
+            f"a query's mask must be a bool for each of its {index.size} slots; its shape is"
+            f" {mask.shape}, its dtype {mask.dtype}."
+        )
+    present(domain, Query(index, mask))
+    return Query(or_none(domain, index), mask, query.truncated)
+
+
+def or_none(domain: Arms, numbers: ArrayLike) -> Array:
+    """Arm numbers, int32, with the number A for arms that do not exist."""
+    numbers = jnp.asarray(numbers)
+    outside = (numbers < 0) | (numbers >= domain.count)
+    # converted, because the dtype of an empty list is a float
+    return jnp.where(outside, domain.count, numbers).astype(jnp.int32)
+
+
+def limited(limit: ArrayLike | None) -> Array:
+    """The number of evaluations that can be made now, [] int32; without a limit the largest such
+    number. Raises ValueError unless it is a whole number of at least 1."""
+    if limit is None:
+        return jnp.asarray(MOST, jnp.int32)
+    dtype = limit.dtype if hasattr(limit, "dtype") else np.asarray(limit).dtype
+    if np.shape(limit) != () or not jnp.issubdtype(dtype, jnp.integer):
+        raise ValueError(f"limit must be a whole number of evaluations; {limit!r} was given.")
+    at_least_one(limit=limit)
+    return jnp.asarray(limit, jnp.int32)
+
+
+def truncated(query: Query) -> Array:
+    """[] bool: whether the capacity ended the batch."""
+    return jnp.zeros((), bool) if query.truncated is None else jnp.asarray(query.truncated)
+
+
+def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
+    """The rewards in that dtype. Raises ValueError unless there is one real number for each
+    slot."""
+    if np.shape(y) != query.index.shape:
+        raise ValueError(
+            f"y must hold one reward for each slot of the query, shape {query.index.shape}, NaN"
+            f" where nothing was observed; its shape is {np.shape(y)}."
+        )
+    return jnp.asarray(real("y", y)).astype(dtype)
+
+
+def single(arm: Array) -> Query:
+    """The query of one arm []."""
+    return Query(index=arm[None], mask=jnp.ones(1, bool))
+
+
+def present(domain: Arms, query: Query) -> None:
+    """Raises ValueError where a slot in use has an arm that does not exist, unless it is traced."""
+    if is_traced(query.index, query.mask):
+        return
+    index, mask = np.asarray(query.index), np.asarray(query.mask)
+    outside = index[mask & ((index < 0) | (index >= domain.count))]
+    if outside.size:
+        raise ValueError(f"the query names arm {outside[0]}; the arms are 0 to {domain.count - 1}.")
+
+
+def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
+    """(arm [], rewards [B]) of a query for one arm, that of its first slot in use. Raises
+    ValueError for a second arm; where it is traced, its reward becomes infinite, which is flagged
+    and not used."""
+    arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]
+    other = query.mask & (query.index != arm)
+    if not is_traced(other) and bool(other.any()):
+        arms = np.unique(np.asarray(query.index)[np.asarray(query.mask)])
+        raise ValueError(
+            f"a batch of this algorithm is one arm, repeated; arms {arms.tolist()} were given."
+        )
+    return arm, jnp.where(other, jnp.inf, y)
+
+
+def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
+    """Raises ValueError unless earlier evaluations are vectors [A] of counts >= 0, `whole` numbers,
+    and of finite sums of rewards, zero where the count is."""
+    for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
+        if np.shape(value) != (domain.count,):
+            raise ValueError(
+                f"{name} must hold one number for each of the {domain.count} arms; its shape is"
+                f" {np.shape(value)}."
+            )
+    if is_traced(pull_counts, reward_sums):
+        return
+    all_nonnegative(pull_counts=pull_counts)
+    counts = np.asarray(pull_counts, float)
+    sums = np.asarray(real("reward_sums", reward_sums), float)
+    if not np.isfinite(sums).all():
+        raise ValueError("reward_sums must be finite.")
+    for arm in np.flatnonzero(counts != np.round(counts))[: int(whole)]:
+        raise ValueError(f"pull_counts must count evaluations; that of arm {arm} is {counts[arm]}.")
+    for arm in np.flatnonzero((counts == 0) & (sums != 0)):
+        raise ValueError(
+            f"arm {arm} was never evaluated, but the sum of its rewards is {sums[arm]}."
+        )
 
 
 # Algorithms and problems
@@ -498,26 +599,18 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
     a_kernel(kernel)
     if is_traced(domain, kernel):
         return
+    # with repetitions where there are fewer arms, so that one shape is compiled
+    some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
     # inside a jit of the user even constants are traced, unless evaluated now
     with jax.ensure_compile_time_eval():
         kernel_on(kernel, domain.features)
-        largest = _check_values(domain, kernel)
-        if not is_traced(regularization):
-            _check_regularization(domain, kernel, largest, regularization)
-
-
-def _check_values(domain: Arms, kernel: Any) -> float:
-    """The largest k(x,x) among SAMPLED arms."""
-    # with repetitions where there are fewer arms, so that one shape is compiled
-    some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
-    x = domain.features[some]
-    try:
-        gram = np.asarray(_evaluated(_gram, kernel, x), float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features"
-            f" ({error}). An ARD kernel needs one lengthscale a feature."
-        ) from error
+        try:
+            gram = np.asarray(_evaluated(_gram, kernel, domain.features[some]), float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features"
+                f" ({error}). An ARD kernel needs one lengthscale a feature."
+            ) from error
     if not np.isfinite(gram).all():
         row, column = np.argwhere(~np.isfinite(gram))[0]
         raise ValueError(
@@ -531,13 +624,11 @@ def _check_values(domain: Arms, kernel: Any) -> float:
             f" {SAMPLED} of them the least eigenvalue is {eigenvalues[0]:.3g}, the largest"
             f" {eigenvalues[-1]:.3g}. Its variances are meaningless."
         )
-    return float(gram.diagonal().max())
-
-
-def _check_regularization(domain: Arms, kernel: Any, largest: float, regularization: Any) -> None:
+    if is_traced(regularization):
+        return
     dtype = domain.features.dtype
-    value = float(np.min(numbers_of(regularization)))
-    least = max(largest, 1) / float(jnp.finfo(dtype).max)
+    value = float(np.min(np.asarray(regularization, float)))
+    least = max(float(gram.diagonal().max()), 1) / float(jnp.finfo(dtype).max)
     if value <= least:
         raise ValueError(
             f"regularization must be above {least:.2g}: variances are k(x,x) divided by it, which"
@@ -545,7 +636,8 @@ def _check_regularization(domain: Arms, kernel: Any, largest: float, regularizat
         )
     if dtype != jnp.float32:
         return
-    least = 1e-3 * float(jnp.max(kernel.diag(domain.features[:1])))
+    with jax.ensure_compile_time_eval():
+        least = 1e-3 * float(jnp.max(kernel.diag(domain.features[:1])))
     if value < least:
         warn(
             f"regularization {regularization} is too small to be meaningful in float32: residuals"
@@ -585,15 +677,10 @@ def _gram(kernel: Any, x: Array, _: int) -> Array:
 def _evaluated(function: Callable[..., Any], kernel: Any, x: Array, others: int = 0) -> Any:
     """function(kernel, x, others), in one program where jit accepts the kernel: operation by
     operation it would compile for a third of a second."""
-    leaves = jax.tree.leaves(kernel)
-    if all(isinstance(leaf, Array | np.ndarray | np.generic | float | int) for leaf in leaves):
-        try:
-            return _in_one_program(function, kernel, x, others)
-        except jax.errors.JAXTypeError:
-            pass  # a kernel made of NumPy operations
-    return function(kernel, x, others)
-
-
-_in_one_program = jax.jit(
-    lambda function, kernel, x, others: function(kernel, x, others), static_argnums=(0, 3)
-)
+    for leaf in jax.tree.leaves(kernel):
+        if not isinstance(leaf, Array | np.ndarray | np.generic | float | int):
+            return function(kernel, x, others)
+    try:
+        return jax.jit(function, static_argnums=2)(kernel, x, others)
+    except jax.errors.JAXTypeError:
+        return function(kernel, x, others)  # a kernel made of NumPy operations
