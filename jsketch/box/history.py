@@ -19,7 +19,6 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.checks import queries
 from jsketch.linalg import aligned
 from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
 
@@ -142,7 +141,7 @@ def best(history: History) -> tuple[Array, Array]:
 
 def remaining(history: History, limit: ArrayLike | None) -> Array:
     """Evaluations that can be made now, [] int32: within the capacity and the limit of `ask`."""
-    return jnp.minimum(history.capacity - history.count, queries.limited(limit))
+    return jnp.minimum(history.capacity - history.count, checks.limited(limit))
 
 
 def query(
