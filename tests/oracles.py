@@ -67,3 +67,12 @@ def gp_ucb_picks(gram, mean_reward, noise, first, lam, norm_bound, noise_std, de
         counts[arm] += 1
         sums[arm] += rewards[-1]
     return np.array(picks[:-1])
+
+
+def check_law(draws, mean, covariance):
+    """Sample mean and covariance of `draws` [n, A] are within 4.5 standard errors, entry by
+    entry."""
+    variance, count = np.diag(covariance), len(draws)
+    assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / count)).all()
+    error = np.sqrt((np.outer(variance, variance) + covariance**2) / count)
+    assert (np.abs(np.cov(draws.T) - covariance) < 4.5 * error).all()

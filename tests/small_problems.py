@@ -36,11 +36,12 @@ class Problem:
         self.kernel = kernels.Gaussian(self.lengthscale)
         self.gram = oracles.gaussian(self.x, self.x, self.lengthscale)
 
-    def state(self, keep=None, **options):
+    def state(self, keep=None, sums=None, **options):
         keep = self.keep if keep is None else keep
+        sums = self.sums if sums is None else sums
         options = dict(kernel=self.kernel, regularization=self.lam, capacity=32) | options
         bandit = BBKB(**options)
-        return bandit, INIT(bandit, self.x, self.counts, self.sums, np.resize(keep, 32))
+        return bandit, INIT(bandit, self.x, self.counts, sums, np.resize(keep, 32))
 
     def dense(self):
         return DENSE(
@@ -50,6 +51,21 @@ class Problem:
             jnp.asarray(self.sums),
             self.lam,
         )
+
+
+def batch_of(p, ratio, **options):
+    """(bandit, state, picks) of one batch of BBKB."""
+    bandit, state = p.state(max_batch=60, ratio=ratio, **options)
+    query = ASK(bandit, state)
+    return bandit, state, np.asarray(query.index)[np.asarray(query.mask)]
+
+
+def bounds(p, batch):
+    """Running global bound [B], and local bounds [B, A] with k~ and with e, along a batch."""
+    _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
+    variance = np.diag(full)
+    local = [1 + np.cumsum(np.square(c[batch]) / variance, 0) for c in (full, embedded)]
+    return 1 + np.cumsum(variance[batch]), *local
 
 
 def near(actual, desired, tolerance=1e-7):

@@ -1,14 +1,12 @@
-"""Where a batch ends, to the last digit, and the exact zeros of a dictionary: what mutations of the
-core once survived."""
+"""Where a batch ends, to the last digit, and the exact zeros of a dictionary."""
 
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracles
 import pytest
-from small_problems import ARMS, ASK, Problem, near
+from small_problems import ARMS, ASK, Problem, batch_of, bounds, near
 
 from jsketch.bandits import BBKB
 from jsketch.bandits.batches import adaptive_batch
@@ -26,7 +24,7 @@ READ = jax.jit(
 
 @functools.partial(jax.jit, static_argnums=5)
 def LOCAL(state, kernel, lam, arms, size, guaranteed):
-    """Local bounds [A] of a batch whose global bound says nothing about any arm."""
+    """Local bounds [A] of a batch whose global bound is infinite."""
     statistic = "guaranteed" if guaranteed else "full"
     bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
     batch = adaptive_batch.start(state, bandit, state.mean)
@@ -37,24 +35,18 @@ def LOCAL(state, kernel, lam, arms, size, guaranteed):
 OF_ARMS = jax.jit(dictionaries.of_arms, static_argnums=1)
 
 
-def batch_of(p, ratio, **options):
+def picks_of(p, ratio, **options):
     """The picks at a width that does not depend on C, so that C decides on the end only."""
-    bandit, state = p.state(max_batch=60, ratio=ratio, width=widths.Bayesian(1.0), **options)
-    query = ASK(bandit, state)
-    return np.asarray(query.index)[np.asarray(query.mask)]
+    return batch_of(p, ratio, width=widths.Bayesian(1.0), **options)[2]
 
 
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
     """After each pick: the global bound, or the local one, which never exceeds it (the largest over
     the arms)."""
-    _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
-    variance = np.diag(full)
+    total, full, embedded = bounds(p, batch)
     if local is None:
-        return 1 + np.cumsum(variance[batch])
-    squares = np.square(full[batch]).cumsum(0)
-    if local == "guaranteed":
-        squares = np.maximum(squares, np.square(embedded[batch]).cumsum(0))
-    return over_arms(1 + squares / variance)
+        return total
+    return over_arms(np.maximum(full, embedded) if local == "guaranteed" else full)
 
 
 @pytest.mark.parametrize("local", [None, "full", "guaranteed"])
@@ -64,18 +56,18 @@ def test_a_batch_ends_with_the_very_pick_that_takes_its_bound_over_c(local):
     ends = 0
     for seed in range(12):
         p = Problem(seed)
-        batch = batch_of(p, 40.0, **options)
-        bounds = bounds_of(p, batch, local)
+        batch = picks_of(p, 40.0, **options)
+        after = bounds_of(p, batch, local)
         for pick in range(min(len(batch) - 1, 6)):
-            if bounds[pick + 1] < bounds[pick] * 1.001:
-                continue  # the next pick may not be told from this one
+            if after[pick + 1] < after[pick] * 1.001:
+                continue  # the next pick may have the same bound
             np.testing.assert_array_equal(
-                batch_of(p, bounds[pick] * (1 - 1e-6), **options), batch[: pick + 1]
+                picks_of(p, after[pick] * (1 - 1e-6), **options), batch[: pick + 1]
             )
             np.testing.assert_array_equal(
-                batch_of(p, bounds[pick] * (1 + 1e-6), **options), batch[: pick + 2]
+                picks_of(p, after[pick] * (1 + 1e-6), **options), batch[: pick + 2]
             )
-            ends += bounds[pick] < 50  # where a millionth is less than 1e-4
+            ends += after[pick] < 50  # where a millionth is less than 1e-4
     assert ends >= 10
 
 
@@ -98,14 +90,14 @@ def test_local_bounds_of_all_arms_are_lemma_3s():
         picks = np.random.default_rng(seed).integers(0, ARMS, 7)
         arms = np.append(picks, [0, 0, 0])  # free slots
         for guaranteed in (False, True):
-            bounds = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
+            found = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
             near(
                 LOCAL(
                     state, p.kernel, p.lam, jnp.asarray(arms, jnp.int32), jnp.asarray(7), guaranteed
                 ),
-                bounds,
+                found,
             )
-        differ += (bounds > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
+        differ += (found > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
     assert differ >= 1
 
 

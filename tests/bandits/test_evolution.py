@@ -3,9 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
-from jsketch import Arms, loops, problems
+from jsketch import loops, problems
 from jsketch.bandits import RegularizedEvolution, evolution
 
 CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
@@ -84,31 +83,3 @@ def test_mutations_are_uniform_and_ignore_padding():
     picks = jax.vmap(lambda key: bandit.ask(state, key).index[0])(jax.random.split(KEY, 4000))
     counts = np.bincount(picks, minlength=81)[[4, 7, 9]]
     assert counts.sum() == 4000 and (np.abs(counts - 4000 / 3) < 4 * np.sqrt(4000 * 2 / 9)).all()
-
-
-@pytest.mark.parametrize(
-    ("table", "options", "words"),
-    [
-        (TABLE[:5], {}, "a row for each of the 81 arms"),
-        (TABLE.ravel(), {}, r"table \[A, K\]"),
-        (np.where(TABLE[3, 2] == TABLE, 81, TABLE), {}, "is 81; the arms are 0 to 80"),
-        (np.where(TABLE[3, 2] == TABLE, -2, TABLE), {}, "is -2"),
-        (np.full((81, 2), -1), {}, "arm 0 has no neighbour"),
-        (TABLE, dict(population=0), "population must be"),
-        (TABLE, dict(sample=0), "sample must be"),
-        (TABLE, dict(population=5, sample=6), "sample must be at most the population; 6 of 5"),
-        (TABLE + 0.5, {}, "integers"),
-    ],
-)
-def test_mistakes_are_explained(table, options, words):
-    with pytest.raises(ValueError, match=words):
-        RegularizedEvolution(jnp.asarray(table), **options).init(
-            Arms(jnp.asarray(CODES, float)), KEY
-        )
-
-
-def test_codes_must_be_a_table_of_different_rows():
-    with pytest.raises(ValueError, match="repeated"):
-        evolution.one_change_apart(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="matrix"):
-        evolution.one_change_apart(np.zeros(3))

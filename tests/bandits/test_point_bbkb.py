@@ -150,23 +150,6 @@ def test_growing_and_extending_change_no_number():
     assert int(bandit.pull(larger, jnp.asarray(X[8])).batch_size) == 1
 
 
-def test_mistakes_are_explained():
-    bandit = PointBBKB(**OPTIONS)
-    state = bandit.init(2, KEY)
-    for action, words in [
-        (lambda: bandit.choose(state, KEY, jnp.ones((5, 3))), r"matrix \[A, 2\]"),
-        (lambda: bandit.choose(state, KEY, jnp.ones((0, 2))), "A >= 1"),
-        (lambda: bandit.choose(state, KEY, jnp.full((3, 2), jnp.nan)), "must be finite"),
-        (lambda: bandit.maximise(state, KEY, Box(jnp.zeros(3), jnp.ones(3))), "must have shape"),
-        (lambda: bandit.maximise(state, KEY, Box(jnp.ones(2), jnp.zeros(2))), "lower < upper"),
-        (lambda: bandit.replace(ratio=0.5).init(2, KEY), "ratio must be at least 1"),
-        (lambda: bandit.replace(max_history=0).init(2, KEY), "max_history must be"),
-        (lambda: bandit.tell(state, jnp.ones(3), KEY), "one reward for each slot"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            action()
-
-
 def test_partition_search_refines_where_it_pays():
     """Ada-BKB: cells always cover the box, V bounds the change within a cell, regret falls, and the
     centre of the chosen cell is less certain than the cell is large."""

@@ -1,8 +1,8 @@
-"""What every algorithm of the table promises."""
+"""Properties of every algorithm of the table in tests/cases.py."""
 
 import functools
-import warnings
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,9 +15,7 @@ from jsketch.bandits.batches import adaptive_batch
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
-ROWS = {name: pytest.param(name, marks=[pytest.mark.slow] * (name in VARIANTS)) for name in CASES}
-# what is said of all algorithms, but takes long to test: of a few always, of the others with -m
-# slow
+# properties that take long to test are tested for few algorithms, and for all of them with -m slow
 FEW = {
     "uniform",
     "eps_greedy",
@@ -28,35 +26,25 @@ FEW = {
     "bbkb_global",
     "bbkb_global_local",
 }
-FEW_ROWS = {
-    name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in CASES
-}
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
-FEWER_ROWS = {
-    name: pytest.param(name, marks=[pytest.mark.slow] * (name not in FEWER)) for name in CASES
-}
-GROWING = [FEWER_ROWS[name] for name in CASES if hasattr(CASES[name], "capacity")]
-# compiled as users have them in tests/fuzz
-FUZZED = {
-    "bbkb_global",
-    "bbkb_global_local",
-    "fixed_bkb",
-    "gp_bucb",
-    "mini_gp_ucb",
-}
+GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
+# compiled with the default flags in tests/fuzz
+FUZZED = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
 SMALL = 10  # a capacity that has to grow in these runs, which compiles them again
-each = pytest.mark.parametrize("name", ROWS.values())
-few = pytest.mark.parametrize("name", FEW_ROWS.values())
-fewer = pytest.mark.parametrize("name", FEWER_ROWS.values())
-variants_too = pytest.mark.parametrize("name", CASES)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:a batch filled its capacity"),
+    pytest.mark.filterwarnings("ignore:regularization .* too small"),
+]
 
 
-@pytest.fixture(autouse=True)
-def batches_may_fill_their_capacity():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="a batch filled its capacity")
-        warnings.filterwarnings("ignore", message="regularization .* too small")
-        yield
+def for_each(quick, names=CASES):
+    """Runs a test for all `names`, those outside `quick` with -m slow."""
+    rows = [pytest.param(n, marks=[pytest.mark.slow] * (n not in quick)) for n in names]
+    return pytest.mark.parametrize("name", rows)
+
+
+each, few, fewer = for_each(CASES.keys() - VARIANTS), for_each(FEW), for_each(FEWER)
+variants_too = for_each(CASES)
 
 
 class Cache:
@@ -97,7 +85,7 @@ class Cache:
 
 
 def smaller(number):
-    """0.8 of a number; a ratio of 2 stays above 1. A table or a list of arms is none, and stays."""
+    """0.8 of a number, at least 1 for a ratio of 2; tables and lists of arms are not changed."""
     if not isinstance(number, float):
         return number
     return max(0.8 * number, 1.0) if number == 2.0 else 0.8 * number
@@ -106,14 +94,6 @@ def smaller(number):
 @pytest.fixture(scope="module")
 def cache():
     return Cache()
-
-
-def leaves_equal(a, b, **tolerance):
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        if jnp.issubdtype(x.dtype, jnp.floating) and tolerance:
-            np.testing.assert_allclose(x, y, **tolerance)
-        else:
-            np.testing.assert_array_equal(x, y)
 
 
 @variants_too
@@ -128,8 +108,8 @@ def test_a_run_is_complete(cache, name):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | FUZZED])
-def test_users_compile_the_same_run(cache, name):
-    """With the optimizations that the tests go without."""
+def test_default_compiler_flags_give_the_same_run(cache, name):
+    """Without the flags that make the tests compile fast."""
     run = cache.users(CASES[name], problem(), KEY, HORIZON)
     np.testing.assert_array_equal(run.trace.arm, cache.run(name).trace.arm)
     np.testing.assert_allclose(run.trace.width, cache.run(name).trace.width, rtol=1e-9)
@@ -138,8 +118,8 @@ def test_users_compile_the_same_run(cache, name):
 @fewer
 def test_compiled_is_eager(cache, name):
     bandit, state, query, y = cache.midway(name)
-    leaves_equal(bandit.ask(state, KEY), query)
-    leaves_equal(
+    chex.assert_trees_all_equal(bandit.ask(state, KEY), query)
+    chex.assert_trees_all_close(
         bandit.tell(state, query, y, KEY),
         cache.tell(bandit, state, query, y, KEY),
         rtol=1e-7,
@@ -195,7 +175,7 @@ def test_drive_is_run_and_resumes(cache, name):
 @each
 def test_asking_twice_and_limits(cache, name):
     bandit, state, query, _ = cache.midway(name)
-    leaves_equal(cache.ask(bandit, state, KEY), query)
+    chex.assert_trees_all_equal(cache.ask(bandit, state, KEY), query)
     size = int(query.size)
     for limit in {1, max(size - 1, 1)}:
         cut = cache.ask(bandit, state, KEY, jnp.asarray(limit))
@@ -214,29 +194,26 @@ def test_other_numbers_compile_nothing(cache, name):
     assert cache.rollout._cache_size() == before
 
 
-@pytest.mark.parametrize("name", GROWING)
+@for_each(FEWER, GROWING)
 def test_capacity_changes_no_pick(cache, name):
     small = CASES[name].replace(capacity=SMALL)
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     assert bool(stuck.overflow) and 0 < int(stuck.t) < HORIZON
     grown = loops.run(small, problem(), KEY, HORIZON)
     np.testing.assert_array_equal(grown.trace.arm, cache.run(name).trace.arm)
-    # which ran in a capacity of its own
     assert grown.capacity > SMALL and grown.capacity != CASES[name].capacity
 
 
-@pytest.mark.parametrize("name", GROWING)
+@for_each(FEWER, GROWING)
 def test_overflow_applies_nothing(cache, name):
     small = CASES[name].replace(capacity=SMALL)
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     state = stuck.state.replace(domain=problem().arms)
     query = cache.ask(small, state, KEY)
-    # every arm of the reward table is worth a slot of its own: the query's arms overflow a full
-    # dictionary, or fit
     y = problem().mean_reward[query.index]
-    told, info = cache.tell(small, state, query, y, jax.random.fold_in(KEY, 1))
+    new, info = cache.tell(small, state, query, y, jax.random.fold_in(KEY, 1))
     if bool(info.overflow):
-        leaves_equal(told, state)
+        chex.assert_trees_all_equal(new, state)
     else:
         assert int(info.dictionary_size) <= SMALL
 
@@ -244,32 +221,30 @@ def test_overflow_applies_nothing(cache, name):
 @each
 def test_nan_is_not_observed(cache, name):
     bandit, state, query, y = cache.midway(name)
-    told, info = cache.tell(bandit, state, query, jnp.full_like(y, jnp.nan), KEY)
+    new, info = cache.tell(bandit, state, query, jnp.full_like(y, jnp.nan), KEY)
     assert int(info.observed) == 0 and not bool(info.nonfinite)
     for field in ("pull_counts", "reward_sums", "count"):
         if hasattr(state, field):
-            np.testing.assert_array_equal(getattr(told, field), getattr(state, field))
+            np.testing.assert_array_equal(getattr(new, field), getattr(state, field))
     if hasattr(state, "posterior"):
-        leaves_equal(told.posterior, state.posterior)
+        chex.assert_trees_all_equal(new.posterior, state.posterior)
     # one failed evaluation changes nothing for the others: as if its slot had been masked
     failed = cache.tell(bandit, state, query, y.at[0].set(jnp.nan), KEY)[0]
     masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
-    leaves_equal(failed, masked)
+    chex.assert_trees_all_equal(failed, masked)
 
 
 @each
 def test_an_infinite_reward_is_flagged_and_not_used(cache, name):
     bandit, state, query, y = cache.midway(name)
-    told, info = cache.tell(bandit, state, query, y.at[0].set(jnp.inf), KEY)
+    new, info = cache.tell(bandit, state, query, y.at[0].set(jnp.inf), KEY)
     assert bool(info.nonfinite)
-    assert all(
-        np.isfinite(x).all() for x in jax.tree.leaves(told) if jnp.issubdtype(x.dtype, jnp.floating)
-    )
+    chex.assert_tree_all_finite(new)
 
 
 @variants_too
 @pytest.mark.parametrize("arm", [60, 5000, -1])
-def test_an_arm_that_is_not_there_is_refused(cache, name, arm):
+def test_an_arm_out_of_range_is_refused(cache, name, arm):
     bandit, state = CASES[name], cache.run(name).state.replace(domain=problem().arms)
     query = Query(jnp.array([3, arm], jnp.int32), jnp.ones(2, bool))
     with pytest.raises(ValueError, match=f"names arm {arm}; the arms are 0 to 59"):
@@ -280,15 +255,15 @@ def test_an_arm_that_is_not_there_is_refused(cache, name, arm):
 
 
 @each
-def test_a_traced_arm_that_is_not_there_is_flagged_and_not_used(cache, name):
+def test_a_traced_arm_out_of_range_is_flagged_and_not_used(cache, name):
     bandit, state, query, y = cache.midway(name)
     masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
     for arm in (60, 5000, -1):
-        told, info = cache.tell(
+        new, info = cache.tell(
             bandit, state, query.replace(index=query.index.at[0].set(arm)), y, KEY
         )
         assert bool(info.nonfinite) and int(info.observed) == int(query.size) - 1
-        leaves_equal(told, masked)
+        chex.assert_trees_all_equal(new, masked)
 
 
 @fewer
@@ -304,9 +279,8 @@ def test_every_number_sweeps_by_vmap(cache, name):
 def test_states_are_a_fixed_point(cache, name):
     bandit, state, query, y = cache.midway(name)
     fresh = bandit.init(problem().arms, KEY)
-    told, _ = cache.tell(bandit, state, query, y, KEY)
-    shapes = [jax.tree.map(lambda x: (x.shape, x.dtype), s) for s in (fresh, state, told)]
-    assert shapes[0] == shapes[1] == shapes[2]
+    new, _ = cache.tell(bandit, state, query, y, KEY)
+    chex.assert_trees_all_equal_shapes_and_dtypes(fresh, state, new)
 
 
 @pytest.mark.float32
@@ -329,6 +303,7 @@ def test_both_strategies_give_the_same_picks():
     assert runs[0].state.pull_counts.shape == (3, 60) and runs[0].capacity > SMALL
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("size", "most"), [(16, 256), (3, 2)])
 def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, most):
     """THEORY 5.7: on 64 problems with every arm twice, up to twins, one of which may be in the
@@ -354,16 +329,14 @@ def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, most):
             pair.append(bandit.ask(state, key))
         return pair
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        lazy, swept = jax.jit(jax.vmap(picks))(jax.random.split(jax.random.key(1), 64))
+    lazy, swept = jax.jit(jax.vmap(picks))(jax.random.split(jax.random.key(1), 64))
     np.testing.assert_array_equal(lazy.mask, swept.mask)
     np.testing.assert_array_equal(lazy.index % 20, swept.index % 20)
     assert int(lazy.mask.sum(1).min()) > 1
 
 
 def test_runs_start_from_given_states():
-    """Past evaluations in, under both strategies; and what was given stays usable."""
+    """With past evaluations, under both strategies; the given states stay usable."""
     counts = np.arange(60) % 2
     # the capacity that the runs above grew to, whose programs serve here
     bandit = CASES["bbkb_global"].replace(capacity=32)

@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 from cases import features as case_features
-from small_problems import ARMS, ASK, INIT, KEY, PROBLEMS, Problem, near
+from small_problems import ARMS, KEY, PROBLEMS, Problem, batch_of, bounds, near
 
 from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, MiniGP, widths
@@ -18,22 +18,11 @@ def drawn():
 
 
 def batches_of(p, ratio, **options):
-    options = dict(noise_std=0.3, norm_bound=1.0, max_batch=60, ratio=ratio) | options
-    bandit, state = p.state(**options)
-    query = ASK(bandit, state)
-    return bandit, state, np.asarray(query.index)[np.asarray(query.mask)]
-
-
-def bounds(p, batch):
-    """Running global, local (k~) and local (e) bounds along a batch, maximal over the arms."""
-    _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
-    variance = np.diag(full)
-    sums = [1 + np.cumsum(np.square(c[batch]) / variance, 0) for c in (full, embedded)]
-    return 1 + np.cumsum(variance[batch]), sums[0], sums[1]
+    return batch_of(p, ratio, **dict(noise_std=0.3, norm_bound=1.0) | options)
 
 
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
-def test_ratio_bounds_hold(drawn, ratio):
+def test_ratio_endshold(drawn, ratio):
     """THEORY 5.2 (Lemma 1), 5.4 with e, 5.3: the true variance ratio of every arm at every step of
     the batch."""
     longest = 0
@@ -168,16 +157,8 @@ def test_noiseless_confidence(drawn):
         weights = random.standard_normal(ARMS)
         f = p.gram @ weights
         norm = np.sqrt(weights @ f)
-        bandit = BBKB(
-            kernel=p.kernel,
-            regularization=p.lam,
-            capacity=32,
-            noise_std=0.0,
-            norm_bound=norm,
-            ratio=1.0,
-        )
-        bandit = bandit.replace(width=widths.certified)
-        state = INIT(bandit, p.x, p.counts, p.counts * f, np.resize(p.keep, 32))
+        assumed = dict(noise_std=0.0, norm_bound=norm, ratio=1.0, width=widths.certified)
+        bandit, state = p.state(sums=p.counts * f, **assumed)
         error, sd = np.abs(np.asarray(state.mean) - f), np.sqrt(np.asarray(state.variance))
         assert (error <= float(bandit.confidence_width(state)) * sd * (1 + 1e-6) + 1e-8).all()
         failures += (error > np.sqrt(p.lam) * norm * sd * (1 + 1e-6)).any()
@@ -189,11 +170,7 @@ def test_the_sum_rule_outlasts_the_product_rule(drawn):
     both bound the ratio."""
     longer = 0
     for p in drawn:
-        bandit, state = p.state(
-            np.arange(ARMS), noise_std=0.3, norm_bound=1.0, max_batch=60, ratio=5.0
-        )
-        query = ASK(bandit, state)
-        batch = np.asarray(query.index)[np.asarray(query.mask)]
+        batch = batches_of(p, 5.0, keep=np.arange(ARMS))[2]
         start = variance = oracles.embedded_after(
             p.gram, np.arange(ARMS), p.counts, batch[:0], p.lam
         )
@@ -216,13 +193,8 @@ def test_instantaneous_regret_is_at_most_twice_the_width(drawn):
     for p in drawn:
         f = p.gram @ np.random.default_rng(3).standard_normal(ARMS)
         norm = np.sqrt(f @ np.linalg.lstsq(p.gram, f, rcond=None)[0])
-        bandit = BBKB(
-            kernel=p.kernel, regularization=p.lam, capacity=32, noise_std=0.0, norm_bound=norm
-        )
-        bandit = bandit.replace(width=widths.certified, ratio=3.0, max_batch=60)
-        state = INIT(bandit, p.x, p.counts, p.counts * f, np.resize(p.keep, 32))
-        query = ASK(bandit, state)
-        batch = np.asarray(query.index)[np.asarray(query.mask)]
+        assumed = dict(noise_std=0.0, norm_bound=norm, width=widths.certified)
+        bandit, state, batch = batch_of(p, 3.0, sums=p.counts * f, **assumed)
         width = float(bandit.confidence_width(state))
         for size, arm in enumerate(batch):
             variance = oracles.embedded_after(p.gram, p.keep, p.counts, batch[:size], p.lam)[arm]
@@ -232,8 +204,8 @@ def test_instantaneous_regret_is_at_most_twice_the_width(drawn):
 
 
 def test_mini_gp_ucb_stays_until_the_deviation_has_shrunk():
-    """A batch is one arm, (C^2 - 1)/sigma^2 times; after it the arm's sd is sd/C; told at once or
-    one by one is the same."""
+    """A batch is one arm, (C^2 - 1)/sigma^2 times; after it the arm's sd is sd/C, also if its
+    rewards are observed one by one."""
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
@@ -244,14 +216,14 @@ def test_mini_gp_ucb_stays_until_the_deviation_has_shrunk():
     before = float(state.posterior.variance[arm])
     assert size == max(int(8 / before), 1) and size > 1
     y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
-    told, _ = bandit.tell(state, query, y, KEY)
-    assert before / float(told.posterior.variance[arm]) == pytest.approx(
+    after, _ = bandit.tell(state, query, y, KEY)
+    assert before / float(after.posterior.variance[arm]) == pytest.approx(
         1 + size * before, rel=1e-9
     )
     assert 9 - before <= 1 + size * before <= 9
     one_by_one, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
-    np.testing.assert_allclose(told.posterior.mean, one_by_one.posterior.mean, atol=1e-9)
-    np.testing.assert_allclose(told.posterior.logdet, one_by_one.posterior.logdet, rtol=1e-9)
+    np.testing.assert_allclose(after.posterior.mean, one_by_one.posterior.mean, atol=1e-9)
+    np.testing.assert_allclose(after.posterior.logdet, one_by_one.posterior.logdet, rtol=1e-9)
     switches = len(np.unique(np.asarray(progress.trace.round)))
     assert len(np.unique(np.asarray(progress.trace.arm))) <= switches < 300
 
@@ -262,25 +234,21 @@ def test_gp_bucb_batches_end_where_their_rule_says():
     x = np.asarray(case_features())
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
     gram, sizes = oracles.gaussian(x, x, 0.5), {}
-    start = loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30).state
-    counts = np.zeros(60)
+    before = loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30)
     for rule in ("product", "sum"):
         bandit = GPBUCB(
             kernels.Gaussian(0.5), 0.1, ratio=3.0, rule=rule, max_batch=200, new_arms=40
         )
-        query = bandit.ask(start.replace(domain=problem.arms), KEY)
+        query = bandit.ask(before.state.replace(domain=problem.arms), KEY)
         batch = np.asarray(query.index)[np.asarray(query.mask)]
-        pulled = np.asarray(
-            loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30).trace.arm
-        )
-        counts = np.bincount(pulled, minlength=60).astype(float)
+        counts = np.bincount(before.trace.arm, minlength=60).astype(float)
         first = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
-        bound, bounds_ = 1.0, []
+        bound, ends = 1.0, []
         for arm in batch:
             now = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
             bound = bound * (1 + now[arm]) if rule == "product" else bound + first[arm]
             counts[arm] += 1
-            bounds_.append(bound)
-        assert bounds_[-1] > 3.0 and (np.array(bounds_[:-1]) <= 3.0).all()
+            ends.append(bound)
+        assert ends[-1] > 3.0 and (np.array(ends[:-1]) <= 3.0).all()
         sizes[rule] = len(batch)
     assert sizes["sum"] >= sizes["product"] > 1

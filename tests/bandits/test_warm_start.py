@@ -186,52 +186,6 @@ def test_an_initial_design_is_the_first_batch():
     assert float(trace.width[len(arms)]) == pytest.approx(width, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("action", "words"),
-    [
-        (
-            lambda d: history.of_evaluations(d, [0, 99], [1.0, 2.0]),
-            "arms names arm 99; the arms are 0 to 9",
-        ),
-        (lambda d: history.of_evaluations(d, [0, 1], [1.0]), "one reward an evaluation"),
-        (lambda d: history.of_evaluations(d, [0, 1], [1.0, np.inf]), "arm 1 is infinite"),
-        (
-            lambda d: BBKB(kernels.Gaussian(1.0), initial=np.array([10])).init(d, KEY),
-            "initial names arm 10",
-        ),
-        (
-            lambda d: BBKB(kernels.Gaussian(1.0), initial=np.arange(5), max_batch=3).init(d, KEY),
-            "between 1 and",
-        ),
-        (lambda d: start(d, dictionary=[-1]), "dictionary names arm -1"),
-        (lambda d: start(d, dictionary="random"), "dictionary must be one of"),
-        (
-            lambda d: jax.jit(lambda key: start(d, key=key, dictionary="bless"))(KEY),
-            "sampled on the host",
-        ),
-        (
-            lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.01, most=5),
-            "raise `most`",
-        ),
-        (
-            lambda d: initial.uncertainty_sampling(kernels.Gaussian(0.1), d, 0.1, 0.0),
-            "max_variance must be",
-        ),
-        (
-            lambda d: initial.batch_of_at_least(0, 2.0),
-            "evaluations must be an integer of at least 1; 0",
-        ),
-        (
-            lambda d: bless.bless(kernels.Gaussian(0.1), SQUARE[:0], [], 0.1, KEY),
-            "at least one point",
-        ),
-    ],
-)
-def test_mistakes_are_explained(action, words):
-    with pytest.raises(ValueError, match=words):
-        action(Arms(jnp.asarray(SQUARE[:10])))
-
-
 def start(domain, key=KEY, **options):
     counts = np.ones(domain.count)
     return BBKB(kernels.Gaussian(1.0)).init(

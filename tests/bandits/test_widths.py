@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ARMS, INIT, KEY, Problem
+from small_problems import ARMS, KEY, Problem
 
 from jsketch import Arms, Query, kernels
-from jsketch.bandits import BBKB, BKB, CBRAP, GPUCB, SOFUL, widths
+from jsketch.bandits import BBKB, BKB, GPUCB, widths
 from jsketch.bandits.core import exact_state
 
 DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
@@ -35,36 +35,21 @@ def test_numbers_of_a_width_are_leaves():
     np.testing.assert_allclose(jax.vmap(at)(jnp.array([0.0, 1.0, 5.0])), [0, 0.2, 1], rtol=1e-6)
 
 
-def test_an_own_function_is_wrapped():
-    """A function of what is known and of what is assumed."""
-    own = widths.Formula(lambda evidence, confidence: evidence.prior_variance + confidence.delta)
-    bandit = BKB(kernels.Gaussian(0.5), delta=0.25, width=own)
+def test_a_function_becomes_a_width():
+    formula = widths.Formula(
+        lambda evidence, confidence: evidence.prior_variance + confidence.delta
+    )
+    bandit = BKB(kernels.Gaussian(0.5), delta=0.25, width=formula)
     assert float(bandit.confidence_width(bandit.init(DOMAIN, KEY))) == 1.25
 
 
-@pytest.mark.parametrize("make", [lambda **o: BKB(kernels.Gaussian(0.5), **o), CBRAP, SOFUL])
-@pytest.mark.parametrize(
-    ("width", "words"),
-    [
-        (lambda evidence, confidence: 2.0, r"Formula\(function\) of a function of .*; <function"),
-        ("paper", "width must be a width, such as widths.bbkb_paper, .* 'paper' was given"),
-        (None, "None was given"),
-        (widths.Bayesian, "width must be a width"),
-        (widths.Bayesian(deviations=-1.0), "deviations must be a finite number, at least 0"),
-    ],
-)
-def test_what_is_no_width_is_refused(make, width, words):
-    with pytest.raises(ValueError, match=words):
-        make(width=width).init(DOMAIN, KEY)
-
-
 @pytest.mark.parametrize("name", ["mixture", "gp_ucb_tight"])
-def test_a_width_of_exact_posteriors_on_a_sketch_is_said(name):
+def test_a_width_of_exact_posteriors_on_a_sketch_warns(name):
     with pytest.warns(UserWarning, match=f"`{name}` is proved for an exact posterior"):
         BBKB(kernels.Gaussian(0.5), width=getattr(widths, name)).init(DOMAIN, KEY)
 
 
-def test_a_width_goes_to_another_process():
+def test_a_width_can_be_pickled():
     assert pickle.loads(pickle.dumps(widths.bbkb_paper)) == widths.bbkb_paper
 
 
@@ -116,17 +101,9 @@ def test_what_the_mixtures_rest_on():
         squared = p.lam * (weights - ridge) @ error + p.counts @ np.square(error)
         np.testing.assert_allclose(squared, surprise + p.lam * norm**2, rtol=1e-8)
 
-        bandit = BBKB(
-            kernel=p.kernel,
-            regularization=p.lam,
-            capacity=32,
-            noise_std=0.0,
-            norm_bound=norm,
-            ratio=1.0,
-            width=widths.certified,
-        )
+        assumed = dict(noise_std=0.0, norm_bound=norm, ratio=1.0, width=widths.certified)
         for keep, width in ((np.arange(ARMS), widths.mixture), (p.keep, widths.certified_mixture)):
-            state = INIT(bandit, p.x, p.counts, sums, np.resize(keep, 32))
+            _, state = p.state(keep, sums, **assumed)
             known = state.evidence.replace(logdet=0.0)
             # so that xi^2 (Lhat + 2 log 1/delta) = Q, or 0 where Q is below 0
             upper = float(known.residual_sum) / p.lam - 2 * np.log(DELTA)

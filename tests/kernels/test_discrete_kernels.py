@@ -1,12 +1,14 @@
-"""Kernels of sets and counts against set formulas, and a bandit on packed fingerprints."""
+"""Kernels of sets, counts and mixed columns against their formulas, and kernels given as tables."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_problems import ASK, INIT
 
-from jsketch import Arms, kernels
+from jsketch import kernels
 from jsketch.bandits import BBKB
+from jsketch.kernels import Columns, Mixed
 from jsketch.kernels.discrete import pack_bits
 
 RANDOM = np.random.default_rng(0)
@@ -14,6 +16,7 @@ BITS = (RANDOM.uniform(size=(50, 75)) < RANDOM.uniform(0, 0.6, (50, 1))).astype(
 BITS[7] = BITS[31] = 0
 COUNTS = RANDOM.poisson(0.7, (40, 23)).astype(float)
 COUNTS[5] = 0
+POINTS = RANDOM.uniform(size=(60, 2))
 
 
 def test_tanimoto_is_the_ratio_of_set_sizes():
@@ -52,35 +55,85 @@ def test_min_max_is_the_ratio_of_sums():
 
 
 @pytest.mark.filterwarnings("ignore:.*of the 50 arms repeat")
-def test_a_bandit_on_fingerprints_picks_as_on_their_table():
-    packed = jnp.asarray(pack_bits(BITS))
-    table = kernels.Tanimoto().gram(packed, packed)
-    counts = np.arange(50.0) % 3
+@pytest.mark.parametrize(
+    ("kernel", "x"),
+    [(kernels.Gaussian(0.5), POINTS), (kernels.Tanimoto(), pack_bits(BITS))],
+    ids=["gaussian", "tanimoto"],
+)
+def test_a_table_of_kernel_values_gives_the_picks_of_its_kernel(kernel, x):
+    table = kernel.gram(x, x)
+    counts = np.arange(len(x)) % 3.0
     picks = []
-
-    @jax.jit  # in one program instead of one for each operation
-    def asked(bandit, arms, counts, sums):
-        state = bandit.init(Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=sums)
-        return bandit.ask(state, jax.random.key(0))
-
-    for kernel, arms in (
-        (kernels.Tanimoto(), packed),
-        (kernels.Precomputed(table), kernels.index_features(table)),
-    ):
-        bandit = BBKB(
-            kernel, regularization=0.1, noise_std=0.3, max_batch=16, capacity=50, ratio=60.0
-        )
-        picks.append(asked(bandit, arms, counts, counts * BITS[:, 3].astype(float)))
+    for one, arms in ((kernel, x), (kernels.Precomputed(table), kernels.index_features(table))):
+        bandit = BBKB(one, regularization=0.1, noise_std=0.3, max_batch=16, capacity=60, ratio=60.0)
+        sums = counts * np.sin(np.arange(len(x)))
+        picks.append(ASK(bandit, INIT(bandit, arms, counts, sums, None)))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)
     assert int(picks[0].size) > 1
 
 
-@pytest.mark.parametrize("wrong", [np.full((2, 3), 2), np.zeros(4)])
-def test_bits_must_be_bits(wrong):
-    with pytest.raises(ValueError, match="zeros and ones"):
-        pack_bits(wrong)
+NUMBERS = RANDOM.uniform(0, 1, (30, 2))
+LEVELS = RANDOM.integers(0, 3, 30)
+SETS = RANDOM.integers(0, 2, (30, 40))
+SITES = RANDOM.integers(0, 4, 30)
+# a category before and one after the numbers
+COLUMNS = (
+    Columns("category", 3),
+    Columns("bits", 3),
+    Columns("numbers", 2),
+    Columns("category", 4),
+)
+CANDIDATES = np.hstack([np.eye(3)[LEVELS], pack_bits(SETS), NUMBERS, np.eye(4)[SITES]])
+LENGTHS = np.array([0.7, 0.4, 0.3, 2.0, 1.3])
 
 
-def test_words_need_a_float_that_holds_them():
-    with pytest.raises(ValueError, match="cannot hold 16 bits"):
-        pack_bits(BITS, np.float16)
+def mixed_value(i, j):
+    """The kernel's value of two candidates, from their categories, sets and numbers."""
+    common, either = (SETS[i] & SETS[j]).sum(), (SETS[i] | SETS[j]).sum()
+    squares = [
+        float(LEVELS[i] != LEVELS[j]),
+        1 - common / either,
+        *np.square(NUMBERS[i] - NUMBERS[j]),
+        float(SITES[i] != SITES[j]),
+    ]
+    r = np.sqrt(5 * (np.array(squares) / LENGTHS**2).sum())
+    return (1 + r + r * r / 3) * np.exp(-r)
+
+
+def test_mixed_kernels_are_their_formula():
+    kernel = Mixed(LENGTHS, COLUMNS)
+    kernel.check(CANDIDATES)
+    kernel.check_inputs(CANDIDATES)
+    gram = np.asarray(jax.jit(kernel.gram)(CANDIDATES, CANDIDATES))
+    expected = np.array([[mixed_value(i, j) for j in range(30)] for i in range(30)])
+    np.testing.assert_allclose(gram, expected, atol=1e-12)
+    np.testing.assert_allclose(kernel.diag(CANDIDATES), 1)
+    assert np.linalg.eigvalsh(gram).min() > -1e-12
+
+
+def check(lengthscales=LENGTHS, columns=COLUMNS):
+    kernel = Mixed(lengthscales, columns)
+    kernel.check_inputs(CANDIDATES)
+    kernel.check(CANDIDATES)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (lambda: pack_bits(np.full((2, 3), 2)), "zeros and ones"),
+        (lambda: pack_bits(np.zeros(4)), "zeros and ones"),
+        (lambda: pack_bits(BITS, np.float16), "cannot hold 16 bits"),
+        (
+            lambda: check(columns=COLUMNS[:3]),
+            "name 8 columns in all; the candidates have 12",
+        ),
+        (lambda: check(columns=(Columns("words", 12),)), "kind"),
+        (lambda: check(columns=(Columns("category", 12),)), "columns 0 to 11 are a category"),
+        (lambda: check(columns=(Columns("bits", 12),)), "words of 16 bits"),
+        (lambda: check(LENGTHS[:4]), "has 5 lengthscales"),
+        (lambda: check(-LENGTHS), "above 0"),
+    ],
+)
+def test_wrong_bits_columns_and_lengthscales_are_refused(action, message):
+    with pytest.raises(ValueError, match=message):
+        action()

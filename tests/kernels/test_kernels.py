@@ -4,11 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import features
 from compiled import as_users
 
-from jsketch import Arms, kernels
-from jsketch.bandits import BBKB
+from jsketch import kernels
 from jsketch.kernels import stationary
 
 X = np.random.default_rng(0).standard_normal((7, 3))
@@ -50,26 +48,6 @@ def test_formula_diagonal_and_positivity(name):
     gram = np.asarray(kernel.gram(jnp.asarray(X), jnp.asarray(X)))
     np.testing.assert_allclose(kernel.diag(jnp.asarray(X)), np.diag(gram), rtol=1e-12)
     assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()
-
-
-def test_precomputed_table_is_its_kernel():
-    x = features()
-    table = kernels.Gaussian(0.5).gram(x, x)
-    counts, picks = jnp.arange(60.0) % 3, []
-
-    @jax.jit
-    def asked(bandit, arms, sums):
-        state = bandit.init(Arms(arms), jax.random.key(0), pull_counts=counts, reward_sums=sums)
-        return bandit.ask(state, jax.random.key(0))
-
-    for kernel, arms in (
-        (kernels.Gaussian(0.5), x),
-        (kernels.Precomputed(table), kernels.index_features(table)),
-    ):
-        bandit = BBKB(kernel=kernel, regularization=0.1, noise_std=0.3, max_batch=16)
-        picks.append(asked(bandit, arms, counts * x[:, 0]))
-    np.testing.assert_array_equal(picks[0].index, picks[1].index)
-    assert int(picks[0].size) > 1
 
 
 # how much a kernel changes at most with the squared distance; exp(-r) has no such bound and sums
@@ -118,22 +96,22 @@ def test_distances_to_one_point_lose_nothing(count, inputs):
     np.testing.assert_allclose(found, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
 
 
-def test_kernels_say_how_far_clusters_apart_are_rounded():
+def test_rounding_bounds_of_distant_clusters():
     x = jnp.asarray(clusters(1e6))
     near = kernels.squared_distances(x[:50], x[:50])
     off = jnp.abs(kernels.squared_distances(x, x)[:50, :50] - near)[near < 50]
     kernel, eps = kernels.Gaussian(1.0), np.finfo(float).eps
-    said = float(kernel.rounding(x, 600)) * eps
-    # said is a root of the mean square, and of the kernel
-    assert said < float(off.max()) < 16 * said
-    # what sums directly loses nothing; what is made of kernels has their loss
+    bound = float(kernel.rounding(x, 600)) * eps
+    # the bound is a root mean square, and of the kernel
+    assert bound < float(off.max()) < 16 * bound
+    # direct sums lose nothing; sums and products of kernels have the losses of their parts
     assert kernels.Matern(1.0, nu=0.5).rounding(x, 600) == kernel.rounding(x[:50], 50) == 1
-    for made, times in (
+    for composite, times in (
         (kernels.Scaled(kernel, 2.0), 1),
         (kernels.Sum(kernel, kernels.Linear()), 1),
         (kernels.Product(kernel, kernel), 2),
     ):
-        assert float(made.rounding(x, 600)) == pytest.approx(times * said / eps)
+        assert float(composite.rounding(x, 600)) == pytest.approx(times * bound / eps)
 
 
 def test_distances_of_many_inputs_sum_directly():
