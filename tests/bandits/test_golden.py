@@ -23,40 +23,33 @@ from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
 
 HERE = Path(__file__).parents[1]
-ASKED = os.environ.get("JSKETCH_GOLDEN")
+FOLDER = os.environ.get("JSKETCH_GOLDEN")
 KEY = jax.random.key(0)
-
-
-# every vector compiles its own shapes; these are like others
+# every vector compiles its shapes; these are similar to others
 SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
 
 
-def vectors(asked=ASKED):
-    """The vectors of this folder and those of the one that was asked for, `asked`, or lies beside
-    the repository.
+def vectors(given=FOLDER):
+    """The vectors of tests/golden, and those of a given folder or of the one beside the repository.
 
-    A file with the bytes of one that is there already is the same vector, whatever its name. Of a
-    folder that was asked for all run, and one without vectors is an error.
+    A file with the same bytes as one in tests/golden is left out, whatever its name. All vectors of
+    a given folder run, and a given folder without vectors is an error.
     """
-    folder = Path(asked or HERE.parents[1] / "shared" / "golden")
-    own = sorted((HERE / "golden").glob("*.npz"))
-    known = {path.read_bytes() for path in own}
-    others = [path for path in sorted(folder.glob("*.npz")) if path.read_bytes() not in known]
-    if asked and not any(folder.glob("*.npz")):
+    folder = Path(given or HERE.parents[1] / "shared" / "golden")
+    if given and not any(folder.glob("*.npz")):
         raise FileNotFoundError(f"JSKETCH_GOLDEN names {folder}, which holds no vectors (*.npz).")
-    found = [
-        pytest.param(
-            path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked)
-        )
-        for path in own
-    ]
-    for path in others:
-        name = f"{path.stem} of {folder.name}" if path.name in {o.name for o in own} else path.stem
-        found.append(
-            pytest.param(
-                path, id=name, marks=[pytest.mark.slow] * (path.stem in SLOW and not asked)
-            )
-        )
+
+    def param(path, name):
+        slow = path.stem in SLOW and not given
+        return pytest.param(path, id=name, marks=[pytest.mark.slow] * slow)
+
+    paths = sorted((HERE / "golden").glob("*.npz"))
+    found = [param(path, path.stem) for path in paths]
+    names, contents = {path.name for path in paths}, {path.read_bytes() for path in paths}
+    for path in sorted(folder.glob("*.npz")):
+        if path.read_bytes() not in contents:
+            suffix = f" of {folder.name}" if path.name in names else ""
+            found.append(param(path, path.stem + suffix))
     if not folder.is_dir():
         found.append(
             pytest.param(None, id="shared", marks=pytest.mark.skip(f"no folder {folder.name}"))
@@ -127,13 +120,16 @@ def vector(request):
 
 
 def test_no_vector_is_left_out_for_its_name(tmp_path):
-    """Other vectors under the names of ours are run, and all of those that were asked for."""
-    own = sorted((HERE / "golden").glob("*.npz"))
-    (tmp_path / "again.npz").write_bytes(own[0].read_bytes())
-    for path in own:
+    """Other vectors with the same names run too, and all vectors of a given folder."""
+    paths = sorted((HERE / "golden").glob("*.npz"))
+    (tmp_path / "again.npz").write_bytes(paths[0].read_bytes())
+    for path in paths:
         (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
     found = vectors(str(tmp_path))
-    assert [param.values[0] for param in found] == [*own, *(tmp_path / path.name for path in own)]
+    assert [param.values[0] for param in found] == [
+        *paths,
+        *(tmp_path / path.name for path in paths),
+    ]
     assert len({param.id for param in found}) == len(found)
     assert not [param for param in found if param.marks]
     with pytest.raises(FileNotFoundError, match="JSKETCH_GOLDEN names .* no vectors"):
@@ -227,8 +223,7 @@ def test_widths(vector, rule):
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
 def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
-    """Their stored scores are stale where an arm never came into question; THEORY 5.7 tells their
-    threshold."""
+    """Their stored scores are stale below the threshold of THEORY 5.7."""
     d, lam = vector.data, vector.spec["lam"]
     state = vector.state
     _, u = features(vector, state)
@@ -241,7 +236,7 @@ def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
         direction, e = ridge.whitened_gain(precision, jnp.asarray(u[arm]))
         precision = ridge.hallucinate(precision, direction, e)
         scores[arm] = mean[arm] + beta * np.sqrt(u[arm] @ np.asarray(precision) @ u[arm])
-        asked = scores >= scores[arm]
-        embedded = np.einsum("ij,jk,ik->i", u[asked], np.asarray(precision), u[asked])
-        scores[asked] = mean[asked] + beta * np.sqrt(residual[asked] + embedded)
+        stale = scores >= scores[arm]
+        embedded = np.einsum("ij,jk,ik->i", u[stale], np.asarray(precision), u[stale])
+        scores[stale] = mean[stale] + beta * np.sqrt(residual[stale] + embedded)
     close(scores, d[f"{rule}_ucb_after_batch"], 1e-6)

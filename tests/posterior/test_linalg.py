@@ -1,5 +1,6 @@
 """Factorizations, against NumPy and on matrices made to break them."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,13 +31,6 @@ def test_cholesky_inverse(size):
     np.testing.assert_array_equal(np.tril(upper, -1), 0)
 
 
-def eigen_residual(gram, k):
-    """k(x,x) - |z(x)|^2 of unit-diagonal kernels, by an eigendecomposition cut at m eps."""
-    values, vectors = np.linalg.eigh(gram)
-    keep = values > len(gram) * np.finfo(float).eps * values.max()
-    return 1 - np.square(k @ vectors[:, keep] / np.sqrt(values[keep])).sum(1)
-
-
 @pytest.mark.parametrize("size", [20, 290])
 def test_inverse_root_of_near_duplicates(size):
     """Residuals like those of an eigendecomposition, and a rank below the number of points."""
@@ -46,12 +40,18 @@ def test_inverse_root_of_near_duplicates(size):
     arms = random.uniform(0, 1, (100, 2))
     kernel = kernels.Gaussian(0.7)
     gram = np.asarray(kernel.gram(points, points))
-    order, root, own = map(np.asarray, linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool)))
-    np.testing.assert_allclose(own @ own.T, gram, atol=1e-14 * size)
+    order, root, factor = map(
+        np.asarray, linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool))
+    )
+    np.testing.assert_allclose(factor @ factor.T, gram, atol=1e-14 * size)
     k = np.asarray(kernel.gram(jnp.asarray(arms), jnp.asarray(points)))
     residual = 1 - np.square(k[:, order] @ root).sum(1)
-    assert np.abs(residual - eigen_residual(gram, k)).max() < 1e-7
-    # on the points themselves nothing is left over
+    # k(x,x) - |z(x)|^2 by an eigendecomposition cut at m eps
+    values, vectors = np.linalg.eigh(gram)
+    keep = values > size * np.finfo(float).eps * values.max()
+    wanted = 1 - np.square(k @ vectors[:, keep] / np.sqrt(values[keep])).sum(1)
+    assert np.abs(residual - wanted).max() < 1e-7
+    # the residuals of the points themselves are 0
     assert np.abs(1 - np.square(gram[:, order] @ root).sum(1)).max() < 1e-7
     assert (np.abs(root).sum(0) > 0).sum() < size
     np.testing.assert_array_equal(np.tril(root, -1), 0)
@@ -97,7 +97,7 @@ def test_padding_is_neutral(capacity):
     np.testing.assert_allclose(root[:30, :30], alone, rtol=1e-9, atol=1e-9)
 
 
-def test_nothing_to_factor():
+def test_matrices_of_rank_zero():
     """An empty dictionary, and points whose kernel is zero, have rank zero."""
     for gram, mask in ((jnp.eye(5), jnp.zeros(5, bool)), (jnp.zeros((5, 5)), jnp.ones(5, bool))):
         _, root, _ = linalg.inverse_root(gram, mask)
@@ -157,7 +157,7 @@ def test_products_with_few_rows():
         np.testing.assert_allclose(product(few, b, rows), few @ b, atol=1e-12)
 
 
-def test_runs_that_need_a_change_are_changed_and_one_condition_serves_all_runs():
+def test_only_runs_that_need_a_change_are_changed_by_one_condition():
     needed = jnp.array([[False, True], [False, False]])
     old, given = jnp.arange(4.0).reshape(2, 2), jnp.array([5.0, 7.0])
     calls = []
@@ -214,8 +214,8 @@ def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
 
 
 def test_runs_in_turn(monkeypatch):
-    """Under vmap the function sees one run after the other, its numbers and what is no array as
-    they were given."""
+    """Under vmap the function is called for one run after the other; numbers and arguments that
+    are not arrays stay as they are."""
     random = np.random.default_rng(0)
     a, b = jnp.asarray(random.standard_normal((3, 4, 5))), jnp.asarray(random.standard_normal(5))
 
@@ -227,15 +227,13 @@ def test_runs_in_turn(monkeypatch):
 
     wanted = jax.vmap(lambda a: product(a, b, 2.0, 3))(a)
     for compiled in (runs, jax.jit(runs)):
-        jax.tree.map(
-            lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-14), compiled(a, b), wanted
-        )
+        chex.assert_trees_all_close(compiled(a, b), wanted, rtol=1e-14, atol=0)
     program = str(jax.make_jaxpr(runs)(a, b))
     assert "tanh" in program and "f64[3,4] = tanh" not in program
     # float32 stays float32 beside a Python number
     narrow = linalg.sequential_vmap(product, a[0].astype("float32"), b.astype("float32"), 2.0, 3)
     assert narrow["mean"].dtype == jnp.float32
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    # another function: what was traced is kept
+    # a new function, because the program of the other one is cached
     program = str(jax.make_jaxpr(lambda a, b: runs(a, b))(a, b))
     assert "f64[3,4] = tanh" in program

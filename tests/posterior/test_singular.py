@@ -56,7 +56,6 @@ def test_samples_of_a_singular_covariance_are_finite():
 
 
 @pytest.mark.float32
-# said to all algorithms
 @pytest.mark.filterwarnings("ignore:the kernel is not positive semi-definite")
 def test_an_indefinite_covariance_is_flagged():
     table = np.eye(6) - 0.9 * np.eye(6)[::-1] - 0.5
@@ -100,15 +99,10 @@ def test_forecasters_on_a_nearly_singular_dictionary(name):
     for seed in (0, 1, 5):
         x, y = walk(seed)
         ours, state = loops.prequential(forecaster, (x, y), jax.random.key(seed))
-        joined = joins(state, x)
+        points = np.asarray(state.dictionary.points)[: int(state.dictionary.used)]
+        joined = [int(np.flatnonzero((x == point).all(1))[0]) for point in points]
         np.testing.assert_allclose(ours.prediction, forecasts(name, x, y, joined, lam), atol=2e-5)
         assert np.linalg.eigvalsh(np.asarray(state.inverse)).min() > 0
-
-
-def joins(state, x):
-    """The positions in the stream of the points of a dictionary."""
-    points = np.asarray(state.dictionary.points)[: int(state.dictionary.used)]
-    return [int(np.flatnonzero((x == point).all(1))[0]) for point in points]
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +138,8 @@ def exact_variance(x, state):
 @pytest.mark.parametrize(("apart", "imprecise"), [(2e-7, True), (0.1, False)])
 def test_variances_that_rounding_decides_are_flagged(refreshed, apart, imprecise):
     """Ten pairs of arms in the dictionary: their differences are directions that rounded kernel
-    values hardly know, and of which other arms have a part. No arithmetic on those values does
-    better: that is why it is a flag."""
+    values hardly determine, and that other arms share. No arithmetic on those values does better,
+    so they are flagged."""
     for seed in range(3):
         random = np.random.default_rng(seed)
         x = random.uniform(-3, 3, (40, 2))
@@ -161,8 +155,7 @@ def test_variances_that_rounding_decides_are_flagged(refreshed, apart, imprecise
 
 @pytest.mark.float32
 def test_a_regularization_below_rounding_is_warned_of():
-    """Forecasters said nothing in float32 at lam = 1e-6, where they always end in NaN, and for
-    large features."""
+    """In float32 at lam = 1e-6, where forecasts always end in NaN, and for large features."""
     x = jnp.ones(2, jnp.float32)
     kernel = kernels.Gaussian(1.0)
     makers = (
@@ -179,13 +172,12 @@ def test_a_regularization_below_rounding_is_warned_of():
         make(0.01).init(x, KEY)
     with pytest.warns(UserWarning, match="smaller features or a regularization of at least"):
         online.NystromAWV(kernels.Linear(1e-6), 1e-3).init(jnp.ones(2, jnp.zeros(()).dtype), KEY)
-    # what is traced is left to the caller
+    # a traced regularization is not checked
     jax.eval_shape(lambda lam: makers[1](lam).init(x, KEY), 1e-6)
 
 
-def test_the_rounding_of_the_examples_that_come_is_warned_of():
-    """Once a stream, at the user's line. `Live` begins with zeros, `prequential` looked at its
-    first example only."""
+def test_the_rounding_of_later_examples_is_warned_of():
+    """Once a stream, at the user's line; `Live` begins with zeros."""
     forecaster = online.KernelAWV(kernels.Linear(1e-6), 1e-3, capacity=2)
     xs, ys = np.array([[0.0, 0.0], [1.0, 1.0]]), np.ones(2)
     live = loops.Live(forecaster, 2, KEY)
