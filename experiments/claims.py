@@ -111,7 +111,7 @@ def read(folder: Path) -> Source:
     return Source(folder, store.read_json(path))
 
 
-def beside(source: Source, name: str) -> Source:
+def read_sibling(source: Source, name: str) -> Source:
     """The results in a neighbouring folder."""
     return read(source.folder.parent / name)
 

@@ -15,12 +15,12 @@ from experiments.claims import (
     Missing,
     Paper,
     Source,
-    beside,
     entry,
     lines,
     listed,
     mean,
     number,
+    read_sibling,
     shown,
 )
 from experiments.results.summaries import ci95
@@ -131,7 +131,7 @@ def below_soful(source: Source) -> Found:
 def finds_size(source: Source) -> Found:
     """The dictionary sizes of BKB on three spectra."""
     sizes = {
-        name: mean(beside(source, f"linear_{name}"), "algorithms", "bkb", "dictionary_size")
+        name: mean(read_sibling(source, f"linear_{name}"), "algorithms", "bkb", "dictionary_size")
         for name in ("slow", "fast", "low_rank")
     }
     holds = sizes["slow"] >= 2 * max(sizes["fast"], sizes["low_rank"])

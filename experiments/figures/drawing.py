@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from experiments.figures.styles import METHOD_STYLES
+from experiments.figures.styles import METHOD_STYLES, style
 from experiments.results import files, summaries
 
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
@@ -48,7 +48,7 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
     one repetition. With `slopes` the legend shows the slope of the mean on log axes over the last
     decade of x."""
     for name, (x, values) in curves.items():
-        label, colour, dashes = METHOD_STYLES[name]
+        label, colour, dashes = style(name)
         mean = values.mean(axis=0)
         power = summaries.log_slope(x, mean) if slopes else math.nan
         fitted = "" if math.isnan(power) else f", {power:.2f}"

@@ -106,6 +106,11 @@ METHOD_STYLES = {
 }
 
 
+def style(name: str) -> tuple:
+    """(label, colour, dashes) of a method; a dotted grey line for one that has no row above."""
+    return METHOD_STYLES.get(name, (name, "#555555", (0, (1, 1))))
+
+
 def label(name: str) -> str:
     """The name of a method in figures and tables; `name` itself for a method without a style."""
-    return METHOD_STYLES[name][0] if name in METHOD_STYLES else name
+    return style(name)[0]

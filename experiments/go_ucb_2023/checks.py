@@ -11,12 +11,12 @@ from experiments.claims import (
     Found,
     Missing,
     Source,
-    beside,
     entry,
     half,
     listed,
     mean,
     number,
+    read_sibling,
     shown,
     written,
 )
@@ -59,7 +59,7 @@ def _with_uniform_candidates(source: Source, functions: tuple[str, ...], holds: 
     as in `variants`."""
     keys = {"go_ucb": "go_ucb", **{n: f"{n}_uniform" for n in CLASSICAL}, "turbo": "turbo"}
     try:
-        other = beside(source, "variants")
+        other = read_sibling(source, "variants")
         ratios: dict[str, dict[str, float]] = {}
         words = []
         for f in functions:

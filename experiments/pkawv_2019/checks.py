@@ -10,12 +10,12 @@ from experiments.claims import (
     Found,
     Missing,
     Source,
-    beside,
     entry,
     line,
     listed,
     mean,
     number,
+    read_sibling,
     shown,
     written,
 )
@@ -67,7 +67,7 @@ def _under_the_papers_scaling(source: Source, metric: str) -> str:
     """Degree 2 against the exact forecaster with inputs and labels in [-1, 1], unlike the published
     curves; empty without such a run."""
     try:
-        there = beside(source, "settings")
+        there = read_sibling(source, "settings")
         key = ("measured", source.folder.name, "paper")
         exact, found = (number(there, *key, name, metric) for name in ("kernel_ridge", "taylor_2"))
         examples = number(there, *key, "kernel_ridge", "examples")

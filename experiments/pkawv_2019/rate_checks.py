@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.claims import Found, Missing, Source, beside, entry, listed, number
+from experiments.claims import Found, Missing, Source, entry, listed, number, read_sibling
 
 ABOVE = 0.1  # the largest excess of a measured exponent
 LOGARITHM = 0.14  # the contribution of a factor log n to an exponent at n = 1,024
@@ -58,7 +58,7 @@ def levels_off(source: Source) -> Found:
 def _measured_pros_n_kons(source: Source) -> str:
     """Measured exponents where the bounds (8) are least; empty without them."""
     try:
-        rows = entry(beside(source, "pros_n_kons_rates"), "measured")
+        rows = entry(read_sibling(source, "pros_n_kons_rates"), "measured")
     except Missing:
         return ""
     least = {gamma: min(found, key=lambda row: row["bound"]) for gamma, found in rows.items()}
@@ -72,7 +72,7 @@ def _measured_pros_n_kons(source: Source) -> str:
 
 def corollary_7(source: Source) -> Found:
     """Exponents of PKAWV with KORS against the bounds (8), and of its points against a."""
-    rows = entry(beside(source, "nystrom_rates"), "measured")
+    rows = entry(read_sibling(source, "nystrom_rates"), "measured")
     above, larger, text = -np.inf, -np.inf, []
     for gamma, found in rows.items():
         above = max(above, *(row["exponent"] - row["bound"] for row in found))

@@ -11,7 +11,7 @@ import io
 
 import numpy as np
 
-from experiments.claims import Missing, Source, beside, entry, lines, listed, mean
+from experiments.claims import Missing, Source, entry, lines, listed, mean, read_sibling
 from experiments.figures.styles import label
 from experiments.results.summaries import growth
 from experiments.runs import against_published
@@ -90,7 +90,7 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
     for key in poor[:2]:
         text = f"At {key}: {listed(list(table), [row[key] for row in table.values()], 3)}"
         try:
-            there = beside(source, f"{source.folder.name}_code")
+            there = read_sibling(source, f"{source.folder.name}_code")
             place = ("lengthscales", key, "algorithms", "bbkb_global", "regret_ratio")
             text += f"; BBKB with the width of the code: {mean(there, *place):.3f}"
         except Missing:
@@ -102,7 +102,7 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
 def simple_regrets_with_code_width(source: Source) -> str:
     """Simple regrets at T with the width of the authors' code."""
     try:
-        there = beside(source, f"{source.folder.name}_code")
+        there = read_sibling(source, f"{source.folder.name}_code")
         found = entry(there, "algorithms")
         values = [mean(there, "algorithms", name, "simple_regret") for name in found]
     except Missing:

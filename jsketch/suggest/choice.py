@@ -22,8 +22,8 @@ from jsketch.suggest.acquisitions import (
 from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
 
-# The shortlist has SHORTLIST candidates, or four times the batch, and at most LARGEST_SHORTLIST,
-# whose covariance takes 2 GB (with costs, the cheapest candidates included).
+# The shortlist has max(SHORTLIST, 4 * batch) candidates, at most LARGEST_SHORTLIST: a covariance of
+# that size takes 2 GB. With costs the limit includes the cheapest candidates, which are added.
 SHORTLIST = 1024
 LARGEST_SHORTLIST = 16384
 LARGEST_BATCH = LARGEST_SHORTLIST // 2
@@ -33,14 +33,15 @@ PRIOR_WORST = -1.0
 
 
 class Groups(NamedTuple):
-    """A batch is of one of G groups."""
+    """The groups of the candidates. All candidates of a batch are of one group."""
 
     label: Array  # [A] int, the group of each candidate
     large: Array  # [G] bool, groups with enough candidates that may be picked
 
 
 class Limits(NamedTuple):
-    """Constraints of a batch; None where one does not apply, and nothing is compiled for it."""
+    """Constraints on a batch. A constraint that is None does not apply and adds no code to the
+    compiled program."""
 
     success: Array | None = None  # [A], the probability that an evaluation succeeds
     price: Price | None = None  # of all candidates
@@ -98,7 +99,8 @@ def _condition(
 
 
 def shortlist_size(batch: int, count: int, with_costs: bool = False) -> int:
-    """Candidates of `count` on the shortlist; with costs the `batch` cheapest are added to them."""
+    """The number of candidates on the shortlist, of `count`. With costs, the `batch` cheapest
+    candidates are added to it."""
     largest = LARGEST_SHORTLIST - batch if with_costs else LARGEST_SHORTLIST
     return min(max(SHORTLIST, 4 * batch), largest, count)
 
@@ -115,8 +117,8 @@ def choose_batch(
     batch: int,
     members: int = 0,
 ) -> Batch:
-    """The batch. One program serves all calls of equal padded sizes; `members` is the size of the
-    largest group."""
+    """The batch. Calls with the same padded sizes share one compiled program; `members` is the size
+    of the largest group."""
     features, taken = arrays.features, arrays.taken
     ratio = jnp.asarray(ratio, features.dtype)
     fitted, evaluations = _condition(kernel, arrays, ratio, True)

@@ -17,7 +17,7 @@ ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
 TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY))
 
 
-def plate(p, **options):
+def new_state(p, **options):
     bandit = FixedBKB(
         p.kernel, p.lam, noise_std=0.3, batch=8, max_pending=8, capacity=32, **options
     )
@@ -26,8 +26,8 @@ def plate(p, **options):
 
 def oracle_picks(bandit, state, p, pending, size, free=None):
     """Sequential argmax of mean + width sd, the variances from the dense covariance after the
-    pending pulls and the picks. With `free` [A] no arm is picked twice, nor one that is not
-    free."""
+    pending pulls and the picks. With `free` [A] every pick is a free arm, which is marked as taken
+    in place."""
     mean, width = np.asarray(state.mean), float(bandit.confidence_width(state))
     full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
     pulls, picks = list(pending), []
@@ -45,16 +45,16 @@ def oracle_picks(bandit, state, p, pending, size, free=None):
 
 
 @pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
-@pytest.mark.parametrize(("size", "most"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
-def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, most):
+@pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
+def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, picks):
     """With the full sketched covariance of BBKB eq. 2, for any dictionary; pending pulls lower
-    variances, not means. Also by sets so small, and of so few picks, that a batch takes several."""
+    variances, not means. The second case has small working sets, several for a batch."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
-    monkeypatch.setattr(fixed_set, "PICKS", most)
+    monkeypatch.setattr(fixed_set, "PICKS", picks)
     ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
     for seed in range(6):
         p = Problem(seed)
-        bandit, state = plate(p)
+        bandit, state = new_state(p)
         before = np.asarray(state.mean)
         if pending:
             state = bandit.pend(
@@ -65,15 +65,15 @@ def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, most
         np.testing.assert_array_equal(state.mean, before)
 
 
-@pytest.mark.parametrize(("size", "most"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
-def test_no_arm_twice(monkeypatch, size, most):
+@pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
+def test_no_arm_twice(monkeypatch, size, picks):
     """`repeat=False`: the dense posterior's picks among arms that were neither evaluated nor are
     under way, until none is left."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
-    monkeypatch.setattr(fixed_set, "PICKS", most)
+    monkeypatch.setattr(fixed_set, "PICKS", picks)
     ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
     p = Problem(1)
-    bandit, state = plate(p, repeat=False)
+    bandit, state = new_state(p, repeat=False)
     under_way = int(np.flatnonzero(np.asarray(p.counts) == 0)[0])
     state = bandit.pend(state, Query(jnp.asarray([under_way], jnp.int32), jnp.ones(1, bool)))
     free = np.asarray(p.counts) == 0
@@ -89,10 +89,10 @@ def test_no_arm_twice(monkeypatch, size, most):
     assert len(set(np.asarray(query.index)[:left].tolist())) == left
 
 
-def test_no_arm_twice_where_a_score_is_not_finite(monkeypatch):
-    """A batch that is asked for outside a loop repeats no arm either."""
+def test_a_batch_has_distinct_arms_if_some_means_are_nan(monkeypatch):
+    """`ask` is called directly, without the checks of the loops."""
     monkeypatch.setattr(fixed_set, "SIZE", 3)
-    bandit, state = plate(Problem(1), repeat=False)
+    bandit, state = new_state(Problem(1), repeat=False)
     nan = state.replace(
         mean=state.mean.at[4:9].set(jnp.nan),
         tried=jnp.zeros_like(state.tried),
@@ -102,9 +102,8 @@ def test_no_arm_twice_where_a_score_is_not_finite(monkeypatch):
     assert len(set(arms.tolist())) == 8
 
 
-def test_an_empty_history_spreads_out():
-    """Without data the first plate holds different arms: the dictionary is empty, the
-    covariance is the prior."""
+def test_the_first_batch_without_data_has_distinct_arms():
+    """The dictionary is empty, and the covariance is that of the prior."""
     x = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))
     bandit = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=8)
     state = bandit.init(Arms(jnp.asarray(x)), KEY)
@@ -112,9 +111,9 @@ def test_an_empty_history_spreads_out():
     assert picks[0] == int(state.first_arm) and len(set(picks.tolist())) == 8
 
 
-def test_late_partial_and_out_of_order_results_are_one_posterior():
-    """Two plates under way, observed in pieces and backwards, one evaluation failed: the exact
-    posterior of the observations."""
+def test_the_posterior_is_exact_for_late_partial_and_unordered_results():
+    """Two batches are pending. They are observed in parts and in reverse order, and one evaluation
+    fails."""
     p = Problem(5)
     bandit = FixedBKB(
         p.kernel, p.lam, noise_std=0.3, batch=6, max_pending=12, capacity=32, qbar=KEEP_ALL

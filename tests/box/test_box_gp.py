@@ -99,10 +99,10 @@ def test_unused_slots_are_neutral(name):
 
 @pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning"
-)  # where a bound is active, it says so
+)  # scikit-learn warns if a fitted hyperparameter lies on its bound
 def test_the_fit_is_at_least_scikit_learns():
-    """20 random problems, the same family, data and bounds: never a lower marginal likelihood than
-    its best of 3 starts."""
+    """On 20 random problems with the same kernel, data and bounds, the fit reaches at least the
+    marginal likelihood of scikit-learn's best of 3 starts."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, theirs = KERNELS[name]

@@ -74,7 +74,7 @@ CALLS = [
     (lambda: loops.prequential(RIDGE, XS, KEY), r"a tuple \(xs, ys\)"),
     (lambda: loops.prequential(RIDGE, (XS, YS, YS), KEY), "a tuple of 3"),
     (lambda: loops.prequential(RIDGE, (XS[:0], YS[:0]), KEY), "the stream is empty"),
-    (lambda: loops.prequential(RIDGE, (XS, YS[:3]), KEY), r"a vector \[n\] of labels"),
+    (lambda: loops.prequential(RIDGE, (XS, YS[:3]), KEY), "n labels"),
     (lambda: loops.prequential(RIDGE, (changed(XS, (3, 1), np.nan), YS), KEY), "example 3 is not"),
     (
         lambda: loops.prequential(RIDGE, (XS, YS), KEY, block=0),

@@ -153,11 +153,11 @@ def test_mistakes_are_refused():
         ),
         (
             lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads"),
-            'strategy "threads" has none for it',
+            'strategy "threads" one on each core',
         ),
         (
             lambda: run(sharded, placed, keys, 3, mesh=mesh()),
-            "these arms are spread over devices already",
+            "these arms are divided among devices already",
         ),
     ):
         with pytest.raises(ValueError, match=message):
