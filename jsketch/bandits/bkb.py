@@ -6,8 +6,6 @@ sketching: scalable and no regret. COLT 2019, Figure 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
@@ -24,8 +22,3 @@ class BKB(SketchedBandit):
         rows = state.domain.rows
         best = rows.argmax(rows.mask(self.scores(state), -jnp.inf))
         return checks.single(jnp.where(state.evidence.count == 0, state.first_arm, best))
-
-
-def with_numbers_of(bandit: Any) -> BKB:
-    """The BKB with the fields of an algorithm that has all of BKB's."""
-    return BKB(**{name: getattr(bandit, name) for name in BKB.__dataclass_fields__})

@@ -32,7 +32,6 @@ VERSION = 3  # of the format
 ADVICE = "Name another file, or remove it."
 # errors of locking on disks that have no locks, such as some network file systems
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-unfinished: set[Path] = set()  # the part files that this process is writing
 
 
 class RunFile(NamedTuple):
@@ -200,7 +199,6 @@ def _replace(path: Path, content: bytes) -> None:
     for part in path.parent.glob(f"{glob.escape(beginning)}*.part"):
         _remove_abandoned(part)
     part, file = _new_part(path.parent, beginning)
-    unfinished.add(part)
     try:
         with file:
             file.write(content)
@@ -213,8 +211,6 @@ def _replace(path: Path, content: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    finally:
-        unfinished.discard(part)
 
 
 def _new_part(folder: Path, beginning: str) -> tuple[Path, BinaryIO]:
