@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -20,7 +21,7 @@ from jsketch import checks, struct
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -107,11 +108,18 @@ class WindowBKB(BKB):
     R-GP-UCB, which starts again every W rounds, is `restart=W` of `contrib.problems.play`.
     """
 
+    # the accuracy of a dictionary lasts while observations are added, and not when they are removed
+    resparsify: ArrayLike = sketched.EVERY_BATCH
     window: int = struct.field(pytree_node=False, default=100)  # W observations
 
     def init(self, domain: Arms, key: PRNGKey) -> WindowState:  # type: ignore[override]
         """The state before the first round. Raises ValueError on static mistakes."""
         checks.capacity(window=self.window)
+        if not is_traced(self.resparsify) and np.any(np.asarray(self.resparsify) >= 0):
+            raise ValueError(
+                "WindowBKB draws its dictionary after every batch (resparsify=EVERY_BATCH): without"
+                " the observations that leave the window an extended dictionary is not accurate."
+            )
         start = super().init(domain, key)
         dtype = start.mean.dtype
         checks.room(2 * self.window, dtype, window=self.window)

@@ -14,6 +14,7 @@ depend on the number of an arm, not on its device.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -120,6 +121,8 @@ class Sharded:
         start = self._map(body, (self._arms(), P(), self._arms()), self._specs(shape))
         # operation by operation a refresh would compile for long
         state = (start if history is None else jax.jit(start))(domain, key, history)
+        if history is not None:
+            state = replace(state, given=sketched.given_by_user(dictionary))
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -143,7 +143,11 @@ class Streamed:
         kernel, regularization = bandit.kernel, bandit.regularization
         sketch = _start(tracked, kernel, regularization, bandit.capacity, key, history)
         prior = jnp.asarray(_prior_variance(domain, kernel, dtype), dtype)
-        sketch = replace(sketch, evidence=replace(sketch.evidence, prior_variance=prior))
+        sketch = replace(
+            sketch,
+            evidence=replace(sketch.evidence, prior_variance=prior),
+            given=sketched.given_by_user(dictionary),
+        )
         tried = np.asarray(sketch.pull_counts) > 0
         if failed is not None:
             tried[np.searchsorted(numbers, np.asarray(failed, np.int32))] = True

@@ -76,6 +76,35 @@ def resample(
     return of_arms(keep, capacity, rows)
 
 
+def extend_or_resample(
+    key: PRNGKey,
+    dictionary: Dictionary,
+    added: Array,
+    pull_counts: Array,
+    variance: Array,
+    qbar: ArrayLike,
+    growth: ArrayLike,
+    rows: Rows = WHOLE,
+    uniform: Array | None = None,
+) -> tuple[Dictionary, Array]:
+    """The dictionary with the arms where added [A] is true while it has at most (1 + growth) times
+    the expected size of a fresh draw, otherwise a fresh draw; and `overflow`, both as in
+    `resample`, at the same capacity.
+
+    A dictionary to which every newly pulled arm is added stays as accurate as it was at its last
+    draw (THEORY 3.6). A growth below 0 draws every time, as in the papers.
+    """
+    if uniform is None:
+        uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
+    probability = inclusion_probability(pull_counts, variance, qbar)
+    extended = put(dictionary, added, True, rows)
+    size = rows.sum(extended.sum(dtype=variance.dtype))
+    limit = (1 + growth) * rows.sum(probability.sum())
+    extends = (jnp.asarray(growth) >= 0) & (size <= limit)
+    keep = jnp.where(extends, extended, uniform < probability)
+    return of_arms(keep, len(dictionary.index), rows)
+
+
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:
     """The oversampling 72 log(4 T / delta) with which variances are accurate to a factor of 3 w.p.
     1 - delta (BKB Thm 3.1 at eps = 1/2; BBKB Lemma 2). Experiments use qbar = 2."""

@@ -45,6 +45,7 @@ from jsketch.warn import warn
 # entries of one chunk of features in a sweep over all arms: large enough for matrix products, small
 # enough for the cache of a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
+EVERY_BATCH = -1.0  # the value of `resparsify` in the papers
 PULLED_ROWS = 128  # pulled arms outside the dictionary in one chunk of the Gram matrix
 # Folded into the key of `init` to sample a dictionary. The first arm is drawn with the key itself,
 # and no draw of JAX folds in such a number (it uses 0, 1, ...).
@@ -72,6 +73,9 @@ class SketchState:
     # 0 only under jit and vmap: elsewhere `init` raises
     missing: Array
     rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
+    # [] bool, the inducing arms are of the user's choice, and perhaps not accurate: the next
+    # dictionary is a fresh draw
+    given: Array
 
     @property
     def capacity(self) -> int:
@@ -93,6 +97,7 @@ class Sketching(Protocol):
     kernel: Kernel
     regularization: ArrayLike
     qbar: ArrayLike
+    resparsify: ArrayLike
     width: widths.Width
     capacity: int
 
@@ -102,6 +107,9 @@ class SketchedBandit(widths.Optimistic):
     """The fields and methods of all algorithms on a sketched posterior. Subclasses add `ask`."""
 
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
+    # The pulled arms join the dictionary while it has at most (1 + resparsify) times the expected
+    # size of a fresh draw; EVERY_BATCH draws afresh after every batch, as the papers do.
+    resparsify: ArrayLike = EVERY_BATCH
     width: widths.Width = widths.bkb_code
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
 
@@ -129,7 +137,8 @@ class SketchedBandit(widths.Optimistic):
         floats = 3 * self.capacity**2 + self.capacity * inputs + count * (inputs + 8)
         checks.room(floats, domain.features.dtype, capacity=self.capacity, arms=count)
         history = checked_history(self, domain, key, pull_counts, reward_sums, dictionary)
-        return start(domain, self.kernel, self.regularization, self.capacity, key, history)
+        state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
+        return replace(state, given=given_by_user(dictionary))
 
     def confidence_width(self, state: SketchState) -> Array:
         """Number of posterior standard deviations in a confidence bound, []."""
@@ -278,17 +287,29 @@ def apply_feedback(
     key: PRNGKey,
     bandit: Sketching,
     uniform: Array | None = None,
+    added: Array | None = None,
 ) -> tuple[State, Info]:
-    """Resparsifies with the variances at the start of the batch, then refreshes: (state, info).
-    `uniform` is that of `dictionary.resample`.
+    """Extends or resparsifies the dictionary with the variances at the start of the batch, then
+    refreshes: (state, info). `uniform` and `added`, by default the arms pulled in the batch, are
+    those of `dictionary.extend_or_resample`.
 
     Where the new dictionary exceeds the capacity, or that of the warm start did, the round is not
     applied: the state is returned unchanged, and info.overflow is true.
     """
     rows = state.domain.rows
-    qbar = in_dtype(bandit.qbar, state.variance.dtype)
-    dictionary, overflow = dictionaries.resample(
-        key, feedback.pull_counts, state.variance, qbar, state.capacity, rows, uniform
+    qbar, growth = in_dtype((bandit.qbar, bandit.resparsify), state.variance.dtype)
+    if added is None:
+        added = feedback.pull_counts > state.pull_counts
+    dictionary, overflow = dictionaries.extend_or_resample(
+        key,
+        state.dictionary,
+        added,
+        feedback.pull_counts,
+        state.variance,
+        qbar,
+        jnp.where(state.given, EVERY_BATCH, growth),
+        rows,
+        uniform,
     )
     overflow = overflow | (state.missing > 0)
     evidence = replace(
@@ -305,6 +326,7 @@ def apply_feedback(
             reward_sums=feedback.reward_sums,
             dictionary=dictionary,
             evidence=evidence,
+            given=jnp.zeros((), bool),
         ),
         bandit.kernel,
         bandit.regularization,
@@ -357,6 +379,7 @@ def _prior(
         evidence=widths.of_exact(zero, zero, rows.max(jnp.max(diag))),
         missing=jnp.zeros((), jnp.int32),
         rounding=zero,
+        given=jnp.zeros((), bool),
     )
 
 
@@ -396,6 +419,11 @@ def start(
         missing=rows.sum(keep.sum(dtype=jnp.int32)) - dictionary.size,
     )
     return with_upper_information(refresh(warm, kernel, regularization), regularization)
+
+
+def given_by_user(dictionary: Any) -> Array:
+    """Whether an argument `dictionary` of `init` holds arms of the user's choice, [] bool."""
+    return jnp.asarray(not (dictionary is None or isinstance(dictionary, str)))
 
 
 def with_upper_information(state: State, regularization: ArrayLike) -> State:

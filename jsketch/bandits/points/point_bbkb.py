@@ -199,8 +199,10 @@ class PointBBKB(SketchedBandit):
         y = checks.rewards(query, y, state.bound.dtype)
         old = state.sketch
         feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
+        new_points = distinct_points(old, query, counts.usable(query, y))
+        added = jnp.zeros(old.domain.count, bool).at[query.index].max(new_points)
         sketch, info = sketched.apply_feedback(
-            old, feedback, query, self.confidence_width(state), key, self
+            old, feedback, query, self.confidence_width(state), key, self, added=added
         )
         after = PointState(
             sketch,
@@ -229,3 +231,13 @@ class PointBBKB(SketchedBandit):
         }
         features = jnp.pad(state.sketch.domain.features, ((0, extra), (0, 0)))
         return replace(state, sketch=replace(state.sketch, domain=Arms(features), **padded))
+
+
+def distinct_points(sketch: SketchState, query: Query, usable: Array) -> Array:
+    """[B] bool, the evaluations of a query that have a reward, usable [B] bool, and a point that is
+    neither an inducing point nor that of an earlier evaluation."""
+    x, dictionary = sketch.domain.features[query.index], sketch.dictionary
+    inducing = sketch.domain.features[dictionary.index]
+    present = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]
+    same = (x[:, None] == x[None]).all(-1) & usable[None]
+    return usable & ~present.any(1) & ~jnp.tril(same, -1).any(1)
