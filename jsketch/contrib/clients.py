@@ -183,6 +183,14 @@ class SharedEmbedding(widths.Optimistic):
     # keep the `capacity` likeliest points of a larger draw instead of `info.overflow`
     scale_to_capacity: bool = struct.field(pytree_node=False, default=False)
 
+    @property
+    def resparsify(self) -> None:
+        """Every exchange draws the dictionary."""
+
+    @property
+    def incremental(self) -> bool:
+        return False
+
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
         """The state before the first round, for points with `dimension` inputs. Raises ValueError
         on static mistakes."""

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -21,7 +20,7 @@ from jsketch import checks, struct
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -54,6 +53,10 @@ class DiscountedBKB(BKB):
         weighted in the same way; dictionary="bless" requires whole counts."""
         checks.positive(discount=self.discount)
         checks.fraction(discount=self.discount)
+        if self.incremental:
+            raise ValueError(
+                "DiscountedBKB changes the weight of every observation: incremental must be False."
+            )
         if pull_counts is not None:
             domain = checks.arms(domain)
             pull_counts = sketched.checked_history(
@@ -109,13 +112,13 @@ class WindowBKB(BKB):
     """
 
     # the accuracy of a dictionary lasts while observations are added, and not when they are removed
-    resparsify: ArrayLike = sketched.EVERY_BATCH
+    resparsify: ArrayLike | None = sketched.EVERY_BATCH
     window: int = struct.field(pytree_node=False, default=100)  # W observations
 
     def init(self, domain: Arms, key: PRNGKey) -> WindowState:  # type: ignore[override]
         """The state before the first round. Raises ValueError on static mistakes."""
         checks.capacity(window=self.window)
-        if not is_traced(self.resparsify) and np.any(np.asarray(self.resparsify) >= 0):
+        if self.resparsify is not None:
             raise ValueError(
                 "WindowBKB draws its dictionary after every batch (resparsify=EVERY_BATCH): without"
                 " the observations that leave the window an extended dictionary is not accurate."

@@ -86,10 +86,10 @@ def extend_or_resample(
     growth: ArrayLike,
     rows: Rows = WHOLE,
     uniform: Array | None = None,
-) -> tuple[Dictionary, Array]:
+) -> tuple[Dictionary, Array, Array]:
     """The dictionary with the arms where added [A] is true while it has at most (1 + growth) times
-    the expected size of a fresh draw, otherwise a fresh draw; and `overflow`, both as in
-    `resample`, at the same capacity.
+    the expected size of a fresh draw, otherwise a fresh draw; `overflow`, as in `resample`, at the
+    same capacity; and whether the dictionary is extended, [] bool.
 
     A dictionary to which every newly pulled arm is added stays as accurate as it was at its last
     draw (THEORY 3.6). A growth below 0 draws every time, as in the papers.
@@ -102,7 +102,7 @@ def extend_or_resample(
     limit = (1 + growth) * rows.sum(probability.sum())
     extends = (jnp.asarray(growth) >= 0) & (size <= limit)
     keep = jnp.where(extends, extended, uniform < probability)
-    return of_arms(keep, len(dictionary.index), rows)
+    return *of_arms(keep, len(dictionary.index), rows), extends
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:

@@ -1,6 +1,8 @@
 """The papers' deterministic statements about posteriors and sketches (THEORY 1.3 to 3.1), against
 NumPy oracles."""
 
+import copy
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -212,6 +214,70 @@ def test_noise_projection(drawn):
         assert 0 <= sketched <= full * (1 + 1e-9)
 
 
+def accuracy_of(gram, lam, counts, weights):
+    """The smallest e with (1-e) N - e lam I <= N_S <= (1+e) N + e lam I, for N = sum_i counts_i
+    phi_i phi_i^T and N_S with the weights: the norm of (N + lam I)^-1/2 (N_S - N) (N + lam
+    I)^-1/2, dense."""
+    values, vectors = np.linalg.eigh(gram)
+    phi = vectors * np.sqrt(np.maximum(values, 0))
+    inverse = np.linalg.inv(np.linalg.cholesky((phi.T * counts) @ phi + lam * np.eye(len(phi))))
+    return np.abs(
+        np.linalg.eigvalsh(inverse @ (phi.T * (weights - counts)) @ phi @ inverse.T)
+    ).max()
+
+
+def test_an_extended_dictionary_stays_accurate(drawn):
+    """THEORY 3.6: with every new pull in the dictionary its accuracy does not fall, and bounds the
+    variances of the extended state; without the new arms it does fall."""
+    worse = 0
+    for seed, p in enumerate(drawn[:20]):
+        random = np.random.default_rng(seed)
+        kept = (p.counts > 0) & (random.uniform(size=ARMS) < 0.7)
+        weights = np.where(kept, p.counts / 0.7, 0)
+        before = accuracy_of(p.gram, p.lam, p.counts, weights)
+        pulls = random.poisson(0.3, ARMS).astype(float)
+        after = accuracy_of(p.gram, p.lam, p.counts + pulls, weights + pulls)
+        assert after <= before * (1 + 1e-7) + 1e-9
+        worse += accuracy_of(p.gram, p.lam, p.counts + pulls, weights) > before
+        old, _ = dictionaries.of_arms(jnp.asarray(kept), ARMS)
+        added, counts = jnp.asarray(pulls > 0), jnp.asarray(p.counts + pulls)
+        new, overflow, _ = dictionaries.extend_or_resample(
+            KEY, old, added, counts, jnp.ones(ARMS), 2.0, ARMS
+        )
+        index = np.asarray(new.index)[np.asarray(new.mask)]
+        assert not overflow and (index == np.flatnonzero(kept | (pulls > 0))).all()
+        if after < 1:
+            longer = copy.copy(p)
+            longer.counts = p.counts + pulls
+            _, state = longer.state(index)
+            ratio = np.asarray(state.variance) / np.asarray(longer.dense().variance)
+            alpha = (1 + after) / (1 - after) * (1 + 1e-7)
+            assert (ratio <= alpha).all() and (ratio >= 1 / alpha).all()
+    assert worse > 10
+
+
+def test_when_a_dictionary_is_extended():
+    """THEORY 3.6: while the extended dictionary has at most (1 + g) times the expected size of a
+    fresh draw, and never for g below 0; alone and for several values of g together."""
+    counts = jnp.arange(10.0)
+    variance = jnp.full(10, 0.05)
+    old, _ = dictionaries.of_arms(jnp.arange(10) < 4, 10)
+    added = jnp.arange(10) == 7
+    probability = dictionaries.inclusion_probability(counts, variance, 2.0)
+    critical = 5 / float(probability.sum()) - 1
+    drawn = dictionaries.resample(KEY, counts, variance, 2.0, 10)[0]
+
+    def rule(growth):
+        return dictionaries.extend_or_resample(KEY, old, added, counts, variance, 2.0, growth)[0]
+
+    growths = jnp.array([-1.0, -1e-3, critical - 1e-6, critical + 1e-6, 1e9])
+    many = jax.vmap(rule)(growths)
+    for i, extends in enumerate([False, False, False, True, True]):
+        expected = [0, 1, 2, 3, 7] if extends else list(np.asarray(drawn.index[drawn.mask]))
+        for one in (rule(growths[i]), jax.tree.map(lambda leaf, i=i: leaf[i], many)):
+            assert list(np.asarray(one.index[one.mask])) == expected
+
+
 def test_an_accurate_dictionary_gives_accurate_variances(drawn):
     """THEORY 3.2: whatever the accuracy e0 < 1 of the weighted dictionary is, it bounds every
     variance and the residuals."""
@@ -222,12 +288,8 @@ def test_an_accurate_dictionary_gives_accurate_variances(drawn):
         qbar = 0.8 / (p.counts * exact_variance)[p.counts > 0].mean()
         probability = np.asarray(dictionaries.inclusion_probability(p.counts, exact_variance, qbar))
         kept = np.random.default_rng(seed).uniform(size=ARMS) < probability
-        values, vectors = np.linalg.eigh(np.sqrt(p.counts)[:, None] * p.gram * np.sqrt(p.counts))
-        root = (
-            vectors * np.sqrt(np.maximum(values, 0) / (np.maximum(values, 0) + p.lam))
-        ) @ vectors.T
         weights = np.where(kept, 1 / np.maximum(probability, 1e-300), 0)
-        accuracy = np.abs(np.linalg.eigvalsh(root @ np.diag(weights - 1) @ root)).max()
+        accuracy = accuracy_of(p.gram, p.lam, p.counts, weights * p.counts)
         if accuracy >= 1:
             continue
         tested += not kept[p.counts > 0].all()

@@ -54,6 +54,7 @@ class Batching(Protocol):
 
     kernel: Kernel
     regularization: ArrayLike
+    resparsify: ArrayLike | None
     ratio: ArrayLike
     rule: str
     local_statistic: str
@@ -140,7 +141,9 @@ def fill(state: SketchState, bandit: Batching, width: Array, limit: Array) -> Ba
         extend: Callable[..., Batch] = extend_by_set
         given: Any = bandit.kernel
     else:
-        whitened = matmul_upper(state.nystrom.root, state.whiten)
+        # updates of the posterior do not keep W triangular
+        product = matmul_upper if bandit.resparsify is None else matmul
+        whitened = product(state.nystrom.root, state.whiten)
         u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
         given = u, ridge.residual_variance(state.variance, u)
         extend, batch = extend_by_sweep, batch._replace(e=jnp.square(u).sum(1))

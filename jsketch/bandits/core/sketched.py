@@ -20,13 +20,14 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, devices, struct
-from jsketch.bandits.core import counts, widths
+from jsketch.bandits.core import counts, incremental, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.linalg import (
     WHOLE,
     Rows,
     chunked,
+    cond_per_run,
     matmul,
     matmul_upper,
     sequential_vmap,
@@ -45,7 +46,10 @@ from jsketch.warn import warn
 # entries of one chunk of features in a sweep over all arms: large enough for matrix products, small
 # enough for the cache of a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
-EVERY_BATCH = -1.0  # the value of `resparsify` in the papers
+EVERY_BATCH = None  # the value of `resparsify` in the papers
+# A posterior is updated, and not computed from scratch, at most MOST_UPDATES times, for at most
+# MOST_UPDATED arms a batch, and while rounding changes variances by less than STEADY of the prior.
+MOST_UPDATES, MOST_UPDATED, STEADY = 50, 64, 1e-11
 PULLED_ROWS = 128  # pulled arms outside the dictionary in one chunk of the Gram matrix
 # Folded into the key of `init` to sample a dictionary. The first arm is drawn with the key itself,
 # and no draw of JAX folds in such a number (it uses 0, 1, ...).
@@ -73,6 +77,7 @@ class SketchState:
     # 0 only under jit and vmap: elsewhere `init` raises
     missing: Array
     rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
+    updates: Array  # [] int32, updates of low rank since the last refresh from scratch
     # [] bool, the inducing arms are of the user's choice, and perhaps not accurate: the next
     # dictionary is a fresh draw
     given: Array
@@ -97,9 +102,14 @@ class Sketching(Protocol):
     kernel: Kernel
     regularization: ArrayLike
     qbar: ArrayLike
-    resparsify: ArrayLike
     width: widths.Width
     capacity: int
+
+    @property
+    def resparsify(self) -> ArrayLike | None: ...
+
+    @property
+    def incremental(self) -> bool: ...
 
 
 @struct.dataclass
@@ -108,10 +118,13 @@ class SketchedBandit(widths.Optimistic):
 
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
     # The pulled arms join the dictionary while it has at most (1 + resparsify) times the expected
-    # size of a fresh draw; EVERY_BATCH draws afresh after every batch, as the papers do.
-    resparsify: ArrayLike = EVERY_BATCH
+    # size of a fresh draw. EVERY_BATCH draws afresh after every batch, as the papers do.
+    resparsify: ArrayLike | None = EVERY_BATCH
     width: widths.Width = widths.bkb_code
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
+    # with `resparsify`: updates of low rank in place of refreshes from scratch where the dictionary
+    # is extended
+    incremental: bool = struct.field(pytree_node=False, default=False)
 
     def init(
         self,
@@ -130,6 +143,7 @@ class SketchedBandit(widths.Optimistic):
         """
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
+        checks.truth(incremental=self.incremental)
         check_bandit(self)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization)
@@ -288,29 +302,37 @@ def apply_feedback(
     bandit: Sketching,
     uniform: Array | None = None,
     added: Array | None = None,
+    from_scratch: bool = False,
 ) -> tuple[State, Info]:
     """Extends or resparsifies the dictionary with the variances at the start of the batch, then
     refreshes: (state, info). `uniform` and `added`, by default the arms pulled in the batch, are
-    those of `dictionary.extend_or_resample`.
+    those of `dictionary.extend_or_resample`; from_scratch: no updates of low rank, which leave W
+    without zeros.
 
     Where the new dictionary exceeds the capacity, or that of the warm start did, the round is not
     applied: the state is returned unchanged, and info.overflow is true.
     """
     rows = state.domain.rows
     qbar, growth = in_dtype((bandit.qbar, bandit.resparsify), state.variance.dtype)
-    if added is None:
-        added = feedback.pull_counts > state.pull_counts
-    dictionary, overflow = dictionaries.extend_or_resample(
-        key,
-        state.dictionary,
-        added,
-        feedback.pull_counts,
-        state.variance,
-        qbar,
-        jnp.where(state.given, EVERY_BATCH, growth),
-        rows,
-        uniform,
-    )
+    extends = jnp.zeros((), bool)
+    if growth is None:
+        dictionary, overflow = dictionaries.resample(
+            key, feedback.pull_counts, state.variance, qbar, state.capacity, rows, uniform
+        )
+    else:
+        if added is None:
+            added = feedback.pull_counts > state.pull_counts
+        dictionary, overflow, extends = dictionaries.extend_or_resample(
+            key,
+            state.dictionary,
+            added,
+            feedback.pull_counts,
+            state.variance,
+            qbar,
+            jnp.where(state.given, -1, growth),
+            rows,
+            uniform,
+        )
     overflow = overflow | (state.missing > 0)
     evidence = replace(
         state.evidence,
@@ -318,19 +340,17 @@ def apply_feedback(
         information_sketched=state.evidence.information_sketched + feedback.information_sketched,
     )
     failed = query.mask.any() & (rows.sum(feedback.pull_counts.sum()) == 0)
-    new = refresh(
-        replace(
-            state,
-            first_arm=counts.resample_initial_arm(state.first_arm, failed, state.domain.count, key),
-            pull_counts=feedback.pull_counts,
-            reward_sums=feedback.reward_sums,
-            dictionary=dictionary,
-            evidence=evidence,
-            given=jnp.zeros((), bool),
-        ),
-        bandit.kernel,
-        bandit.regularization,
+    begun = replace(
+        state,
+        first_arm=counts.resample_initial_arm(state.first_arm, failed, state.domain.count, key),
+        evidence=evidence,
+        given=jnp.zeros((), bool),
     )
+    model = bandit.kernel, bandit.regularization
+    if growth is None or from_scratch or not bandit.incremental:
+        new = refresh_with(begun, feedback, dictionary, *model)
+    else:
+        new = refresh_where_needed(begun, feedback, dictionary, extends & ~overflow, model)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     finite = rows.all(finite)
     new = unless(overflow, state, new)
@@ -346,6 +366,62 @@ def apply_feedback(
         imprecise=imprecise,
     )
     return new, info
+
+
+def refresh_with(
+    state: State,
+    feedback: Feedback,
+    dictionary: Dictionary,
+    kernel: Kernel,
+    regularization: ArrayLike,
+) -> State:
+    """The state refreshed from scratch with the history of a feedback and a dictionary."""
+    state = replace(
+        state,
+        pull_counts=feedback.pull_counts,
+        reward_sums=feedback.reward_sums,
+        dictionary=dictionary,
+        updates=jnp.zeros((), jnp.int32),
+    )
+    return refresh(state, kernel, regularization)
+
+
+def refresh_where_needed(
+    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any
+) -> State:
+    """`refresh_with`, by updates of low rank where extends [] is true and they are accurate."""
+    domain = state.domain
+    accurate = state.rounding <= STEADY * state.evidence.prior_variance / model[1]
+    few = (
+        domain.rows.total(domain.rows.running_count(feedback.pull_counts > state.pull_counts))
+        <= MOST_UPDATED
+    )
+    updates = extends & accurate & few & (state.updates < MOST_UPDATES)
+    updates = updates & (state.evidence.count > 0)
+
+    def by_updates(carry: tuple[State, Array], given: Any) -> tuple[State, Array]:
+        domain, feedback, _, (kernel, regularization) = given
+        history = feedback.pull_counts, feedback.reward_sums
+        before = replace(carry[0], domain=domain)
+        new, accurate, fits = incremental.refresh(before, *history, kernel, regularization)
+        new = replace(new, updates=new.updates + 1)
+        done = accurate & fits
+        without_domain: Any = None
+        return replace(unless(~done, before, new), domain=without_domain), done
+
+    def from_scratch(state: State, given: Any) -> State:
+        domain, feedback, dictionary, (kernel, regularization) = given
+        state = replace(state, domain=domain)
+        without_domain: Any = None
+        new = refresh_with(state, feedback, dictionary, kernel, regularization)
+        return replace(new, domain=without_domain)
+
+    given = domain, feedback, dictionary, in_dtype(model, state.mean.dtype)
+    # under vmap a carried array is copied for every run
+    without_domain: Any = None
+    state = replace(state, domain=without_domain)
+    state, done = cond_per_run(updates, by_updates, (state, jnp.zeros((), bool)), given)
+    return replace(cond_per_run(~done, from_scratch, state, given), domain=domain)
 
 
 def unless(flag: Array, before: SomeState, after: SomeState) -> SomeState:
@@ -379,6 +455,7 @@ def _prior(
         evidence=widths.of_exact(zero, zero, rows.max(jnp.max(diag))),
         missing=jnp.zeros((), jnp.int32),
         rounding=zero,
+        updates=jnp.zeros((), jnp.int32),
         given=jnp.zeros((), bool),
     )
 

@@ -1,0 +1,165 @@
+"""When the dictionary is drawn afresh: after every batch, as in the papers, or only when it has
+become larger than (1 + g) times the expected size of a fresh draw (THEORY 3.6).
+
+    python -m experiments.bbkb_2020.resparsification --seeds 10 --out out/resparsification.json
+
+For each problem and algorithm the same seeds are run with every rule. A row has the regret over
+that of the uniform policy, its difference from the paper's rule with the standard error over seeds,
+the number of batches, the final size of the dictionary, the mean number of rounds after which the
+dictionary was smaller, and the seconds for all seeds without compilation.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from experiments import cli
+from experiments.data import datasets
+from experiments.results import environment, files, store
+from jsketch import kernels, loops, problems
+from jsketch.bandits import BBKB, BKB, FixedBKB, SketchedTS, widths
+from jsketch.bandits.core.sketched import EVERY_BATCH
+
+RULES: dict[str, float | None] = {
+    "every batch": EVERY_BATCH,
+    "g = 0.1": 0.1,
+    "g = 0.25": 0.25,
+    "g = 0.5": 0.5,
+    "g = 1": 1.0,
+}
+COLUMNS = ("regret", "difference", "standard_error", "batches", "size", "smaller", "seconds")
+
+
+class Task(NamedTuple):
+    """An algorithm on a data set."""
+
+    dataset: str  # "whitened" is Abalone with decorrelated features
+    lengthscale: float
+    noise_std: float
+    regularization: float
+    horizon: int
+    algorithm: str
+    capacity: int = 256
+
+
+def _tasks() -> dict[str, Task]:
+    """The problems of the papers' figures that have a sketch, and the hard problem of the
+    benchmarks. Algorithms with one pull a batch run to a shorter horizon."""
+    tasks = {}
+    for dataset, lengthscale, capacity in (
+        ("abalone", 17.5, 128),
+        ("abalone", 5.0, 256),
+        ("cadata", 12.5, 256),
+    ):
+        for algorithm, horizon in (
+            ("bbkb_global", 2_000),
+            ("bbkb_global_local", 2_000),
+            ("bbkb_theory", 2_000),
+            ("fixed_bkb", 1_000),
+            ("sketched_ts", 1_000),
+            ("bkb", 500),
+        ):
+            name = f"{dataset} l = {lengthscale:g}, {algorithm}"
+            tasks[name] = Task(dataset, lengthscale, 0.01, 1e-4, horizon, algorithm, capacity)
+    for horizon in (2_000, 6_000):
+        task = Task("whitened", 5.0, 0.025, 0.01, horizon, "bbkb_global", 512)
+        tasks[f"hard, T = {horizon:,}"] = task
+    return tasks
+
+
+TASKS = _tasks()
+
+
+def load(task: Task, data_dir: Any) -> Any:
+    """The problem of a task."""
+    name = "abalone" if task.dataset == "whitened" else task.dataset
+    features, mean_reward = datasets.preprocess(datasets.load(name, data_dir))
+    if task.dataset == "whitened":
+        left, _, _ = np.linalg.svd(features, full_matrices=False)
+        features = left * np.sqrt(len(features))
+    return problems.finite_arms(features, mean_reward, task.noise_std)
+
+
+def make(task: Task, resparsify: float | None) -> Any:
+    """The algorithm of a task with a rule."""
+    common: dict[str, Any] = dict(
+        kernel=kernels.Gaussian(task.lengthscale),
+        regularization=task.regularization,
+        noise_std=task.noise_std,
+        delta=1 / task.horizon,
+        capacity=task.capacity,
+        resparsify=resparsify,
+    )
+    if task.algorithm == "bkb":
+        return BKB(**common)
+    if task.algorithm == "fixed_bkb":
+        return FixedBKB(**common, batch=10)
+    if task.algorithm == "sketched_ts":
+        return SketchedTS(**common)
+    if task.algorithm == "bbkb_theory":
+        return BBKB(**common, width=widths.bbkb_paper)
+    return BBKB(**common, rule=task.algorithm.removeprefix("bbkb_"))
+
+
+def measure(task: Task, problem: Any, keys: Any) -> dict[str, dict[str, float]]:
+    """{rule: row of COLUMNS} of the runs of a task."""
+    rows: dict[str, dict[str, float]] = {}
+    base = np.zeros(len(keys))
+    for rule, growth in RULES.items():
+        start = time.perf_counter()
+        run = loops.run(make(task, growth), problem, keys, task.horizon)
+        seconds = time.perf_counter() - start - run.compile_seconds
+        trace = run.trace
+        regret = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))[:, -1]
+        size = np.asarray(trace.dictionary_size)
+        if growth is None:
+            base = regret
+        difference = regret - base
+        error = difference.std(ddof=1) / np.sqrt(len(keys)) if len(keys) > 1 else np.nan
+        values = (
+            regret.mean(),
+            difference.mean(),
+            error,
+            np.asarray(trace.round)[:, -1].mean() + 1,
+            size[:, -1].mean(),
+            (np.diff(size, axis=1) < 0).sum(1).mean(),
+            seconds,
+        )
+        rows[rule] = dict(zip(COLUMNS, map(float, values), strict=True))
+    return rows
+
+
+@cli.line
+def main() -> None:
+    parser = cli.parser(__doc__)
+    cli.add_shared(parser, seeds=10, data_dir=None)
+    cli.add_choices(parser, "--tasks", list(TASKS))
+    cli.add_out_file(parser)
+    options = parser.parse_args()
+    if options.out is not None:
+        files.check_new(options.out, options.overwrite)
+    cli.set_up_jax()
+    keys = jax.random.split(jax.random.key(0), options.seeds)
+    table: dict[str, Any] = {}
+    for name in options.tasks:
+        task = TASKS[name]
+        table[name] = measure(task, load(task, options.data_dir), keys)
+        print(name)
+        for rule, row in table[name].items():
+            print(
+                f"  {rule:12} regret {row['regret']:.4f} ({row['difference']:+.4f} +-"
+                f" {row['standard_error']:.4f})  batches {row['batches']:.0f}"
+                f"  m {row['size']:.0f}  smaller {row['smaller']:.1f}  {row['seconds']:.1f} s",
+                flush=True,
+            )
+        if options.out is not None:
+            summary = dict(seeds=options.seeds, **environment.describe(), tasks=table)
+            store.write_json(options.out, summary)
+
+
+if __name__ == "__main__":
+    main()

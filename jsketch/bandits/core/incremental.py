@@ -1,0 +1,253 @@
+"""The refresh of a dictionary to which the pulled arms were added: updates of low rank instead of
+a posterior from scratch (THEORY 9.8).
+
+An added point appends one column to the root R of K_S^+ = R R^T and one to the whitening W, V^-1 =
+W W^T. A pull changes V^-1 by rank one. For a block of b pulled arms, all of this is products with b
+columns, O(M^2 b), and the means and variances of all arms follow by one pass of kernel values,
+O(A M (d + b)). Nothing costs M^3 or A M^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from jsketch import devices
+from jsketch.linalg import chunked, matmul
+from jsketch.sketch import dictionary as dictionaries
+from jsketch.sketch.dictionary import Dictionary
+from jsketch.sketch.nystrom import Nystrom
+from jsketch.types import Kernel
+
+if TYPE_CHECKING:
+    from jsketch.bandits.core.sketched import SketchState
+
+# entries of one chunk of kernel values in a pass over all arms
+ENTRIES, ENTRIES_ACCELERATOR = 640_000, 16_000_000
+# A point whose residual is a smaller part of the prior variance amplifies rounding errors by its
+# inverse: the round is then refreshed from scratch.
+LEAST_RESIDUAL = 1e-4
+BLOCK = 8  # pulled arms of one pass over all arms
+OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
+
+State = TypeVar("State", bound="SketchState")
+
+
+class Pulled(NamedTuple):
+    """A block of distinct arms that were pulled in a batch."""
+
+    arm: Array  # [b] int32
+    valid: Array  # [b] bool
+    pulls: Array  # [b], new pulls
+    rewards: Array  # [b], their sums
+
+
+def refresh(
+    state: State, pull_counts: Array, reward_sums: Array, kernel: Kernel, regularization: ArrayLike
+) -> tuple[State, Array, Array]:
+    """(state, whether its numbers are accurate [], whether its dictionary fits the capacity [])
+    after the pull counts and reward sums [A] of a batch, with the pulled arms in the dictionary, as
+    far as they are not in its span.
+
+    The numbers of `sketched.refresh` with that dictionary, up to rounding.
+    """
+    rows = state.domain.rows
+    pulled = rows.running_count(pull_counts > state.pull_counts)
+    before = state.pull_counts, state.reward_sums
+
+    def block(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
+        state, accurate, fits = carry
+        index, valid = rows.compact(pulled, i * BLOCK, BLOCK)
+        pulls = rows.take(pull_counts, index) - rows.take(before[0], index)
+        rewards = rows.take(reward_sums, index) - rows.take(before[1], index)
+        some = Pulled(index, valid, jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0))
+        state, well_conditioned, fitting = add(state, some, kernel, regularization)
+        return state, accurate & well_conditioned, fits & fitting
+
+    count = -(-rows.total(pulled) // BLOCK)
+    true = jnp.ones((), bool)
+    state, accurate, fits = lax.fori_loop(0, count, block, (state, true, true))
+    # sums, and not sums of differences
+    state = replace(state, pull_counts=pull_counts, reward_sums=reward_sums)
+    evidence = replace(
+        state.evidence,
+        count=rows.sum(pull_counts.sum()),
+        variance_sum=rows.sum(matmul(pull_counts, state.variance)),
+    )
+    return replace(state, evidence=evidence), accurate, fits
+
+
+def add(
+    state: State, pulled: Pulled, kernel: Kernel, regularization: ArrayLike
+) -> tuple[State, Array, Array]:
+    """`refresh` after the pulls of one block."""
+    rows, arms = state.domain.rows, state.domain.features
+    dictionary, nystrom = state.dictionary, state.nystrom
+    x = rows.take(arms, pulled.arm)
+    same = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
+    new = pulled.valid & ~same.any(1)
+
+    # R: the Schur complement of the new points, whose root appends columns
+    z = matmul(kernel.gram(x, nystrom.points), nystrom.root)
+    gram = kernel.gram(x, x)
+    eps = jnp.finfo(arms.dtype).eps
+    cut = state.capacity * eps * state.evidence.prior_variance
+    root, added = _root_with_cut(gram - matmul(z, z.T), new, cut)
+    pivots = jnp.where(added, jnp.square(jnp.diagonal(root)), jnp.inf)
+    accurate = jnp.min(pivots) >= LEAST_RESIDUAL * state.evidence.prior_variance
+    slot = dictionary.size + jnp.cumsum(added, dtype=jnp.int32) - 1
+    slots = jnp.arange(state.capacity, dtype=jnp.int32)
+    fits = ~(added & (slot >= state.capacity)).any()
+    # [b, M], the slot of each added point
+    place = ((slot[:, None] == slots[None]) & added[:, None]).astype(arms.dtype)
+    taken = place.any(0)
+    points = jnp.where(taken[:, None], matmul(place.T, x), nystrom.points)
+    index = jnp.where(taken, _chosen(place, pulled.arm), dictionary.index)
+    z = jnp.where(added[:, None], z, 0)
+    columns = _solve(root, place - matmul(z, nystrom.root.T)).T
+    columns = jnp.where(added[None], columns, 0)
+    # [M, b], the feature of an added point is k_S(x) @ column
+    inverse_root = nystrom.root + matmul(columns, place)
+
+    # W: the new features at pulled arms outside of the dictionary
+    moments = _outside(state, kernel, points, columns)
+    along = matmul(state.whiten.T, matmul(nystrom.root.T, moments.gram))
+    lam = jnp.asarray(regularization, arms.dtype)
+    own = moments.own + lam * jnp.eye(BLOCK, dtype=arms.dtype)
+    complement, _ = _root_with_cut(own - matmul(along.T, along), added, jnp.zeros((), arms.dtype))
+    appended = _solve(complement, place - matmul(state.whiten, along).T).T
+    appended = jnp.where(added[None], appended, 0)
+    # the column of a free slot is that of an unobserved direction, 1/sqrt(lam) e
+    whiten = jnp.where(taken[None], 0, state.whiten) + matmul(appended, place)
+    values = _solve(complement, (moments.rewards - matmul(along.T, state.weights))[:, None])[:, 0]
+    weights = state.weights + matmul(jnp.where(added, values, 0), place)
+    diagonal = jnp.where(added, jnp.diagonal(complement), jnp.sqrt(lam))
+    logdet = state.evidence.logdet + 2 * jnp.log(diagonal / jnp.sqrt(lam)).sum()
+
+    # the pulls, hallucinated all together: V^-1 = W H H^T W^T with H = I - Q^T B Q
+    u = matmul(matmul(kernel.gram(x, points), inverse_root), whiten)
+    scale = jnp.sqrt(pulled.pulls)
+    scaled = scale[:, None] * u
+    identity = jnp.eye(BLOCK, dtype=arms.dtype)
+    lower = lax.linalg.cholesky(identity + matmul(scaled, scaled.T))
+    half = _solve(lower, scaled)  # [b, M], covariances that the pulls explain
+    change = matmul(half.T, _solve(lower + identity, scaled))  # Q^T B Q
+    pulls_moment = weights + matmul(pulled.rewards, u)
+    new_whiten = whiten - matmul(whiten, change)
+    weights = pulls_moment - matmul(change.T, pulls_moment)
+    logdet = logdet + 2 * jnp.log(jnp.diagonal(lower)).sum()
+
+    # all arms: one pass
+    dual = matmul(inverse_root, matmul(new_whiten, weights))
+    gained = matmul(inverse_root, appended)
+    explained = matmul(inverse_root, matmul(whiten, half.T))
+    reads = jnp.concatenate([dual[:, None], columns, gained, explained], axis=1)
+    entries = ENTRIES_ACCELERATOR if devices.on_accelerator() else ENTRIES
+    count, size = chunked(arms.shape[0], max(entries // state.capacity, 1))
+    padded = jnp.pad(arms, ((0, count * size - arms.shape[0]), (0, 0)), mode="edge")
+
+    def chunk(y: Array) -> tuple[Array, Array]:
+        read = matmul(kernel.gram(y, points), reads)
+        squares = jnp.square(read)
+        residual, embedded, lost = (
+            squares[:, 1 + i * BLOCK : 1 + (i + 1) * BLOCK].sum(1) for i in range(3)
+        )
+        return read[:, 0], embedded - residual / lam - lost
+
+    mean, difference = lax.map(chunk, padded.reshape(count, size, -1))
+    number = arms.shape[0]
+    variance = jnp.maximum(state.variance + difference.reshape(-1)[:number], 0)
+    # the variances of the pulled arms are small, and computed without a difference
+    exact = jnp.square(u - matmul(u, change)).sum(1)
+    inside = added | same.any(1)
+    row = jnp.where(inside & pulled.valid, rows.local(pulled.arm, number), number)
+    variance = variance.at[row].set(exact, mode="drop")
+    place_of_row = jnp.where(pulled.valid, rows.local(pulled.arm, number), number)
+    pull_counts = state.pull_counts.at[place_of_row].add(pulled.pulls, mode="drop")
+    reward_sums = state.reward_sums.at[place_of_row].add(pulled.rewards, mode="drop")
+    evidence = replace(
+        state.evidence,
+        logdet=logdet,
+        residual_sum=jnp.maximum(
+            state.evidence.residual_sum - jnp.trace(jnp.where(added, moments.own, 0)), 0
+        ),
+    )
+    new_state = replace(
+        state,
+        pull_counts=pull_counts,
+        reward_sums=reward_sums,
+        dictionary=Dictionary(index, dictionary.mask | taken),
+        nystrom=Nystrom(points=points, root=inverse_root),
+        whiten=new_whiten,
+        weights=weights,
+        mean=mean.reshape(-1)[:number],
+        variance=variance,
+        evidence=evidence,
+    )
+    return new_state, accurate, fits
+
+
+class _Moments(NamedTuple):
+    """Sums over the pulled arms outside the dictionary, of the features zeta of the new points."""
+
+    gram: Array  # [M, b], sum_i n_i k_S(x_i) zeta_i^T
+    own: Array  # [b, b], sum_i n_i zeta_i zeta_i^T
+    rewards: Array  # [b], sum_i s_i zeta_i
+
+
+def _outside(state: SketchState, kernel: Kernel, points: Array, columns: Array) -> _Moments:
+    """The moments of the features k_S(x) @ columns [M,b], of the pulled arms outside the old
+    dictionary; none while all pulled arms are in it."""
+    domain, rows = state.domain, state.domain.rows
+    outside = dictionaries.put(state.dictionary, state.pull_counts > 0, False, rows)
+    running = rows.running_count(outside)
+    size = min(OUTSIDE_ROWS, domain.count)
+
+    def more(chunk: Array, before: _Moments) -> _Moments:
+        index, valid = rows.compact(running, chunk * size, size)
+        k = kernel.gram(rows.take(domain.features, index), points)
+        zeta = matmul(k, columns)
+        pulls = jnp.where(valid, rows.take(state.pull_counts, index), 0)
+        sums = jnp.where(valid, rows.take(state.reward_sums, index), 0)
+        weighted = pulls[:, None] * zeta
+        return _Moments(
+            before.gram + matmul(k.T, weighted),
+            before.own + matmul(zeta.T, weighted),
+            before.rewards + matmul(sums, zeta),
+        )
+
+    dtype, width = columns.dtype, columns.shape[1]
+    start = _Moments(
+        jnp.zeros_like(columns), jnp.zeros((width, width), dtype), jnp.zeros(width, dtype)
+    )
+    return lax.fori_loop(0, -(-rows.total(running) // size), more, start)
+
+
+def _chosen(place: Array, index: Array) -> Array:
+    """The arm [M] int32 of each slot, 0 where place [b,M] is 0."""
+    return jnp.where(place > 0, index[:, None], 0).sum(0).astype(jnp.int32)
+
+
+def _solve(lower: Array, right: Array) -> Array:
+    """lower^-1 @ right."""
+    return lax.linalg.triangular_solve(lower, right, left_side=True, lower=True)
+
+
+def _root_with_cut(matrix: Array, wanted: Array, cut: Array) -> tuple[Array, Array]:
+    """(L [b,b], the rows [b] bool that it factors) of the wanted rows of a matrix [b,b] whose
+    pivots exceed the cut; the identity in the others."""
+    lower = jnp.zeros_like(matrix)
+    used = jnp.zeros_like(wanted)
+    for j in range(matrix.shape[0]):
+        column = matrix[:, j] - matmul(lower, lower[j])
+        use = wanted[j] & (column[j] > cut)
+        below = jnp.where(jnp.arange(len(matrix)) >= j, column / jnp.sqrt(column[j]), 0)
+        unit = jnp.zeros_like(column).at[j].set(1)
+        lower = lower.at[j].set(jnp.where(use, lower[j], 0))
+        lower = lower.at[:, j].set(jnp.where(use, jnp.where(wanted, below, 0), unit))
+        used = used.at[j].set(use)
+    return lower, used

@@ -1,0 +1,92 @@
+"""Updates of low rank of a sketched posterior, against a refresh from scratch."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import CASES, HORIZON, problem
+
+from jsketch import Arms, kernels, loops
+from jsketch.bandits import BBKB
+from jsketch.bandits.core import incremental, sketched
+from jsketch.contrib import DiscountedBKB, WindowBKB
+
+ARMS, CAPACITY = 80, 64
+UPDATE, REFRESH = jax.jit(incremental.refresh), jax.jit(sketched.refresh)
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize("regularization, step", [(1e-2, 1), (1e-4, 1), (1e-8, 2), (1.0, 3)])
+def test_updates_give_the_posterior_from_scratch(regularization, step):
+    """Over batches with arms that are new to the dictionary, in it, and pulled before but not in it
+    (step > 1), in blocks of several sizes: to 1e-9 of the prior variance while no added point is
+    close to the span of the others."""
+    random = np.random.default_rng(step)
+    x = random.uniform(0, 6, (ARMS, 2))
+    kernel = kernels.Gaussian(0.4)
+    bandit = BBKB(kernel=kernel, regularization=regularization, capacity=CAPACITY)
+    counts = np.zeros(ARMS)
+    counts[random.choice(ARMS, 24, replace=False)] = random.integers(1, 5, 24)
+    sums = counts * random.standard_normal(ARMS)
+    index = np.flatnonzero(counts)[::step]
+    state = bandit.init(
+        Arms(x), KEY, pull_counts=counts, reward_sums=sums, dictionary=np.resize(index, 24)
+    )
+    tested = 0
+    for size in (1, 2, 20, 5, 9, 3):
+        pulls = np.bincount(random.choice(ARMS, size), minlength=ARMS).astype(float)
+        counts, sums = counts + pulls, sums + pulls * random.standard_normal(ARMS)
+        history = jnp.asarray(counts), jnp.asarray(sums)
+        state, accurate, fits = UPDATE(state, *history, kernel, regularization)
+        if not accurate:
+            break
+        assert fits
+        tested += 1
+        scratch = REFRESH(state, kernel, regularization)
+        np.testing.assert_allclose(state.mean, scratch.mean, atol=1e-9)
+        error = np.abs(np.asarray(state.variance - scratch.variance)) * regularization
+        assert error.max() < 1e-9
+        for name in ("count", "variance_sum", "logdet", "residual_sum"):
+            np.testing.assert_allclose(
+                getattr(state.evidence, name), getattr(scratch.evidence, name), 1e-7, 1e-9
+            )
+    assert tested >= 4
+
+
+def test_overflow_and_near_duplicates_are_reported():
+    """A dictionary that does not fit, and an added point next to the span of the others."""
+    x = np.concatenate([np.arange(6.0), [1e-6]])[:, None]
+    kernel = kernels.Gaussian(0.5)
+    state = BBKB(kernel=kernel, capacity=4).init(Arms(x), KEY)
+
+    def update(arms):
+        counts = jnp.asarray(np.bincount(arms, minlength=7).astype(float))
+        return UPDATE(state, counts, 0 * counts, kernel, 0.01)[1:]
+
+    assert update([0, 1, 1, 3]) == (True, True)
+    assert update([0, 1, 2, 3, 4]) == (True, False)
+    assert update([0, 6]) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["bbkb_global", "bkb"])
+def test_runs_with_updates_pick_the_same_arms(name):
+    """Also for several seeds together, of which some draw afresh."""
+    bandit = CASES[name].replace(resparsify=0.25)
+    keys = jax.random.split(KEY, 3)
+    run = jax.jit(jax.vmap(loops.rollout, (None, None, 0, None)), static_argnums=3)
+    scratch = run(bandit, problem(), keys, HORIZON)
+    updated = run(bandit.replace(incremental=True), problem(), keys, HORIZON)
+    np.testing.assert_array_equal(updated.trace.arm, scratch.trace.arm)
+    np.testing.assert_allclose(updated.trace.width, scratch.trace.width, 1e-7)
+    assert (np.asarray(updated.state.updates) > 0).any()
+    assert (np.asarray(scratch.state.updates) == 0).all()
+
+
+def test_what_forgets_is_not_extended():
+    options = dict(kernel=kernels.Gaussian(0.5))
+    for bandit in (
+        WindowBKB(**options, resparsify=0.25),
+        DiscountedBKB(**options, resparsify=0.25, incremental=True),
+    ):
+        with pytest.raises(ValueError, match="observation"):
+            bandit.init(Arms(np.eye(3)), KEY)
