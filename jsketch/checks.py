@@ -15,7 +15,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import devices
-from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Box, Evaluations, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
 MOST = 2**31 - 1  # the largest 32-bit integer
@@ -225,6 +225,11 @@ def objective(function: Any, *arguments: Any) -> None:
 
 def arms(domain: Any) -> Arms:
     """The arms as JAX arrays; warns of features that are likely a mistake."""
+    if isinstance(domain, Box):
+        raise ValueError(
+            "this algorithm chooses among arms, and the domain is a box: use an optimiser of"
+            " jsketch.box, such as GOUCB, or a problem with arms."
+        )
     if not isinstance(domain, Arms):
         found = f"a {type(domain).__name__} was given"
         raise ValueError(f"arms are given as Arms(features), one candidate a row; {found}.")
@@ -454,6 +459,21 @@ def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
             f"a batch of this algorithm is one arm, repeated; arms {arms.tolist()} were given."
         )
     return arm, jnp.where(other, jnp.inf, y)
+
+
+def evaluations(data: Any) -> None:
+    """The data of earlier evaluations are `Evaluations`."""
+    if not isinstance(data, Evaluations):
+        raise ValueError(
+            "data are Evaluations, such as history.of_evaluations(arms, numbers, rewards); a"
+            f" {type(data).__name__} was given."
+        )
+
+
+def no_evaluations(algorithm: Any, data: Any) -> None:
+    """An algorithm that cannot start from observed evaluations has none."""
+    if data is not None:
+        raise ValueError(f"{type(algorithm).__name__} cannot start from observed evaluations.")
 
 
 def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:

@@ -3,9 +3,12 @@
 The protocols are structural: no class has to inherit from them. An algorithm is a frozen pytree of
 hyperparameters (numbers are leaves, capacities and choices are static) with three pure methods:
 
-    init(domain, key)                 -> state
-    ask(state, key, limit=None)       -> Query          asking twice gives the same query
-    tell(state, query, y, key)        -> (state, Info)
+    init(domain, key, *, horizon=None, data=None)  -> state
+    ask(state, key, limit=None)                    -> Query   asking twice gives the same query
+    tell(state, query, y, key)                     -> (state, Info)
+
+`horizon` (static) is the number of evaluations of the run, which algorithms over arms do not use.
+`data` is None or `Evaluations`; an algorithm that cannot start from them raises a ValueError.
 
 `limit` [] is the number of evaluations that can be made now, an integer, traced or not. A longer
 batch is cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed".
@@ -63,6 +66,19 @@ class Box:
 
     lower: Array  # [d]
     upper: Array  # [d]
+
+
+@struct.dataclass
+class Evaluations:
+    """Earlier evaluations of arms; `bandits.history.of_evaluations` makes them of a list."""
+
+    pull_counts: Any = None  # [A], observed evaluations of each arm
+    reward_sums: Any = None  # [A], sums of their rewards
+    # inducing arms [n]; None: all arms pulled; "bless" and "leverage" sample them by approximate
+    # and by exact leverage scores (THEORY 3.4)
+    dictionary: Any = None
+    # arms [n] whose evaluations failed, which pull counts leave out; `FixedBKB` uses them
+    failed: Any = None
 
 
 @struct.dataclass
@@ -127,7 +143,14 @@ SomeState = TypeVar("SomeState", bound=State)
 class Bandit(Protocol[SomeState]):
     """The protocol of algorithms over arms; each has its own type of state."""
 
-    def init(self, domain: Arms, key: PRNGKey) -> SomeState: ...
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> SomeState: ...
 
     def ask(self, state: SomeState, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
 

@@ -79,7 +79,7 @@ class Progress:
 
 def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
-    state = replace(bandit.init(problem.arms, split_roots(key).init), domain=None)
+    state = replace(bandit.init(problem.arms, split_roots(key).init, horizon=horizon), domain=None)
     dtype = problem.mean_reward.dtype
     checks.room(TRACE * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)

@@ -76,14 +76,13 @@ def picks(name, counts, dictionary="cold"):
 def warm(bandit, domain, mean, key, dictionary):
     """The state after evaluations of a few arms on several devices, one of them twice."""
     arms = np.array([0, 60, 17, 33, 33, 48])
-    counts, sums = history.of_evaluations(domain, arms, mean[arms] + 0.1)
-    data = dict(pull_counts=counts, reward_sums=sums)
+    data = history.of_evaluations(domain, arms, mean[arms] + 0.1, dictionary)
     if dictionary is None and not isinstance(bandit, Sharded):
         # operation by operation it would compile for long
-        return jax.jit(bandit.init)(domain, key, **data)
+        return jax.jit(bandit.init)(domain, key, data=data)
     if isinstance(getattr(bandit, "bandit", bandit), FixedBKB):
-        data["failed"] = np.array([5, 59])
-    return bandit.init(domain, key, dictionary=dictionary, **data)
+        data = data.replace(failed=np.array([5, 59]))
+    return bandit.init(domain, key, data=data)
 
 
 def draws(devices):
