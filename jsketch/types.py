@@ -261,10 +261,12 @@ class ForecastInfo:
     nonfinite: Array  # [] bool, a label was infinite (and ignored) or the state is not finite
 
 
-class Forecaster(Protocol):
-    """The protocol of online regression. `predict` is pure and does not depend on the label; a
-    label that is not finite is ignored. The attribute `takes` declares how the loops pass examples:
-    one by one by default and for "examples", otherwise
+class Forecaster:
+    """The base class of forecasters: a subclass defines `init`, `predict` and `update`. `predict`
+    is pure and does not depend on the label; a label that is not finite is ignored.
+
+    The attribute `takes` declares how the loops pass examples: "examples" passes them one by one,
+    and the other values need a method:
 
     "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block,
                       exactly as one by one
@@ -272,20 +274,40 @@ class Forecaster(Protocol):
                       of it as goes at once; nothing changes for a limit of zero (under vmap, a
                       run that has ended)
 
-    Where it has them, the loops also use
+    So do two other attributes:
 
-    step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing
-                                                                        their work
-    learn(state, x [n,d], y [n]) -> state                               many examples at once,
-                                                                        without predictions
-    grow(state) -> state                                                a larger capacity
+    learns = True     learn(state, x [n,d], y [n]) -> state   many examples at once, without
+                      predictions
+    grows = True      grow(state) -> state                    a larger capacity
     """
 
-    def init(self, x: Array, key: PRNGKey) -> Any: ...
+    takes: Any = "examples"
+    learns: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
 
-    def predict(self, state: Any, x: Array) -> Array: ...
+    def init(self, x: Array, key: PRNGKey) -> Any:
+        """The state before the first example; x [d] is one example."""
+        raise NotImplementedError
 
-    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, ForecastInfo]: ...
+    def predict(self, state: Any, x: Array) -> Array:
+        """y^ [] for x [d], before its label is observed."""
+        raise NotImplementedError
+
+    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
+        """(the state after label y [] at x [d], a `ForecastInfo`). On overflow the state does not
+        change."""
+        raise NotImplementedError
+
+    def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, Any]:
+        """(state, y^ [], info): `predict`, then `update`; override it where they share work."""
+        prediction = self.predict(state, x)
+        state, info = self.update(state, x, y, key)
+        return state, prediction, info
+
+    def check_rounding(self, x: Array) -> bool:
+        """Warns, and returns True, where rounding errors are too large for an example x [d]. Runs
+        on the host."""
+        return False
 
 
 def is_traced(*values: Any) -> bool:

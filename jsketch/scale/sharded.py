@@ -103,7 +103,9 @@ class Sharded:
         self._check(domain)
         self._check_start(data)
         failed = None if data is None else data.failed
-        history = sketched.checked_history(self.bandit, domain, key, data)
+        history = None
+        if data is not None:
+            history = sketched.checked_history(self.bandit, domain, key, data)
         if history is not None:
             history = jax.tree.map(partial(self._spread, domain), history._replace(failed=None))
         whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
@@ -155,7 +157,7 @@ class Sharded:
 
     def remaining(self, state: Any) -> Array | None:
         """As `FixedBKB.remaining`; None for the others."""
-        if getattr(self.bandit, "repeat", True):
+        if not isinstance(self.bandit, FixedBKB) or self.bandit.repeat:
             return None
 
         def body(domain: Arms, state: Any) -> Array:

@@ -132,8 +132,7 @@ class Streamed:
         bandit = in_dtype(self.bandit, dtype)
         some = np.unique(np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int64))
         sample = Arms(jnp.asarray(domain.rows(some), dtype))
-        checks.model(sample, bandit.kernel, bandit.regularization)
-        checks.spread(sample, bandit.kernel, bandit.capacity)
+        checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
         sketched.check_bandit(bandit)
         data = FileEvaluations() if data is None else data
         failed, dictionary = data.failed, data.dictionary

@@ -178,8 +178,8 @@ def apart(count, devices):
     plain, keys = without_ties(count)
     bandit, mesh = GPUCB(KERNEL, capacity=8), two_axes(devices)
     filled = keys[np.minimum(np.arange(-(-count // mesh.size) * mesh.size), count - 1)]
-    begin = jax.eval_shape(lambda: advance._starts(bandit, plain, filled, HORIZON, "seeds"))
-    program = advance._segments.lower(
+    begin = jax.eval_shape(lambda: advance.begin(bandit, plain, filled, HORIZON, "seeds"))
+    program = advance.segment.lower(
         bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
     ).compile()
     grown = run(bandit, plain, keys, HORIZON, mesh=mesh).capacity

@@ -95,7 +95,6 @@ class Sketching(Protocol):
     qbar: ArrayLike
     width: widths.Width
     capacity: int
-    whole_counts: ClassVar[bool]
 
 
 @struct.dataclass
@@ -125,11 +124,11 @@ class SketchedBandit(widths.Optimistic):
         checks.positive(qbar=self.qbar)
         check_bandit(self)
         domain = checks.arms(domain)
-        checks.model(domain, self.kernel, self.regularization)
+        checks.model(domain, self.kernel, self.regularization, self.capacity)
         count, inputs = domain.features.shape
         floats = 3 * self.capacity**2 + self.capacity * inputs + count * (inputs + 8)
         checks.room(floats, domain.features.dtype, capacity=self.capacity, arms=count)
-        history = checked_history(self, domain, key, data)
+        history = None if data is None else checked_history(self, domain, key, data)
         return start(domain, self.kernel, self.regularization, self.capacity, key, history)
 
     def confidence_width(self, state: SketchState) -> Array:
@@ -382,7 +381,6 @@ def start(
     widths read then starts from the upper bound of THEORY 2.4."""
     kernel, regularization = in_dtype((kernel, regularization), domain.features.dtype)
     checks.one_key(key=key)
-    checks.spread(domain, kernel, capacity)
     first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
     diag = kernel.diag(domain.features)
     state = SketchState(domain=domain, **_prior(domain, first_arm, diag, regularization, capacity))
@@ -410,17 +408,17 @@ def with_upper_information(state: State, regularization: ArrayLike) -> State:
 
 
 def checked_history(
-    bandit: Sketching,
+    bandit: SketchedBandit,
     domain: Arms,
     key: PRNGKey,
-    data: Evaluations | History | None,
+    data: Evaluations | History,
 ) -> History | None:
     """The evaluations as a history; None without any. `key` is that of `init`.
 
     A `History` is returned as it is: `Sharded` checks the evaluations of all arms and passes each
     device its part.
     """
-    if data is None or isinstance(data, History):
+    if isinstance(data, History):
         return data
     checks.evaluations(data)
     dictionary = data.dictionary
