@@ -1,6 +1,7 @@
 """Shared types and protocols: domains, queries, infos, algorithms and problems.
 
-The protocols are structural: no class has to inherit from them. An algorithm is a frozen pytree of
+The protocols are structural: no class has to inherit from them. A forecaster inherits `Forecaster`,
+which has the defaults of its optional methods. An algorithm over arms is a frozen pytree of
 hyperparameters (numbers are leaves, capacities and choices are static) with three pure methods:
 
     init(domain, key, *, horizon=None, data=None)  -> state
@@ -274,7 +275,7 @@ class Forecaster:
                       of it as goes at once; nothing changes for a limit of zero (under vmap, a
                       run that has ended)
 
-    So do two other attributes:
+    Two other attributes declare a method each:
 
     learns = True     learn(state, x [n,d], y [n]) -> state   many examples at once, without
                       predictions
