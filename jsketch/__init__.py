@@ -26,8 +26,8 @@ Four packages are imported by name:
     jsketch.scale     arms beyond one device or one memory
     jsketch.suggest   the next batch of experiments from a table
 
-`jsketch.types` has the protocols that algorithms, kernels and problems of your own implement. Other
-modules are internal.
+`jsketch.types` has the protocols that algorithms, kernels and problems of your own implement, and
+the base class of forecasters. Other modules are internal.
 
 Dimension legend, used in every shape comment of the package:
     A arms (candidates)          d inputs per arm             M sketch capacity (static)

@@ -15,7 +15,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import devices
-from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Box, Evaluations, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
 MOST = 2**31 - 1  # the largest 32-bit integer
@@ -225,6 +225,11 @@ def objective(function: Any, *arguments: Any) -> None:
 
 def arms(domain: Any) -> Arms:
     """The arms as JAX arrays; warns of features that are likely a mistake."""
+    if isinstance(domain, Box):
+        raise ValueError(
+            "this algorithm chooses among arms, and the domain is a box: use an optimiser of"
+            " jsketch.box, such as GOUCB, or a problem with arms."
+        )
     if not isinstance(domain, Arms):
         found = f"a {type(domain).__name__} was given"
         raise ValueError(f"arms are given as Arms(features), one candidate a row; {found}.")
@@ -456,6 +461,21 @@ def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
     return arm, jnp.where(other, jnp.inf, y)
 
 
+def evaluations(data: Any) -> None:
+    """The data of earlier evaluations are `Evaluations`."""
+    if not isinstance(data, Evaluations):
+        raise ValueError(
+            "data are Evaluations, such as history.of_evaluations(arms, numbers, rewards); a"
+            f" {type(data).__name__} was given."
+        )
+
+
+def no_evaluations(algorithm: Any, data: Any) -> None:
+    """An algorithm that cannot start from observed evaluations has none."""
+    if data is not None:
+        raise ValueError(f"{type(algorithm).__name__} cannot start from observed evaluations.")
+
+
 def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
     """Raises ValueError unless earlier evaluations are vectors [A] of counts >= 0, `whole` numbers,
     and of finite sums of rewards, zero where the count is."""
@@ -592,10 +612,11 @@ def inputs_of(forecaster: Any, x: Any) -> None:
         kernel.check_inputs(x)
 
 
-def model(domain: Arms, kernel: Any, regularization: Any) -> None:
+def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> None:
     """A kernel that is defined on the arms, with a regularization that their dtype resolves. Warns
-    of a kernel that is not positive semi-definite, and of a regularization for which float32 is too
-    coarse (THEORY 9.1)."""
+    of a kernel that is not positive semi-definite, of a regularization for which float32 is too
+    coarse (THEORY 9.1), and of arms so many lengthscales apart that kernel values between them and
+    so many `others` are rounded by more than LARGEST_ROUNDING."""
     a_kernel(kernel)
     if is_traced(domain, kernel):
         return
@@ -605,7 +626,11 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
     with jax.ensure_compile_time_eval():
         kernel_on(kernel, domain.features)
         try:
-            gram = np.asarray(_evaluated(_gram, kernel, domain.features[some]), float)
+            sample = domain.features[some]
+            # without `others` the program is the same for any number of arms
+            x = domain.features if others else sample
+            gram, rounding = _evaluated(kernel, sample, x, others)
+            gram = np.asarray(gram, float)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features"
@@ -624,9 +649,18 @@ def model(domain: Arms, kernel: Any, regularization: Any) -> None:
             f" {SAMPLED} of them the least eigenvalue is {eigenvalues[0]:.3g}, the largest"
             f" {eigenvalues[-1]:.3g}. Its variances are meaningless."
         )
+    dtype = domain.features.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    share = eps * float(np.asarray(rounding))
+    if share > LARGEST_ROUNDING:
+        cure = "arms in float64 (jax_enable_x64) or " * (dtype == jnp.float32)
+        warn(
+            f"arms lie up to {(share / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
+            f" changes k(x, y) of close ones by up to {share:.1g} k(x,x) in {dtype}. Use"
+            f" {cure}larger lengthscales."
+        )
     if is_traced(regularization):
         return
-    dtype = domain.features.dtype
     value = float(np.min(np.asarray(regularization, float)))
     least = max(float(gram.diagonal().max()), 1) / float(jnp.finfo(dtype).max)
     if value <= least:
@@ -652,35 +686,18 @@ def roundings(kernel: Any, points: Array, others: int) -> ArrayLike:
     return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
 
 
-def spread(domain: Arms, kernel: Any, others: int) -> None:
-    """Warns, and raises nothing, where arms are so many lengthscales apart that kernel values
-    between them and so many `others` are rounded by more than LARGEST_ROUNDING."""
-    if is_traced(domain, kernel):
-        return
-    dtype = domain.features.dtype
-    eps = float(jnp.finfo(dtype).eps)
-    with jax.ensure_compile_time_eval():
-        error = eps * float(np.asarray(_evaluated(roundings, kernel, domain.features, others)))
-    if error > LARGEST_ROUNDING:
-        cure = "arms in float64 (jax_enable_x64) or " * (dtype == jnp.float32)
-        warn(
-            f"arms lie up to {(error / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
-            f" changes k(x, y) of close ones by up to {error:.1g} k(x,x) in {dtype}. Use"
-            f" {cure}larger lengthscales."
-        )
+def _probe(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
+    return kernel.gram(sample, sample), roundings(kernel, x, others)
 
 
-def _gram(kernel: Any, x: Array, _: int) -> Array:
-    return kernel.gram(x, x)
-
-
-def _evaluated(function: Callable[..., Any], kernel: Any, x: Array, others: int = 0) -> Any:
-    """function(kernel, x, others), in one program where jit accepts the kernel: operation by
-    operation it would compile for a third of a second."""
+def _evaluated(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
+    """(the Gram matrix of a sample of points, `roundings` of the points x [n,d]), in one program
+    where jit accepts the kernel: operation by operation it would compile for a third of a
+    second."""
     for leaf in jax.tree.leaves(kernel):
         if not isinstance(leaf, Array | np.ndarray | np.generic | float | int):
-            return function(kernel, x, others)
+            return _probe(kernel, sample, x, others)
     try:
-        return jax.jit(function, static_argnums=2)(kernel, x, others)
+        return jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
     except jax.errors.JAXTypeError:
-        return function(kernel, x, others)  # a kernel made of NumPy operations
+        return _probe(kernel, sample, x, others)  # a kernel made of NumPy operations

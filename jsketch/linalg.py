@@ -551,7 +551,7 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
         order=jnp.zeros(size, jnp.int32),
         rank=jnp.zeros((), jnp.int32),
     )
-    end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, lambda s: _pivot_panel(s, cut), start)
+    end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, partial(_pivot_panel, cut=cut), start)
     slots = jnp.arange(size, dtype=jnp.int32)
     used = slots < end.rank
     # column k of the triangular factor, its rows in pivot order

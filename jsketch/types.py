@@ -1,11 +1,15 @@
 """Shared types and protocols: domains, queries, infos, algorithms and problems.
 
-The protocols are structural: no class has to inherit from them. An algorithm is a frozen pytree of
+The protocols are structural: no class has to inherit from them. A forecaster inherits `Forecaster`,
+which has the defaults of its optional methods. An algorithm over arms is a frozen pytree of
 hyperparameters (numbers are leaves, capacities and choices are static) with three pure methods:
 
-    init(domain, key)                 -> state
-    ask(state, key, limit=None)       -> Query          asking twice gives the same query
-    tell(state, query, y, key)        -> (state, Info)
+    init(domain, key, *, horizon=None, data=None)  -> state
+    ask(state, key, limit=None)                    -> Query   asking twice gives the same query
+    tell(state, query, y, key)                     -> (state, Info)
+
+`horizon` (static) is the number of evaluations of the run, which algorithms over arms do not use.
+`data` is None or `Evaluations`; an algorithm that cannot start from them raises a ValueError.
 
 `limit` [] is the number of evaluations that can be made now, an integer, traced or not. A longer
 batch is cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed".
@@ -63,6 +67,19 @@ class Box:
 
     lower: Array  # [d]
     upper: Array  # [d]
+
+
+@struct.dataclass
+class Evaluations:
+    """Earlier evaluations of arms; `bandits.history.of_evaluations` makes them of a list."""
+
+    pull_counts: Any = None  # [A], observed evaluations of each arm
+    reward_sums: Any = None  # [A], sums of their rewards
+    # inducing arms [n]; None: all arms pulled; "bless" and "leverage" sample them by approximate
+    # and by exact leverage scores (THEORY 3.4)
+    dictionary: Any = None
+    # arms [n] whose evaluations failed, which pull counts leave out; `FixedBKB` uses them
+    failed: Any = None
 
 
 @struct.dataclass
@@ -127,7 +144,14 @@ SomeState = TypeVar("SomeState", bound=State)
 class Bandit(Protocol[SomeState]):
     """The protocol of algorithms over arms; each has its own type of state."""
 
-    def init(self, domain: Arms, key: PRNGKey) -> SomeState: ...
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> SomeState: ...
 
     def ask(self, state: SomeState, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
 
@@ -238,10 +262,12 @@ class ForecastInfo:
     nonfinite: Array  # [] bool, a label was infinite (and ignored) or the state is not finite
 
 
-class Forecaster(Protocol):
-    """The protocol of online regression. `predict` is pure and does not depend on the label; a
-    label that is not finite is ignored. The attribute `takes` declares how the loops pass examples:
-    one by one by default and for "examples", otherwise
+class Forecaster:
+    """The base class of forecasters: a subclass defines `init`, `predict` and `update`. `predict`
+    is pure and does not depend on the label; a label that is not finite is ignored.
+
+    The attribute `takes` declares how the loops pass examples: "examples" passes them one by one,
+    and the other values need a method:
 
     "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block,
                       exactly as one by one
@@ -249,20 +275,40 @@ class Forecaster(Protocol):
                       of it as goes at once; nothing changes for a limit of zero (under vmap, a
                       run that has ended)
 
-    Where it has them, the loops also use
+    Two other attributes declare a method each:
 
-    step(state, x, y, key) -> (state, y^, info)                         predict and update, sharing
-                                                                        their work
-    learn(state, x [n,d], y [n]) -> state                               many examples at once,
-                                                                        without predictions
-    grow(state) -> state                                                a larger capacity
+    learns = True     learn(state, x [n,d], y [n]) -> state   many examples at once, without
+                      predictions
+    grows = True      grow(state) -> state                    a larger capacity
     """
 
-    def init(self, x: Array, key: PRNGKey) -> Any: ...
+    takes: Any = "examples"
+    learns: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
 
-    def predict(self, state: Any, x: Array) -> Array: ...
+    def init(self, x: Array, key: PRNGKey) -> Any:
+        """The state before the first example; x [d] is one example."""
+        raise NotImplementedError
 
-    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, ForecastInfo]: ...
+    def predict(self, state: Any, x: Array) -> Array:
+        """y^ [] for x [d], before its label is observed."""
+        raise NotImplementedError
+
+    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
+        """(the state after label y [] at x [d], a `ForecastInfo`). On overflow the state does not
+        change."""
+        raise NotImplementedError
+
+    def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, Any]:
+        """(state, y^ [], info): `predict`, then `update`; override it where they share work."""
+        prediction = self.predict(state, x)
+        state, info = self.update(state, x, y, key)
+        return state, prediction, info
+
+    def check_rounding(self, x: Array) -> bool:
+        """Warns, and returns True, where rounding errors are too large for an example x [d]. Runs
+        on the host."""
+        return False
 
 
 def is_traced(*values: Any) -> bool:

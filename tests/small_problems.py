@@ -8,13 +8,14 @@ import oracles
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB
 from jsketch.posterior import exact
+from jsketch.types import Evaluations
 
 PROBLEMS = 40
 ARMS = 30
 KEY = jax.random.key(0)
 INIT = jax.jit(
     lambda bandit, x, counts, sums, keep: bandit.init(
-        Arms(x), KEY, pull_counts=counts, reward_sums=sums, dictionary=keep
+        Arms(x), KEY, data=Evaluations(counts, sums, keep)
     )
 )
 ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))

@@ -84,9 +84,11 @@ def warm_state(name: str, bandit: Any, problem: Any, config: Config, seed: int) 
     the population of evolution is the last evaluations."""
     arms, rewards, init_key = initial_evaluations(problem, config, seed)
     if name.startswith("bbkb") or name == "eps_greedy_free":
-        counts, sums = history.of_evaluations(problem.arms, np.asarray(arms), np.asarray(rewards))
-        start = dict(dictionary="bless") if name.startswith("bbkb") else {}
-        return bandit.init(problem.arms, init_key, pull_counts=counts, reward_sums=sums, **start)
+        dictionary = "bless" if name.startswith("bbkb") else None
+        data = history.of_evaluations(
+            problem.arms, np.asarray(arms), np.asarray(rewards), dictionary
+        )
+        return bandit.init(problem.arms, init_key, data=data)
     state = bandit.init(problem.arms, init_key)
     if name == "evolution":
         state = state.replace(

@@ -28,7 +28,7 @@ from experiments.bench.timing import show
 from experiments.results import environment, files, store
 from jsketch import Arms, drive, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
-from jsketch.scale import Streamed, open_arms
+from jsketch.scale import FileEvaluations, Streamed, open_arms
 
 INPUTS, NOISE, LENGTHSCALE, CAPACITY = 8, 0.1, 10.0, 96
 OBSERVED, BATCH, CHUNK = 500, 96, 1 << 18
@@ -56,11 +56,9 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
     random = np.random.default_rng(1)
     observed = random.choice(count, OBSERVED, replace=False)
     rewards = values[observed] + NOISE * random.standard_normal(OBSERVED)
-    counts, sums = history.of_evaluations(domain, observed, rewards)
+    data = history.of_evaluations(domain, observed, rewards, "leverage")
     key = jax.random.key(0)
-    state, init = timed(
-        lambda: FIXED.init(domain, key, pull_counts=counts, reward_sums=sums, dictionary="leverage")
-    )
+    state, init = timed(lambda: FIXED.init(domain, key, data=data))
     query, batch = timed(lambda: jax.block_until_ready(jax.jit(FIXED.ask)(state, key)))
     batch |= dict(
         inducing_points=int(state.dictionary.size),
@@ -123,11 +121,8 @@ def in_file(path: Path, screen: bool) -> dict[str, Any]:
     rewards = np.tanh(domain.rows(observed) @ weights)
     rewards = rewards + NOISE * random.standard_normal(len(observed))
     streamed = Streamed(FIXED, screen=screen)
-    state, init = timed(
-        lambda: streamed.init(
-            domain, jax.random.key(0), arms=observed, rewards=rewards, dictionary="leverage"
-        )
-    )
+    data = FileEvaluations(observed, rewards, "leverage")
+    state, init = timed(lambda: streamed.init(domain, jax.random.key(0), data=data))
     _, reading = timed(lambda: [None for _ in domain.in_order()])
     chosen, batch = timed(lambda: streamed.choose(state))
     batch |= dict(

@@ -9,7 +9,6 @@ the largest mean of its observed rewards.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits import history
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -38,16 +37,21 @@ class ModelFreeEpsGreedy:
     factor: ArrayLike = 2.0
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, pull_counts: Any = None, reward_sums: Any = None
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
     ) -> MeansState:
-        """The initial state, also with pull counts and reward sums [A] of earlier evaluations.
-        Raises ValueError for a factor that is not positive."""
+        """The initial state, also after earlier evaluations. Raises ValueError for a factor that is
+        not positive."""
         checks.positive(factor=self.factor)
         zeros = jnp.zeros(domain.count, domain.features.dtype)
-        counts, sums = (
-            zeros if given is None else jnp.asarray(given, zeros.dtype)
-            for given in (pull_counts, reward_sums)
-        )
+        if data is None:
+            return MeansState(domain, zeros, zeros, jnp.zeros((), jnp.int32))
+        counts = jnp.asarray(data.pull_counts, zeros.dtype)
+        sums = jnp.asarray(data.reward_sums, zeros.dtype)
         return MeansState(domain, counts, sums, jnp.zeros((), jnp.int32))
 
     def ask(self, state: MeansState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -19,6 +19,7 @@ from jsketch.bandits.points import partition
 from jsketch.bandits.points.point_bbkb import PointBBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
+from jsketch.types import Evaluations
 
 __all__ = [
     "BBKB",
@@ -29,6 +30,7 @@ __all__ = [
     "SOFUL",
     "TS",
     "EpsGreedy",
+    "Evaluations",
     "FixedBKB",
     "FourierTS",
     "FourierUCB",

@@ -18,7 +18,7 @@ from jsketch.bandits.batches import adaptive_batch
 from jsketch.bandits.core import sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 RULES = ("global", "global_local")
 STATISTICS = ("full", "guaranteed")
@@ -51,9 +51,8 @@ class BBKB(SketchedBandit):
         domain: Arms,
         key: PRNGKey,
         *,
-        pull_counts: Any = None,
-        reward_sums: Any = None,
-        dictionary: Any = None,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
     ) -> SketchState:
         """As `SketchedBandit.init`; also raises ValueError for ratio < 1, an unknown rule or
         max_batch < 1."""
@@ -62,13 +61,7 @@ class BBKB(SketchedBandit):
         checks.choice(RULES, rule=self.rule)
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
         checks.truth(strict=self.strict, lazy=self.lazy)
-        state = super().init(
-            domain,
-            key,
-            pull_counts=pull_counts,
-            reward_sums=reward_sums,
-            dictionary=dictionary,
-        )
+        state = super().init(domain, key, data=data)
         checks.room(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
         if self.initial is None:
             return state

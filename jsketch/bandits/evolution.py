@@ -21,7 +21,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import counts
 from jsketch.bandits.core.sketched import unless
 from jsketch.linalg import put
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -43,9 +43,17 @@ class RegularizedEvolution:
     population: int = struct.field(pytree_node=False, default=100)  # P
     sample: int = struct.field(pytree_node=False, default=10)  # tournament size
 
-    def init(self, domain: Arms, key: PRNGKey) -> EvolutionState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> EvolutionState:
         """An empty population. Raises ValueError on static mistakes and for a table of neighbours
         that does not fit the arms."""
+        checks.no_evaluations(self, data)
         domain = checks.arms(domain)
         checks.capacity(population=self.population, sample=self.sample)
         if self.sample > self.population:

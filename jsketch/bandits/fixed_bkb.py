@@ -11,7 +11,6 @@ batches need only its embedded part e.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -23,7 +22,7 @@ from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.bandits.core.widths import ucb
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -58,31 +57,22 @@ class FixedBKB(SketchedBandit):
         domain: Arms,
         key: PRNGKey,
         *,
-        pull_counts: Any = None,
-        reward_sums: Any = None,
-        dictionary: Any = None,
-        failed: Any = None,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
     ) -> FixedBatchState:
-        """As `SketchedBandit.init`; `failed` holds arms [n] whose evaluations failed, which pull
-        counts leave out."""
+        """As `SketchedBandit.init`."""
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(batch=self.batch)
         checks.count(max_pending=self.max_pending)
         checks.truth(repeat=self.repeat)
-        state = super().init(
-            domain,
-            key,
-            pull_counts=pull_counts,
-            reward_sums=reward_sums,
-            dictionary=dictionary,
-        )
+        state = super().init(domain, key, data=data)
         slots = self.batch + self.max_pending
         floats = 2 * slots * (slots + 2 * self.capacity)
         checks.room(floats, state.mean.dtype, batch=self.batch, max_pending=self.max_pending)
         tried = state.pull_counts > 0
-        if failed is not None:
-            checks.arm_numbers(state.domain, failed=failed)
-            index = checks.or_none(state.domain, failed)
+        if data is not None and data.failed is not None:
+            checks.arm_numbers(state.domain, failed=data.failed)
+            index = checks.or_none(state.domain, data.failed)
             place = state.domain.rows.local(index, len(tried))
             tried = tried.at[place].set(True, mode="drop")
         return with_pending(state, jnp.zeros_like(state.pull_counts), tried)

@@ -22,7 +22,7 @@ from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 RULES = ("product", "sum")
 
@@ -46,12 +46,19 @@ class GPBUCB(ExactBandit):
     # D new directions in a batch; likewise flagged
     new_arms: int = struct.field(pytree_node=False, default=64)
 
-    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch, new_arms=self.new_arms)
         checks.choice(RULES, rule=self.rule)
-        state = super().init(domain, key)
+        state = super().init(domain, key, data=data)
         rows, dtype = self.capacity + self.new_arms, state.count.dtype
         checks.room(
             rows * (state.domain.count + 2 * rows),

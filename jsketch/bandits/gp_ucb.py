@@ -18,7 +18,7 @@ from jsketch.bandits.core import exact_state
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, Kernel, PRNGKey, Query
 
 
 @struct.dataclass
@@ -38,10 +38,17 @@ class EpsGreedy:
     epsilon: ArrayLike = 0.1  # exploration probability, in [0, 1]
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
-    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.fraction(epsilon=self.epsilon)
-        return exact_state.start(self, domain, key)
+        return exact_state.start(self, domain, key, data)
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         coin_key, arm_key = jax.random.split(key)

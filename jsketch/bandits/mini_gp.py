@@ -21,7 +21,7 @@ from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.widths import ucb
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 ACQUISITIONS = ("ucb", "ei")
 
@@ -37,12 +37,19 @@ class MiniGP(ExactBandit):
     # B; a full batch is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
 
-    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch)
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
-        state = super().init(domain, key)
+        state = super().init(domain, key, data=data)
         checks.room(2 * self.max_batch, state.count.dtype, max_batch=self.max_batch)
         return state
 

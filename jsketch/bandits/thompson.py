@@ -23,7 +23,7 @@ from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.linalg import WHOLE, Rows, chunked, matmul, shifted_cholesky
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, is_traced
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
 SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
@@ -88,7 +88,14 @@ class TS(ExactBandit):
     scale: ArrayLike = 0.1  # factor on the width; 1 is the theory's, which hardly converges
     batch: int = struct.field(pytree_node=False, default=30)  # B
 
-    def init(self, domain: Arms, key: PRNGKey) -> ThompsonState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> ThompsonState:
         """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms
         than EXACT_ARMS, and for a kernel that is not positive semi-definite on the arms."""
         checks.positive(scale=self.scale)
@@ -100,7 +107,7 @@ class TS(ExactBandit):
                 f" (at most {EXACT_ARMS})."
                 " SketchedTS needs none."
             )
-        prior = super().init(domain, key)
+        prior = super().init(domain, key, data=data)
         floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
         checks.room(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
         arms, variance = prior.domain.features, prior.prior_variance
@@ -165,10 +172,18 @@ class SketchedTS(SketchedBandit):
     scale: ArrayLike = 0.1  # factor on the width
     batch: int = struct.field(pytree_node=False, default=30)  # B
 
-    def init(self, domain: Arms, key: PRNGKey) -> SketchState:  # type: ignore[override]
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> SketchState:
         """The state before the first round. Raises ValueError on static mistakes."""
         checks.positive(scale=self.scale)
         checks.capacity(batch=self.batch)
+        checks.no_evaluations(self, data)
         state = super().init(domain, key)
         count = state.domain.count
         table = 2 * self.batch * count

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -29,8 +29,16 @@ class Uniform:
 
     batch: int = struct.field(pytree_node=False, default=1)  # B
 
-    def init(self, domain: Arms, key: PRNGKey) -> UniformState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> UniformState:
         """Raises ValueError on static mistakes."""
+        checks.no_evaluations(self, data)
         checks.capacity(batch=self.batch)
         domain = checks.arms(domain)
         checks.room(2 * self.batch, domain.features.dtype, batch=self.batch)

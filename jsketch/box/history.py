@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import aligned
-from jsketch.types import Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
+from jsketch.types import Arms, Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
 
 
 @struct.dataclass
@@ -40,6 +40,11 @@ class History:
 def checked_box(box: Box) -> Box:
     """The box as JAX arrays of floating point numbers. Raises ValueError unless it is a Box whose
     lower and upper are finite vectors [d] with lower < upper."""
+    if isinstance(box, Arms):
+        raise ValueError(
+            "this optimiser maximises over a box, and the domain has arms: use an algorithm of"
+            " jsketch.bandits, such as BBKB, or a problem over a box."
+        )
     if isinstance(box, type) or not (hasattr(box, "lower") and hasattr(box, "upper")):
         raise ValueError(f"a box is Box(lower, upper), the ends of each input; {box!r} was given.")
     try:

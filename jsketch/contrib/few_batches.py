@@ -22,7 +22,7 @@ from jsketch.bandits.core.sketched import unless
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 
 def lengths(horizon: int) -> list[int]:
@@ -55,14 +55,21 @@ class BatchedExploration(widths.Optimistic):
     # N distinct arms of a batch; `run` grows it
     capacity: int = struct.field(pytree_node=False, default=128)
 
-    def init(self, domain: Arms, key: PRNGKey) -> ExplorationState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> ExplorationState:
         """The state before the first batch: all arms are active. Raises ValueError on static
         mistakes."""
         checks.positive(regularization=self.regularization)
         checks.nonnegative(noise_std=self.noise_std, norm_bound=self.norm_bound)
         checks.probability(delta=self.delta)
         checks.capacity(horizon=self.horizon)
-        start = exact_state.start(self, domain, key)
+        start = exact_state.start(self, domain, key, data)
         dtype, arms = start.count.dtype, start.domain.count
         checks.room(4 * self.horizon, dtype, horizon=self.horizon)
         slots = self._longest_batch(start.domain)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jsketch import checks, struct
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -39,15 +39,15 @@ class DiscountedBKB(BKB):
 
     # in (0, 1]: each `tell` with an observation multiplies all earlier ones by it; 1 is BKB
     discount: ArrayLike = 0.99
+    whole_counts: ClassVar[bool] = False
 
     def init(
         self,
         domain: Arms,
         key: PRNGKey,
         *,
-        pull_counts: Any = None,
-        reward_sums: Any = None,
-        dictionary: Any = None,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
     ) -> SketchState:
         """As `BKB.init`. Pull counts may be sums of weights, such as discount^age, with rewards
         weighted in the same way; dictionary="bless" requires whole counts."""
@@ -57,15 +57,7 @@ class DiscountedBKB(BKB):
             raise ValueError(
                 "DiscountedBKB changes the weight of every observation: incremental must be False."
             )
-        if pull_counts is not None:
-            domain = checks.arms(domain)
-            pull_counts = sketched.checked_history(
-                self, domain, key, pull_counts, reward_sums, dictionary, whole=False
-            )
-            reward_sums = dictionary = None
-        return super().init(
-            domain, key, pull_counts=pull_counts, reward_sums=reward_sums, dictionary=dictionary
-        )
+        return super().init(domain, key, data=data)
 
     def tell(  # type: ignore[override]
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
@@ -115,8 +107,16 @@ class WindowBKB(BKB):
     resparsify: ArrayLike | None = sketched.EVERY_BATCH
     window: int = struct.field(pytree_node=False, default=100)  # W observations
 
-    def init(self, domain: Arms, key: PRNGKey) -> WindowState:  # type: ignore[override]
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> WindowState:
         """The state before the first round. Raises ValueError on static mistakes."""
+        checks.no_evaluations(self, data)
         checks.capacity(window=self.window)
         if self.resparsify is not None:
             raise ValueError(

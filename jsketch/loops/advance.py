@@ -47,41 +47,26 @@ Over = Literal["run", "seeds", "grid"]
 
 @partial(
     jax.jit,
-    static_argnames="horizon",
-    donate_argnames="progress",
-    compiler_options=COMPILER_OPTIONS,
-)
-def _segment(
-    bandit: Bandit[Any],
-    problem: ArmProblem,
-    key: PRNGKey,
-    progress: Progress,
-    until: Array,
-    horizon: int,
-) -> Progress:
-    return rollout(bandit, problem, key, horizon, progress, until)
-
-
-@partial(
-    jax.jit,
     static_argnames=("horizon", "over", "mesh"),
     donate_argnames="progress",
     compiler_options=COMPILER_OPTIONS,
 )
-def _segments(
+def segment(
     bandit: Bandit[Any],
     problem: ArmProblem,
     keys: PRNGKey,
     progress: Progress,
     until: Array,
     horizon: int,
-    over: Over,
+    over: Over = "run",
     mesh: Mesh | None = None,
 ) -> Progress:
+    """`rollout` of one program up to evaluation `until`; the arguments are those of `advance`."""
+
     def one(bandit: Bandit[Any], key: PRNGKey, progress: Progress) -> Progress:
         return rollout(bandit, problem, key, horizon, progress, until)
 
-    run = jax.vmap(one, in_axes=(_axis(over), 0, 0))
+    run = one if over == "run" else jax.vmap(one, in_axes=(_axis(over), 0, 0))
     if mesh is not None:
         # a loop on each device: one loop over all of them would wait for the longest run
         each = P(mesh.axis_names)
@@ -92,19 +77,16 @@ def _segments(
     return run(bandit, keys, progress)
 
 
-@partial(jax.jit, static_argnames="horizon")
-def _start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
-    return start(bandit, problem, key, horizon)
-
-
 @partial(jax.jit, static_argnames=("horizon", "over"))
-def _starts(
-    bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, over: Over
+def begin(
+    bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, over: Over = "run"
 ) -> Progress:
+    """The runs of one program before their first evaluation."""
+
     def one(bandit: Bandit[Any], key: PRNGKey) -> Progress:
         return start(bandit, problem, key, horizon)
 
-    return jax.vmap(one, in_axes=(_axis(over), 0))(bandit, keys)
+    return (one if over == "run" else jax.vmap(one, in_axes=(_axis(over), 0)))(bandit, keys)
 
 
 def _axis(over: Over) -> int | None:
@@ -115,7 +97,7 @@ def _axis(over: Over) -> int | None:
 def compiled_programs() -> int:
     """Number of programs that runs over arms have compiled in this process; other numbers or seeds
     add none."""
-    programs: tuple[Any, ...] = (_segment, _segments, _start, _starts)
+    programs: tuple[Any, ...] = (segment, begin)
     return sum(program._cache_size() for program in programs)
 
 
@@ -201,9 +183,8 @@ def advance(
 
         return (jax.vmap(one, in_axes=(_axis(over), 0)) if vmapped else one)(bandit, state)
 
-    begin: Any = partial(_starts, over=over) if vmapped else _start
-    segment: Any = partial(_segments, over=over, mesh=mesh) if vmapped else _segment
-    progress = clock.compile(begin, bandit, problem, keys, horizon)
+    step = partial(segment, horizon=horizon, over=over, mesh=mesh)
+    progress = clock.compile(begin, bandit, problem, keys, horizon, over)
     if state is not None:
         # a copy, because the program below reuses the memory of its argument
         progress = replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
@@ -212,15 +193,13 @@ def advance(
         if header["capacity"] > capacity_of(progress.state, vmapped):
             progress = replace(progress, state=grow(progress.state, header["capacity"]))
         progress = jax.tree.map(jnp.asarray, file.restored(progress, saved))
-    progress = clock.compile(segment, bandit, problem, keys, progress, jnp.asarray(0), horizon)
+    progress = clock.compile(step, bandit, problem, keys, progress, jnp.asarray(0))
     seeds = keys.shape[0] if vmapped else 1
     until = reported = 0
     while True:
         done = int(np.min(progress.t))
         until = min(horizon, max(until, done) + length)
-        progress = jax.block_until_ready(
-            segment(bandit, problem, keys, progress, jnp.asarray(until), horizon)
-        )
+        progress = jax.block_until_ready(step(bandit, problem, keys, progress, jnp.asarray(until)))
         ended = np.asarray(progress.nonfinite | progress.exhausted)
         if over != "grid" and ended.any():
             return progress
@@ -228,9 +207,7 @@ def advance(
             capacity = capacity_of(progress.state, vmapped)
             state = grow(progress.state, larger_capacity(capacity, problem.arms.count))
             progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
-            progress = clock.compile(
-                segment, bandit, problem, keys, progress, jnp.asarray(0), horizon
-            )
+            progress = clock.compile(step, bandit, problem, keys, progress, jnp.asarray(0))
             continue
         if file is not None:
             capacity = capacity_of(progress.state, vmapped)

@@ -110,8 +110,8 @@ def drive(
         over = _OverBox(algorithm, objective, checked_box(domain), horizon)
         driven = over.start(roots.init, state)
     else:
-        driven = _OverArms(algorithm, objective, domain).start(roots.init, state)
-        over = _OverArms(algorithm, objective, driven.state.domain)
+        driven = _OverArms(algorithm, objective, domain, horizon).start(roots.init, state)
+        over = _OverArms(algorithm, objective, driven.state.domain, horizon)
     ends = _rule(algorithm, driven.state, stop)
     file = None if checkpoint is None else _file(checkpoint, over, driven, key)
     with locked([file]):
@@ -206,10 +206,11 @@ class _OverArms(NamedTuple):
     algorithm: Any
     objective: Callable[[np.ndarray], Any]
     domain: Arms
+    horizon: int
 
     def start(self, key: PRNGKey, state: Driven | None) -> Driven:
         if state is None:
-            initial = self.algorithm.init(self.domain, key)
+            initial = self.algorithm.init(self.domain, key, horizon=self.horizon)
             state = Driven(initial, np.zeros(0, np.int32), np.zeros(0))
         else:
             checks.state(self.algorithm, self.domain, state.state)

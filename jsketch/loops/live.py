@@ -21,7 +21,7 @@ from jsketch import checks
 from jsketch.loops.describe import describe
 from jsketch.loops.saving import STREAM, RunFile
 from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
-from jsketch.online.step import preview, preview_all, step
+from jsketch.online.step import preview, preview_all
 from jsketch.precision import in_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -40,8 +40,8 @@ _preview_all = jax.jit(
 )
 # the memory of the state is reused: a copy of a large state takes ten times as long as the update
 _step = jax.jit(
-    lambda forecaster, state, x, y, key, t: step(
-        forecaster, state, x, y, jax.random.fold_in(key, t)
+    lambda forecaster, state, x, y, key, t: forecaster.step(
+        state, x, y, jax.random.fold_in(key, t)
     ),
     donate_argnums=1,
 )
@@ -237,9 +237,7 @@ class Live:
         with np.errstate(over="ignore"):
             square = float(x @ x)
         if square > 4 * self._checked_square:
-            warned = hasattr(self.forecaster, "check_rounding") and self.forecaster.check_rounding(
-                x
-            )
+            warned = self.forecaster.check_rounding(x)
             self._checked_square = np.inf if warned else square
 
     def _label(self, y: Any) -> np.ndarray:
@@ -267,7 +265,7 @@ def _warned_of(forecaster: Any, x: Array) -> bool:
     """Whether `init` warns of the rounding of an example x [d]."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return hasattr(forecaster, "check_rounding") and bool(forecaster.check_rounding(x))
+        return bool(forecaster.check_rounding(x))
 
 
 def _floating(dtype: DTypeLike) -> np.dtype:

@@ -88,10 +88,11 @@ def plan(
     key = jax.random.key(0)
     began = time.perf_counter()
     # the calls of `advance`, so that a run compiles nothing more
-    progress = advance._start(bandit, problem, key, horizon)
+    progress = advance.begin(bandit, problem, key, horizon, "run")
+    program = dict(horizon=horizon, over="run", mesh=None)
     capacity = advance.capacity_of(progress.state, False)
     until = jnp.asarray(0)
-    compiled = advance._segment.lower(bandit, problem, key, progress, until, horizon).compile()
+    compiled = advance.segment.lower(bandit, problem, key, progress, until, **program).compile()
     needed = _bytes(compiled, progress, seeds, together)
     compiling = time.perf_counter() - began
     if memory is not None and needed > memory:
@@ -106,11 +107,11 @@ def plan(
     while spent < PILOT_SECONDS and done < horizon:
         # a call with no evaluations to make compiles the program
         began = time.perf_counter()
-        progress = advance._segment(bandit, problem, key, progress, jnp.asarray(0), horizon)
+        progress = advance.segment(bandit, problem, key, progress, jnp.asarray(0), **program)
         compiling += time.perf_counter() - began
         began, until = time.perf_counter(), jnp.asarray(min(done + step, horizon))
         progress = jax.block_until_ready(
-            advance._segment(bandit, problem, key, progress, until, horizon)
+            advance.segment(bandit, problem, key, progress, until, **program)
         )
         seconds, now = time.perf_counter() - began, int(progress.t)
         spent += seconds

@@ -79,7 +79,7 @@ class Progress:
 
 def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
-    state = replace(bandit.init(problem.arms, split_roots(key).init), domain=None)
+    state = replace(bandit.init(problem.arms, split_roots(key).init, horizon=horizon), domain=None)
     dtype = problem.mean_reward.dtype
     checks.room(TRACE * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
@@ -88,14 +88,10 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     return Progress(state, trace, zero, zero, false, false, false, false, false)
 
 
-def _chunk(slots: int) -> int:
-    """How many of the slots of a query are sampled and recorded at a time."""
-    return slots if devices.on_accelerator() else min(CHUNK, slots)
-
-
-def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
-    """Rewards [B] of a query whose first evaluation is the t-th, in chunks of the slots in use."""
-    dtype, size = problem.mean_reward.dtype, _chunk(query.index.shape[0])
+def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int) -> Array:
+    """Rewards [B] of a query whose first evaluation is the t-th, in chunks of `size` of the slots
+    in use."""
+    dtype = problem.mean_reward.dtype
 
     def some(chunk: Array, y: Array) -> Array:
         # the last chunk overlaps the one before it, and samples the same rewards again
@@ -111,12 +107,12 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query) -> Array:
 
 
 def _record(
-    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array
+    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array, size: int
 ) -> Trace:
-    """The trace with the evaluations of a query from the t-th on, in chunks of the slots in use;
-    `row` holds the columns that are the same for the whole round."""
+    """The trace with the evaluations of a query from the t-th on, in chunks of `size` of the slots
+    in use; `row` holds the columns that are the same for the whole round."""
     length, count = trace.arm.shape[0], query.size.astype(jnp.int32)
-    size = min(_chunk(query.index.shape[0]), length)
+    size = min(size, length)
 
     def some(chunk: Array, trace: Trace) -> Trace:
         at = jnp.minimum(t + chunk * size, length - size)
@@ -165,20 +161,8 @@ def rollout(
             raise ValueError("progress and until are for runs over arms; this one is over a box.")
         objective = problem.objective if isinstance(problem, OnBox) else problem
         return _over_box(algorithm, objective, problem.domain, key, horizon)
-    return _over_arms(algorithm, problem, key, horizon, progress, until)
-
-
-def _over_arms(
-    bandit: Bandit[Any],
-    problem: ArmProblem,
-    key: PRNGKey,
-    horizon: int,
-    progress: Progress | None,
-    until: ArrayLike | None,
-) -> Progress:
-    """`rollout` over arms: rounds until evaluation `until` is reached or a flag stops the run."""
     roots = split_roots(key)
-    progress = start(bandit, problem, key, horizon) if progress is None else progress
+    progress = start(algorithm, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until
     mean_reward = problem.mean_reward
     regrets = jnp.max(mean_reward) - mean_reward
@@ -186,9 +170,11 @@ def _over_arms(
     def one_round(p: Progress) -> Progress:
         # the domain stays out of the carry: under vmap a carried array is copied for every seed
         state = replace(p.state, domain=problem.arms)
-        query = bandit.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
-        y = _sample(problem, roots.problem, p.t, query)
-        state, info = bandit.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
+        query = algorithm.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
+        slots = query.index.shape[0]
+        size = slots if devices.on_accelerator() else min(CHUNK, slots)
+        y = _sample(problem, roots.problem, p.t, query, size)
+        state, info = algorithm.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
         row = dict(
             round=p.round,
             batch_size=info.batch_size,
@@ -199,7 +185,7 @@ def _over_arms(
         applied = (~info.overflow & ~exhausted).astype(jnp.int32)
         return Progress(
             state=replace(state, domain=None),
-            trace=_record(p.trace, p.t, query, y, row, regrets),
+            trace=_record(p.trace, p.t, query, y, row, regrets, size),
             t=p.t + applied * info.batch_size,
             round=p.round + applied,
             overflow=info.overflow,

@@ -180,7 +180,7 @@ def _check_start(
     """Raises ValueError for static mistakes, which `init` finds outside of jit, and for a horizon
     beyond the evaluations that an algorithm can still make, by its method `remaining(state)` if it
     has one (None: any number)."""
-    initial = bandit.init(problem.arms, jax.random.key(0))
+    initial = bandit.init(problem.arms, jax.random.key(0), horizon=horizon)
     for state in states or []:
         checks.state(bandit, problem.arms, state)
     for state in states or [initial]:

@@ -25,7 +25,6 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, devices, struct
 from jsketch.linalg import any_over_vmap, put
-from jsketch.online.step import step as one_step
 from jsketch.online.step import takes
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
@@ -109,7 +108,7 @@ def stream(
     def step(run: Pass) -> Pass:
         x, y, t = xs[run.t], ys[run.t], run.t
         step_key = jax.random.fold_in(key, first + t)
-        new, prediction, info = one_step(forecaster, run.state, x, y, step_key)
+        new, prediction, info = forecaster.step(run.state, x, y, step_key)
         trace = Forecasts(
             put(run.forecasts.prediction, t, prediction),
             put(run.forecasts.loss, t, _loss(prediction, y)),
@@ -302,11 +301,10 @@ def _predicted(
         state = _start(forecaster, xs[0], init_key)
     else:
         _check_state(forecaster, state, xs[0], init_key)
-        if hasattr(forecaster, "check_rounding"):
-            forecaster.check_rounding(largest)
+        forecaster.check_rounding(largest)
     if segments is None:
         segments = _number_of_segments(forecaster, len(ys))
-    if segments > 1 and hasattr(forecaster, "learn"):
+    if segments > 1 and forecaster.learns:
         run = _in_segments(forecaster, state, xs, ys, stream_key, block, segments)
     else:
         run = _stream(forecaster, state, xs, ys, stream_key, first, block=block)
@@ -363,7 +361,7 @@ def warn_of_diverged(experts: ArrayLike) -> None:
 def _number_of_segments(forecaster: Any, examples: int) -> int:
     """One for a forecaster without `learn`; else at most one a core, and on an accelerator as many
     as MIN_SEGMENT_ACCELERATOR allows, where a hundred blocks take as long as one."""
-    if not hasattr(forecaster, "learn"):
+    if not forecaster.learns:
         return 1
     if devices.on_accelerator():
         return max(1, examples // MIN_SEGMENT_ACCELERATOR)

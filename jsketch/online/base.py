@@ -17,20 +17,18 @@ from jsketch.online import rounding
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors
-from jsketch.types import ForecastInfo, PRNGKey
+from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 
 @struct.dataclass
 @one_dtype
-class KernelForecaster:
+class KernelForecaster(Forecaster):
     """A forecaster in the space of a kernel."""
 
     kernel: Any
     regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and returns True, where rounding errors are too large for an example x [d]
-        (`rounding`). Runs on the host."""
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def _checked(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
@@ -42,21 +40,24 @@ class KernelForecaster:
 
 
 @one_dtype
-class GrowingBlocks:
+class GrowingBlocks(Forecaster):
     """A forecaster whose features change at some examples: blocks end there. Single steps are
     blocks of one example."""
 
     takes = "growing blocks"
 
     def predict(self, state: Any, x: Array) -> Array:
-        """y^ [] for x [d], before its label is observed."""
         return self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)[1][0]
 
     def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, ForecastInfo]:
         """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
         does not change."""
-        state, _, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
+        state, _, info = self.step(state, x, y, key)
         return state, info
+
+    def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, ForecastInfo]:
+        state, predictions, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
+        return state, predictions[0], info
 
     def advance(
         self, state: Any, x: Array, y: Array, limit: ArrayLike

@@ -24,7 +24,7 @@ from jsketch.online.step import info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import fourier, kors, newton
 from jsketch.sketch.fourier import Fourier, RandomFourier
-from jsketch.types import ForecastInfo, PRNGKey
+from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 
 def descend(
@@ -54,7 +54,7 @@ class GradientState:
 
 @struct.dataclass
 @one_dtype
-class FOGD:
+class FOGD(Forecaster):
     """Gradient steps in random Fourier features, O(D d) an example."""
 
     kernel: Any

@@ -50,6 +50,8 @@ class KernelAWV(KernelForecaster):
     discount: ArrayLike | None = None
     capacity: int = struct.field(pytree_node=False, default=128)
 
+    grows = True
+
     def init(self, x: Array, key: PRNGKey) -> KernelState:
         """The state before the first example; x [d] is one example."""
         discounting.check(self.discount)

@@ -28,10 +28,9 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.online import discounting
-from jsketch.online.step import step as one_step
 from jsketch.online.step import takes
 from jsketch.precision import one_dtype
-from jsketch.types import ForecastInfo, PRNGKey, is_traced
+from jsketch.types import Forecaster, ForecastInfo, PRNGKey, is_traced
 
 RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guarantee
 
@@ -60,7 +59,7 @@ class MixtureInfo(ForecastInfo):
 
 @struct.dataclass
 @one_dtype
-class Mixture:
+class Mixture(Forecaster):
     """G copies of a forecaster that differ in some fields, weighted by exp(-eta * their losses).
 
     forecaster     a forecaster
@@ -88,6 +87,8 @@ class Mixture:
     rule: str = struct.field(pytree_node=False, default="average")
     in_turn: bool = struct.field(pytree_node=False, default=False)
 
+    grows = True
+
     @property
     def takes(self) -> str:
         """As the experts."""
@@ -112,8 +113,6 @@ class Mixture:
     def check_rounding(self, x: Array) -> bool:
         """Warns of each expert whose rounding errors are too large for an example x [d]
         (`rounding`), and returns whether there is one."""
-        if not hasattr(self.forecaster, "check_rounding"):
-            return False
         experts = self._experts(_check_grid(self.forecaster, self.grid))
         return any([expert.check_rounding(x) for expert in experts])
 
@@ -135,7 +134,7 @@ class Mixture:
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, Array, MixtureInfo]:
         """`predict` and `update` in one: (state, y^, info)."""
-        each = self._each(lambda expert, state: one_step(expert, state, x, y, key), state)
+        each = self._each(lambda expert, state: expert.step(state, x, y, key), state)
         experts, predictions, infos = each
         state, prediction, info = self._after(state, experts, predictions[:, None], y[None], infos)
         return state, prediction[0], info
@@ -214,7 +213,7 @@ class Mixture:
         total = logsumexp(log_weights)
         log_weights = log_weights - jnp.where(jnp.isneginf(total), 0, total)
         new, overflow = MixtureState(experts, log_weights), infos.overflow.any()
-        if hasattr(self.forecaster, "grow"):
+        if self.forecaster.grows:
             # where one expert has no capacity, none learns
             new = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state, new)
         info = MixtureInfo(

@@ -66,6 +66,8 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     memory: int = struct.field(pytree_node=False, default=4 * CHUNK)
     remember: bool = struct.field(pytree_node=False, default=True)
 
+    grows = True
+
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         """The state before the first example; x [d] is one example."""
         size, memory = self.capacity, self.memory

@@ -41,6 +41,8 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     sampling: Sampling = struct.field(default_factory=Sampling)
     capacity: int = struct.field(pytree_node=False, default=64)  # inducing points M at first
 
+    grows = True
+
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:
         """The state before the first example; x [d] is one example."""
         checks.positive(bound=self.bound)

@@ -23,7 +23,7 @@ from jsketch.linalg import matmul
 from jsketch.online import discounting, rounding
 from jsketch.online.step import info_after
 from jsketch.precision import one_dtype
-from jsketch.types import ForecastInfo, PRNGKey
+from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 CHUNK = 2048  # examples in one product of `learn`
 PANEL = 32  # columns of a block that are eliminated one by one; the others take products
@@ -45,7 +45,7 @@ class RidgeState:
 
 @struct.dataclass
 @one_dtype
-class PKAWV:
+class PKAWV(Forecaster):
     """Ridge regression in fixed features, O(r^2) an example.
 
     features          a map from [n, d] to [n, r]: `sketch.taylor.Taylor`, or any object with a
@@ -67,6 +67,7 @@ class PKAWV:
     renew: bool = struct.field(pytree_node=False, default=False)
 
     takes = "blocks"
+    learns = True
 
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         """The state before the first example; x [d] is one example."""
@@ -86,8 +87,6 @@ class PKAWV:
         return RidgeState(inverse, jnp.zeros(size, x.dtype), jnp.zeros((), jnp.int32))
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and returns True, where rounding errors are too large for an example x [d]
-        (`rounding`). Runs on the host."""
         return rounding.check_features(self.features, x, self.regularization)
 
     def predict(self, state: RidgeState, x: Array) -> Array:

@@ -57,6 +57,8 @@ class SketchedKONS(KernelForecaster):
     oversampling: ArrayLike = 1.0
     capacity: int = struct.field(pytree_node=False, default=128)
 
+    grows = True
+
     def init(self, x: Array, key: PRNGKey) -> SketchedState:
         """The state before the first example; x [d] is one example."""
         checks.positive(bound=self.bound, oversampling=self.oversampling)

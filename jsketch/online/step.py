@@ -1,4 +1,4 @@
-"""How the loops drive a forecaster, one example through any forecaster, and its info."""
+"""How the loops pass examples to a forecaster, previews of its predictions, and its info."""
 
 from __future__ import annotations
 
@@ -16,31 +16,15 @@ TAKES = ("examples", "blocks", "growing blocks")
 
 
 def takes(forecaster: Any) -> str:
-    """How a forecaster is driven: its attribute `takes` (`jsketch.types.Forecaster`), or "examples"
-    without one. Raises ValueError for a value that is not in TAKES."""
-    declared = getattr(forecaster, "takes", "examples")
-    checks.choice(TAKES, takes=declared)
-    return declared
-
-
-def step(
-    forecaster: Any, state: Any, x: Array, y: Array, key: PRNGKey
-) -> tuple[Any, Array, ForecastInfo]:
-    """(state after y [] at x [d], the prediction y^ [] made before, info), in one call where the
-    forecaster shares the work of both."""
-    if hasattr(forecaster, "step"):
-        return forecaster.step(state, x, y, key)
-    if takes(forecaster) == "growing blocks":
-        state, predictions, _, info = forecaster.advance(state, x[None], jnp.asarray(y)[None], 1)
-        return state, predictions[0], info
-    prediction = forecaster.predict(state, x)
-    state, info = forecaster.update(state, x, y, key)
-    return state, prediction, info
+    """The attribute `takes` of a forecaster (`jsketch.types.Forecaster`). Raises ValueError for a
+    value that is not in TAKES."""
+    checks.choice(TAKES, takes=forecaster.takes)
+    return str(forecaster.takes)
 
 
 def preview(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> tuple[Array, Array]:
     """(the prediction y^ [] that `step` makes at x [d], whether the state has to grow first [])."""
-    _, prediction, info = step(forecaster, state, x, jnp.full((), jnp.nan, x.dtype), key)
+    _, prediction, info = forecaster.step(state, x, jnp.full((), jnp.nan, x.dtype), key)
     return prediction, info.overflow
 
 

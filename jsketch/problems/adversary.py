@@ -14,17 +14,18 @@ starts.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
-from jsketch.problems.play import play_seeds
 from jsketch.search import CANDIDATES, STARTS, STEPS, forward_slope, maximise_over_box
 from jsketch.types import Box, PRNGKey
 
@@ -163,7 +164,23 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     keys = checks.keys(keys=keys)
     # checks its settings, which jit would trace
     forecaster.init(adversary.box.lower, keys[0])
-    return play_seeds(game, adversary, forecaster, rounds, keys)
+    played = _games(adversary, forecaster, rounds, keys)
+    name = type(forecaster).__name__
+    too_small = f"the capacity of {name} is too small: give it a larger capacity"
+    not_finite = f"{name} is not finite: try float64"
+    for flags, error, message in (
+        (np.asarray(played.overflow), ValueError, too_small),
+        (np.asarray(played.nonfinite), FloatingPointError, not_finite),
+    ):
+        if flags.any():
+            step = flags.any(0).argmax() + 1
+            raise error(f"{message} (first at step {step} of {rounds}).")
+    return played
+
+
+@partial(jax.jit, static_argnames="rounds")
+def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> Game:
+    return jax.vmap(lambda key: game(adversary, forecaster, rounds, key))(keys)
 
 
 def _regression(adversary: Adversary, rounds: int) -> KernelAWV:

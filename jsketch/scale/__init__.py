@@ -8,6 +8,6 @@ streamed      arms in a file that is larger than the memory
 from jsketch.scale import distributed
 from jsketch.scale.arm_file import open_arms
 from jsketch.scale.sharded import Sharded, place
-from jsketch.scale.streamed import Streamed
+from jsketch.scale.streamed import FileEvaluations, Streamed
 
-__all__ = ["Sharded", "Streamed", "distributed", "open_arms", "place"]
+__all__ = ["FileEvaluations", "Sharded", "Streamed", "distributed", "open_arms", "place"]

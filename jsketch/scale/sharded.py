@@ -33,7 +33,7 @@ from jsketch.bandits.core import sketched
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.thompson import SketchedTS
 from jsketch.scale.shards import Shard
-from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, attach, detach, is_traced
 
 AXIS = "arms"
 ALGORITHMS = (BBKB, BKB, FixedBKB, SketchedTS)
@@ -95,34 +95,35 @@ class Sharded:
         domain: Arms,
         key: PRNGKey,
         *,
-        pull_counts: Any = None,
-        reward_sums: Any = None,
-        dictionary: Any = None,
-        failed: Any = None,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
     ) -> Any:
-        """As `init` of the algorithm, with pull counts and reward sums [A] of all arms, the same on
-        every process. Raises ValueError for another algorithm, for arms that are not on this mesh,
-        and for arguments that the algorithm does not have."""
+        """As `init` of the algorithm, with the evaluations of all arms, the same on every process.
+        Raises ValueError for another algorithm, for arms that are not on this mesh, and for
+        evaluations that the algorithm does not use."""
         self._check(domain)
-        self._check_start((pull_counts, reward_sums, dictionary), failed)
-        history = sketched.checked_history(
-            self.bandit, domain, key, pull_counts, reward_sums, dictionary
-        )
-        history = jax.tree.map(partial(self._spread, domain), history)
+        self._check_start(data)
+        failed = None if data is None else data.failed
+        history = None
+        if data is not None:
+            history = sketched.checked_history(self.bandit, domain, key, data)
+        if history is not None:
+            history = jax.tree.map(partial(self._spread, domain), history._replace(failed=None))
         whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
         shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
 
         def body(domain: Arms, key: PRNGKey, history: Any) -> Any:
-            options = {} if history is None else dict(pull_counts=history)
-            if failed is not None:
-                options["failed"] = failed
-            return detach(self.bandit.init(domain, key, **options))
+            if history is not None:
+                data: Any = history._replace(failed=failed)
+            else:
+                data = None if failed is None else Evaluations(failed=failed)
+            return detach(self.bandit.init(domain, key, data=data))
 
         start = self._map(body, (self._arms(), P(), self._arms()), self._specs(shape))
         # operation by operation a refresh would compile for long
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
-            state = replace(state, given=sketched.given_by_user(dictionary))
+            state = replace(state, given=sketched.given_by_user(data))
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -159,7 +160,7 @@ class Sharded:
 
     def remaining(self, state: Any) -> Array | None:
         """As `FixedBKB.remaining`; None for the others."""
-        if getattr(self.bandit, "repeat", True):
+        if not isinstance(self.bandit, FixedBKB) or self.bandit.repeat:
             return None
 
         def body(domain: Arms, state: Any) -> Array:
@@ -202,12 +203,11 @@ class Sharded:
 
         return jax.tree_util.tree_map_with_path(spec, detach(state))
 
-    def _check_start(self, evaluations: tuple[Any, ...], failed: Any) -> None:
-        name = type(self.bandit).__name__
-        if isinstance(self.bandit, SketchedTS) and any(e is not None for e in evaluations):
-            raise ValueError(f"{name} cannot start from observed evaluations.")
-        if failed is not None and not isinstance(self.bandit, FixedBKB):
-            raise ValueError(f"{name} cannot start from failed arms.")
+    def _check_start(self, data: Evaluations | None) -> None:
+        if isinstance(self.bandit, SketchedTS):
+            checks.no_evaluations(self.bandit, data)
+        if data is not None and data.failed is not None and not isinstance(self.bandit, FixedBKB):
+            raise ValueError(f"{type(self.bandit).__name__} cannot start from failed arms.")
 
     def _check(self, domain: Arms) -> None:
         check_mesh(self.mesh, self.axis)

@@ -2,7 +2,7 @@
 
     domain = open_arms("candidates.npy")                  # [A, d], float32 or float64
     bandit = Streamed(FixedBKB(kernel, batch=96))
-    state = bandit.init(domain, key, arms=done, rewards=y)
+    state = bandit.init(domain, key, data=FileEvaluations(done, y))
     query = bandit.ask(state, key)                        # reads all chunks once, or more
     state, info = bandit.tell(state, query, rewards, key)
 
@@ -48,6 +48,15 @@ SAFETY = 8.0
 REREADS = 3
 # one program: operation by operation it would compile for seconds
 _start = jax.jit(sketched.start, static_argnums=3)
+
+
+class FileEvaluations(NamedTuple):
+    """Earlier evaluations of arms of a file."""
+
+    arms: Any = None  # [n], their numbers
+    rewards: Any = None  # [n], NaN for a failure
+    dictionary: Any = None  # as in `Evaluations`
+    failed: Any = None  # as in `Evaluations`
 
 
 @struct.dataclass
@@ -107,14 +116,11 @@ class Streamed:
         domain: ArmFile,
         key: PRNGKey,
         *,
-        arms: Any = None,
-        rewards: Any = None,
-        dictionary: Any = None,
-        failed: Any = None,
+        horizon: int | None = None,
+        data: FileEvaluations | None = None,
     ) -> StreamedState:
-        """The state before the first batch, or after evaluations of `arms` [n] with `rewards` [n],
-        NaN for a failure; `dictionary` as in `BKB.init`, `failed` as in `FixedBKB.init`. Reads the
-        whole file once.
+        """The state before the first batch, or after the evaluations in `data`. Reads the whole
+        file once.
 
         Raises ValueError on static mistakes, for arms that are not finite, and for a key from which
         random numbers cannot be drawn arm by arm.
@@ -126,10 +132,13 @@ class Streamed:
         bandit = in_dtype(self.bandit, dtype)
         some = np.unique(np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int64))
         sample = Arms(jnp.asarray(domain.rows(some), dtype))
-        checks.model(sample, bandit.kernel, bandit.regularization)
-        checks.spread(sample, bandit.kernel, bandit.capacity)
+        checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
         sketched.check_bandit(bandit)
-        named = [a for a in (arms, failed, dictionary) if a is not None and not isinstance(a, str)]
+        data = FileEvaluations() if data is None else data
+        failed, dictionary = data.failed, data.dictionary
+        named = [
+            a for a in (data.arms, failed, dictionary) if a is not None and not isinstance(a, str)
+        ]
         every: Any = domain
         for numbers in named:
             checks.arm_numbers(every, arms=numbers)
@@ -138,7 +147,7 @@ class Streamed:
         # free slots repeat the features of an arm
         points = domain.rows(numbers if numbers.size else np.asarray(first)[None]).astype(dtype)
         slots = _slots_for(len(numbers))
-        history = _history(bandit, points, numbers, key, arms, rewards, dictionary, slots)
+        history = _history(bandit, points, numbers, key, data, slots)
         tracked = Arms(jnp.asarray(_padded(points, slots)))
         kernel, regularization = bandit.kernel, bandit.regularization
         sketch = _start(tracked, kernel, regularization, bandit.capacity, key, history)
@@ -146,7 +155,7 @@ class Streamed:
         sketch = replace(
             sketch,
             evidence=replace(sketch.evidence, prior_variance=prior),
-            given=sketched.given_by_user(dictionary),
+            given=sketched.given_by_user(data),
         )
         tried = np.asarray(sketch.pull_counts) > 0
         if failed is not None:
@@ -373,26 +382,25 @@ def _history(
     points: np.ndarray,
     numbers: np.ndarray,
     key: PRNGKey,
-    arms: Any,
-    rewards: Any,
-    dictionary: Any,
+    data: FileEvaluations,
     slots: int,
 ) -> Any:
     """The earlier evaluations over the slots, as `sketched.start` takes them."""
-    if arms is None:
-        if rewards is not None or dictionary is not None:
+    dictionary = data.dictionary
+    if data.arms is None:
+        if data.rewards is not None or dictionary is not None:
             raise ValueError(
                 "rewards and dictionary describe observed evaluations: give arms with them."
             )
         return None
-    if rewards is None:
+    if data.rewards is None:
         raise ValueError("rewards [n] of the evaluated arms are needed.")
     domain = Arms(jnp.asarray(points))
-    index = np.searchsorted(numbers, np.asarray(arms, np.int32))
-    pulls, sums = counts.of_evaluations(domain, index, rewards)
+    index = np.searchsorted(numbers, np.asarray(data.arms, np.int32))
     if dictionary is not None and not isinstance(dictionary, str):
         dictionary = np.searchsorted(numbers, np.asarray(dictionary, np.int32))
-    history = sketched.checked_history(bandit, domain, key, pulls, sums, dictionary)
+    found = counts.of_evaluations(domain, index, data.rewards, dictionary)
+    history = sketched.checked_history(bandit, domain, key, found)
     return jax.tree.map(lambda a: jnp.pad(a, (0, slots - len(points))), history)
 
 

@@ -24,6 +24,7 @@ from jsketch.bandits import (
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.sketch import bless
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
+from jsketch.types import Evaluations
 
 KERNEL = kernels.Gaussian(0.1)
 SQUARE = np.random.default_rng(0).uniform(0, 1, (10, 2))
@@ -39,7 +40,7 @@ def begin(bandit, **options):
 
 def warm(key=KEY, **options):
     ones = np.ones(10)
-    return BBKB(KERNEL).init(DOMAIN, key, pull_counts=ones, reward_sums=ones, **options)
+    return BBKB(KERNEL).init(DOMAIN, key, data=Evaluations(ones, ones, **options))
 
 
 def evolve(table=TABLE, **options):

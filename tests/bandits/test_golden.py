@@ -21,6 +21,7 @@ from jsketch.bandits import BBKB, BKB, widths
 from jsketch.bandits.core.sketched import residuals
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
+from jsketch.types import Evaluations
 
 HERE = Path(__file__).parents[1]
 FOLDER = os.environ.get("JSKETCH_GOLDEN")
@@ -85,7 +86,7 @@ class Vector:
             qbar=spec["qbar"],
             capacity=self.capacity,
         )
-        self.history = dict(
+        self.history = Evaluations(
             pull_counts=self.data["pull_counts"],
             reward_sums=self.data["reward_sums"],
             dictionary=self.data["dictionary_index"],
@@ -97,7 +98,7 @@ class Vector:
         return jax.jit(self.start)(self.data["arms"], self.history)
 
     def start(self, x, history):
-        return BKB(**self.common).init(Arms(x), KEY, **history)
+        return BKB(**self.common).init(Arms(x), KEY, data=history)
 
     def bbkb(self, rule, beta, **options):
         return BBKB(

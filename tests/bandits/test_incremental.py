@@ -10,6 +10,7 @@ from jsketch import Arms, kernels, loops
 from jsketch.bandits import BBKB
 from jsketch.bandits.core import incremental, sketched
 from jsketch.contrib import DiscountedBKB, WindowBKB
+from jsketch.types import Evaluations
 
 ARMS, CAPACITY = 80, 64
 UPDATE, REFRESH = jax.jit(incremental.refresh), jax.jit(sketched.refresh)
@@ -29,9 +30,7 @@ def test_updates_give_the_posterior_from_scratch(regularization, step):
     counts[random.choice(ARMS, 24, replace=False)] = random.integers(1, 5, 24)
     sums = counts * random.standard_normal(ARMS)
     index = np.flatnonzero(counts)[::step]
-    state = bandit.init(
-        Arms(x), KEY, pull_counts=counts, reward_sums=sums, dictionary=np.resize(index, 24)
-    )
+    state = bandit.init(Arms(x), KEY, data=Evaluations(counts, sums, np.resize(index, 24)))
     tested = 0
     for size in (1, 2, 20, 5, 9, 3):
         pulls = np.bincount(random.choice(ARMS, size), minlength=ARMS).astype(float)

@@ -12,6 +12,7 @@ from compiled import as_users
 
 from jsketch import Arms, Query, loops
 from jsketch.bandits.batches import adaptive_batch
+from jsketch.types import Evaluations
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
@@ -323,8 +324,7 @@ def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, most):
             state = bandit.init(
                 Arms(x),
                 key,
-                pull_counts=counts.astype(x.dtype),
-                reward_sums=y * counts.astype(x.dtype),
+                data=Evaluations(counts.astype(x.dtype), y * counts.astype(x.dtype)),
             )
             pair.append(bandit.ask(state, key))
         return pair
@@ -341,7 +341,7 @@ def test_runs_start_from_given_states():
     # the capacity that the runs above grew to, whose programs serve here
     bandit = CASES["bbkb_global"].replace(capacity=32)
     init = jax.jit(
-        lambda key: bandit.init(problem().arms, key, pull_counts=counts, reward_sums=counts * 0.1)
+        lambda key: bandit.init(problem().arms, key, data=Evaluations(counts, counts * 0.1))
     )
     warm = [init(key) for key in KEYS]
     runs = [

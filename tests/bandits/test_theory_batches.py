@@ -10,6 +10,7 @@ from small_problems import ARMS, KEY, PROBLEMS, Problem, batch_of, bounds, near
 
 from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, MiniGP, widths
+from jsketch.types import Evaluations
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +108,7 @@ def test_the_printed_local_bound_is_no_bound():
     _, full, embedded, _, _ = oracles.sketched(gram, keep, counts, counts, 0.1)
     bandit = BBKB(kernel=kernels.Linear(), regularization=0.1, capacity=4)
     with pytest.warns(UserWarning, match="same value for every arm"):
-        state = bandit.init(
-            Arms(jnp.asarray(phi)), KEY, pull_counts=counts, reward_sums=counts, dictionary=keep
-        )
+        state = bandit.init(Arms(jnp.asarray(phi)), KEY, data=Evaluations(counts, counts, keep))
     near(state.variance, np.diag(full))
     ratio = full[0, 0] / oracles.embedded_after(gram, keep, counts, np.array([1]), 0.1)[0]
     assert ratio == pytest.approx(1.83, abs=0.01)

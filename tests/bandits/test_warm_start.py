@@ -12,6 +12,7 @@ from small_problems import ARMS, ASK, KEY, Problem
 from jsketch import Arms, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, history, initial
 from jsketch.sketch import bless
+from jsketch.types import Evaluations
 
 SQUARE = np.random.default_rng(0).uniform(0, 1, (2000, 2))
 
@@ -23,11 +24,9 @@ def test_a_warm_start_is_having_pulled_those_arms():
     arms = np.repeat(np.arange(ARMS), p.counts.astype(int))
     rewards = np.random.default_rng(0).standard_normal(len(arms))
     domain = Arms(jnp.asarray(p.x))
-    counts, sums = history.of_evaluations(domain, np.append(arms, 2), np.append(rewards, np.nan))
-    state = BBKB(p.kernel, p.lam, capacity=32).init(
-        domain, KEY, pull_counts=counts, reward_sums=sums
-    )
-    mean, covariance, logdet = oracles.exact(p.gram, counts, sums, p.lam)
+    data = history.of_evaluations(domain, np.append(arms, 2), np.append(rewards, np.nan))
+    state = BBKB(p.kernel, p.lam, capacity=32).init(domain, KEY, data=data)
+    mean, covariance, logdet = oracles.exact(p.gram, data.pull_counts, data.reward_sums, p.lam)
     np.testing.assert_allclose(state.mean, mean, atol=1e-7)
     np.testing.assert_allclose(state.variance, np.diag(covariance), rtol=1e-6, atol=1e-8 / p.lam)
     assert float(state.evidence.information) == pytest.approx(logdet, rel=1e-6)
@@ -121,7 +120,7 @@ def test_a_sampled_dictionary_serves_a_warm_start(method):
     counts = np.ones(300)
     bandit = BBKB(kernels.Gaussian(0.3), 0.1, capacity=256, qbar=8.0)
     domain = Arms(jnp.asarray(x))
-    state = bandit.init(domain, KEY, pull_counts=counts, reward_sums=counts, dictionary=method)
+    state = bandit.init(domain, KEY, data=Evaluations(counts, counts, method))
     exact = bless.exact_leverage_scores(kernels.Gaussian(0.3), x, counts, 0.1)
     assert 0 < int(state.dictionary.size) < 300
     assert (state.variance / exact).max() < 3 and (exact / state.variance).max() < 3
@@ -162,10 +161,10 @@ def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
     assert np.diag(oracles.exact(gram, before, before, lam)[1]).max() > 1 / smallest
     domain = Arms(jnp.asarray(x))
     bandit = BBKB(kernel, lam, capacity=128, ratio=ratio, max_batch=400)
-    state = bandit.init(domain, KEY, pull_counts=counts, reward_sums=counts)
+    state = bandit.init(domain, KEY, data=Evaluations(counts, counts))
     # every pulled arm kept: the exact posterior
     assert int(ASK(bandit, state).size) >= smallest * (ratio - 1)
-    state = bandit.init(domain, KEY, pull_counts=counts, reward_sums=counts, dictionary="leverage")
+    state = bandit.init(domain, KEY, data=Evaluations(counts, counts, "leverage"))
     assert int(ASK(bandit, state).size) >= smallest * (ratio - 1) / 3
     assert initial.batch_of_at_least(10, 2.5) == pytest.approx(1.5 / 30)
 
@@ -189,5 +188,5 @@ def test_an_initial_design_is_the_first_batch():
 def start(domain, key=KEY, **options):
     counts = np.ones(domain.count)
     return BBKB(kernels.Gaussian(1.0)).init(
-        domain, key, pull_counts=counts, reward_sums=counts, **options
+        domain, key, data=Evaluations(counts, counts, **options)
     )

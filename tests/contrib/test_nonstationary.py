@@ -13,6 +13,7 @@ from jsketch import Arms, Query, kernels, loops, problems
 from jsketch.bandits import BKB, GPUCB, Uniform, widths
 from jsketch.contrib import DiscountedBKB, WindowBKB
 from jsketch.contrib.problems import DriftingArms, drifting_draw, play
+from jsketch.types import Evaluations
 
 LENGTHSCALE, LAM, STEPS, WINDOW = 0.4, 0.05, 24, 9
 KERNEL = kernels.Gaussian(LENGTHSCALE)
@@ -103,7 +104,7 @@ def test_a_warm_start_from_discounted_counts():
     bandit = DiscountedBKB(**COMMON, discount=0.8)
     end = jax.tree.map(lambda leaf: leaf[-1], states(bandit.replace(qbar=KEEP_ALL))[0])
     domain = Arms(jnp.asarray(X))
-    again = bandit.init(domain, KEY, pull_counts=end.pull_counts, reward_sums=end.reward_sums)
+    again = bandit.init(domain, KEY, data=Evaluations(end.pull_counts, end.reward_sums))
     np.testing.assert_allclose(again.mean, end.mean, atol=1e-12)
     np.testing.assert_allclose(again.variance, end.variance, atol=1e-12 / LAM)
 

@@ -17,6 +17,7 @@ from jsketch.bandits import BBKB, BKB, GPUCB, widths
 from jsketch.contrib import LengthscaleBalancing, NormDoubling
 from jsketch.contrib.unknown import lengthscale_balancing as balancing
 from jsketch.contrib.unknown import norm as norms
+from jsketch.types import Evaluations
 
 A, T, LAM, XI, NORM, DELTA = 24, 36, 0.05, 0.2, 1.5, 0.1
 SCALES = (1.2, 0.6, 0.3)
@@ -272,7 +273,7 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
     chex.assert_trees_all_equal(after, stuck)
     # a warm start from the same evaluations
     start = jax.jit(bandit.init)(
-        DOMAIN, KEY, pull_counts=state.pull_counts, reward_sums=state.reward_sums
+        DOMAIN, KEY, data=Evaluations(state.pull_counts, state.reward_sums)
     )
     least = float(LOWER_BOUND(start, LAM, XI, DELTA))
     assert least <= float(start.norm_bound) < 2 * least and start.norm_bound > 0.1

@@ -14,6 +14,7 @@ from experiments.runs import against_published
 from experiments.runs.model_free import ModelFreeEpsGreedy
 from jsketch import loops, problems
 from jsketch.bandits import widths
+from jsketch.types import Evaluations
 
 CONTENT = "panel,algorithm,t,value\nthis,async_ts,2000,0.5\nthis,async_ts,3000,0.3\nother,bkb,1,2\n"
 
@@ -88,7 +89,7 @@ def test_epsilon_greedy_without_a_model_finds_the_best_arm():
     assert 0.7 < (last < 1e-9).mean() < 0.98
 
     known = ModelFreeEpsGreedy(factor=1e-9).init(
-        problem.arms, jax.random.key(0), pull_counts=jnp.eye(20)[3], reward_sums=jnp.eye(20)[3]
+        problem.arms, jax.random.key(0), data=Evaluations(jnp.eye(20)[3], jnp.eye(20)[3])
     )
     query = ModelFreeEpsGreedy(factor=1e-9).ask(known, jax.random.key(1))
     assert int(query.index[0]) == 3

@@ -12,12 +12,13 @@ from truth import EPS, LD
 
 from jsketch import Arms, Query
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, FixedBKB, MiniGP, SketchedTS
+from jsketch.types import Evaluations
 
 BATCH = 8
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
 WARM = as_users(
     lambda bandit, x, key, counts, sums, keep: bandit.init(
-        Arms(x), key, pull_counts=counts, reward_sums=sums, dictionary=keep
+        Arms(x), key, data=Evaluations(counts, sums, keep)
     )
 )
 # with the width, which saves a program

@@ -15,7 +15,7 @@ from jsketch.bandits.linear.linear_sketches import SOFUL
 from jsketch.box import UniformBox
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import start
-from jsketch.types import Box
+from jsketch.types import Box, Evaluations
 
 KEY = jax.random.key(0)
 X = np.linspace(0, 1, 12)[:, None]
@@ -42,8 +42,10 @@ def test_a_run_ends_where_no_arm_is_left():
 
 def test_observed_evaluations_leave_fewer_arms():
     counts = np.arange(12) % 2
-    past = dict(pull_counts=counts, reward_sums=counts)
-    state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, **past, failed=[0, 1, 4]))(KEY)
+    past = Evaluations(counts, counts)
+    state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, data=past.replace(failed=[0, 1, 4])))(
+        KEY
+    )
     assert int(FIXED.remaining(state)) == 4  # 2, 6, 8, 10
     assert FIXED.replace(repeat=True).remaining(state) is None
     with pytest.raises(ValueError, match="4 are left"):
@@ -51,7 +53,7 @@ def test_observed_evaluations_leave_fewer_arms():
     query = ASK(FIXED, state, KEY)
     assert sorted(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == [2, 6, 8, 10]
     with pytest.raises(ValueError, match="failed names arm 12"):
-        FIXED.init(PROBLEM.arms, KEY, **past, failed=[12])
+        FIXED.init(PROBLEM.arms, KEY, data=past.replace(failed=[12]))
 
 
 def test_drive_ends_and_failures_are_not_repeated():
@@ -216,7 +218,7 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
     bandit, counts = WARM[name], jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
 
     def begin(counts):
-        return bandit.init(PROBLEM.arms, KEY, pull_counts=counts, reward_sums=counts)
+        return bandit.init(PROBLEM.arms, KEY, data=Evaluations(counts, counts))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -14,7 +14,7 @@ from jsketch.online.mixture import RATES, Mixture, over_regularizations
 from jsketch.online.step import takes
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
-from jsketch.types import ForecastInfo
+from jsketch.types import Forecaster, ForecastInfo
 
 KEY = jax.random.key(0)
 LAMS = np.array([1e-3, 0.1, 10.0, 1e3])
@@ -214,7 +214,7 @@ def test_whole_parts_of_a_forecaster_may_vary():
 
 
 @struct.dataclass
-class Breaking:
+class Breaking(Forecaster):
     """Predicts one number, until its state is NaN after some examples."""
 
     level: Any
@@ -326,6 +326,8 @@ def test_the_declaration_of_a_forecaster_fits_its_methods():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster
         found = [way for way in methods if hasattr(expert, methods[way])]
         assert found == [way for way in methods if way == takes(forecaster)], name
+        declared = (expert.learns, expert.grows)
+        assert declared == (hasattr(expert, "learn"), hasattr(expert, "grow")), name
 
 
 def test_a_declaration_is_one_of_three():

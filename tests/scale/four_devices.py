@@ -76,14 +76,13 @@ def picks(name, counts, dictionary="cold"):
 def warm(bandit, domain, mean, key, dictionary):
     """The state after evaluations of a few arms on several devices, one of them twice."""
     arms = np.array([0, 60, 17, 33, 33, 48])
-    counts, sums = history.of_evaluations(domain, arms, mean[arms] + 0.1)
-    data = dict(pull_counts=counts, reward_sums=sums)
+    data = history.of_evaluations(domain, arms, mean[arms] + 0.1, dictionary)
     if dictionary is None and not isinstance(bandit, Sharded):
         # operation by operation it would compile for long
-        return jax.jit(bandit.init)(domain, key, **data)
+        return jax.jit(bandit.init)(domain, key, data=data)
     if isinstance(getattr(bandit, "bandit", bandit), FixedBKB):
-        data["failed"] = np.array([5, 59])
-    return bandit.init(domain, key, dictionary=dictionary, **data)
+        data = data.replace(failed=np.array([5, 59]))
+    return bandit.init(domain, key, data=data)
 
 
 def draws(devices):
@@ -179,8 +178,8 @@ def apart(count, devices):
     plain, keys = without_ties(count)
     bandit, mesh = GPUCB(KERNEL, capacity=8), two_axes(devices)
     filled = keys[np.minimum(np.arange(-(-count // mesh.size) * mesh.size), count - 1)]
-    begin = jax.eval_shape(lambda: advance._starts(bandit, plain, filled, HORIZON, "seeds"))
-    program = advance._segments.lower(
+    begin = jax.eval_shape(lambda: advance.begin(bandit, plain, filled, HORIZON, "seeds"))
+    program = advance.segment.lower(
         bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
     ).compile()
     grown = run(bandit, plain, keys, HORIZON, mesh=mesh).capacity

@@ -13,6 +13,7 @@ import pytest
 from jsketch import Arms, kernels, problems, run
 from jsketch.bandits import BBKB, GPUCB, SketchedTS
 from jsketch.scale import Sharded, place
+from jsketch.types import Evaluations
 
 ROOT = Path(__file__).parents[2]
 KERNEL = kernels.Gaussian(lengthscale=0.3)
@@ -128,7 +129,7 @@ def test_mistakes_are_refused():
     problem, keys = problems.finite_arms(np.eye(3), np.arange(3.0), 0.1), jax.random.split(KEY, 2)
     placed = problem.replace(arms=place(np.eye(3), mesh()))
     invalid = np.where(np.arange(9)[:, None] == 2, np.nan, x)
-    evaluations = dict(pull_counts=np.ones(8), reward_sums=1)
+    evaluations = Evaluations(np.ones(8), 1)
     for act, message in (
         (lambda: place(x, axes), "has the axes 'rows' and no axis 'arms'"),
         (lambda: place(x, jax.devices()), r"must be a jax\.sharding\.Mesh.* a list was given"),
@@ -141,11 +142,16 @@ def test_mistakes_are_refused():
             r"one of BBKB.*; a GPUCB was given",
         ),
         (
-            lambda: Sharded(SketchedTS(KERNEL), mesh()).init(arms, KEY, pull_counts=np.ones(9)),
+            lambda: Sharded(SketchedTS(KERNEL), mesh()).init(
+                arms, KEY, data=Evaluations(np.ones(9))
+            ),
             "SketchedTS cannot start from observed evaluations",
         ),
-        (lambda: sharded.init(arms, KEY, failed=[2]), "BBKB cannot start from failed arms"),
-        (lambda: sharded.init(arms, KEY, **evaluations), "one number for each of the 9 arms"),
+        (
+            lambda: sharded.init(arms, KEY, data=Evaluations(failed=[2])),
+            "BBKB cannot start from failed arms",
+        ),
+        (lambda: sharded.init(arms, KEY, data=evaluations), "one number for each of the 9 arms"),
         (lambda: Sharded(BBKB(KERNEL), axes).init(arms, KEY), "no axis 'arms'"),
         (
             lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices()),

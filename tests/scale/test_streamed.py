@@ -9,7 +9,7 @@ from small_problems import INIT, KEY
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
-from jsketch.scale import Streamed, open_arms, shards, streamed, sweep
+from jsketch.scale import FileEvaluations, Streamed, open_arms, shards, streamed, sweep
 
 ARMS, CHUNK = 37, 8  # the last chunk has five arms
 SMALL = dict(keep=6, offer=3)  # so few that chunks are read again
@@ -53,9 +53,9 @@ def both(folder, bandit, rounds, warm=False, pend=False, **options):
     over_file = Streamed(bandit, **SMALL | options)
     file = saved(folder, x)
     if warm:
-        counts, sums = history.of_evaluations(domain, DONE, Y)
-        state = INIT(bandit, domain.features, counts, sums, KEEP)
-        other = over_file.init(file, KEY, arms=DONE, rewards=Y, dictionary=KEEP)
+        found = history.of_evaluations(domain, DONE, Y)
+        state = INIT(bandit, domain.features, found.pull_counts, found.reward_sums, KEEP)
+        other = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
     else:
         state, other = bandit.init(domain, KEY), over_file.init(file, KEY)
     batches, reads, waiting = [], [], []
@@ -151,7 +151,7 @@ def scores_and_bounds(folder, seed):
     kernel, lam = kernels.Gaussian(random.uniform(0.5, 2)), 10 ** random.uniform(-3, -1)
     over_file = Streamed(FixedBKB(kernel, lam, capacity=64), screen=True)
     done = random.integers(600, size=50)
-    state = over_file.init(file, KEY, arms=done, rewards=random.standard_normal(50))
+    state = over_file.init(file, KEY, data=FileEvaluations(done, random.standard_normal(50)))
     x, excluded, width = jnp.asarray(file.read(0)), jnp.zeros(0, jnp.int32), jnp.asarray(2.0)
     others = np.setdiff1d(np.arange(600), np.asarray(state.number))
 
@@ -181,7 +181,7 @@ def test_a_violated_bound_is_flagged(tmp_path):
     """With a safety of 0 the scores in float32 are no bounds."""
     x = arms_of("float32")
     over_file = Streamed(CASES["screened"][0], **SMALL, screen=True, safety=0.0)
-    state = over_file.init(saved(tmp_path, x), KEY, arms=DONE, rewards=Y, dictionary=KEEP)
+    state = over_file.init(saved(tmp_path, x), KEY, data=FileEvaluations(DONE, Y, KEEP))
     assert over_file.choose(state).missed
     with pytest.warns(UserWarning, match="may have missed arms"):
         over_file.ask(state, KEY)
@@ -192,10 +192,15 @@ def test_empty_histories_and_files_without_new_arms(tmp_path):
     """A start from empty lists is one without data; and all arms of a screened file are tracked."""
     x = arms_of("float32")
     file, over_file = saved(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
-    before, empty = over_file.init(file, KEY), over_file.init(file, KEY, arms=[], rewards=[])
+    before, empty = (
+        over_file.init(file, KEY),
+        over_file.init(file, KEY, data=FileEvaluations([], [])),
+    )
     asked = [arms_asked(over_file.choose(state).query).tolist() for state in (before, empty)]
     assert asked[0] == asked[1] and asked[0][0] == int(before.first_arm)
-    everything = over_file.init(file, KEY, arms=np.arange(ARMS), rewards=np.sin(np.arange(ARMS)))
+    everything = over_file.init(
+        file, KEY, data=FileEvaluations(np.arange(ARMS), np.sin(np.arange(ARMS)))
+    )
     chosen, width = over_file.choose(everything), float(over_file.confidence_width(everything))
     mean, variance = (
         np.asarray(a)[:ARMS] for a in (everything.sketch.mean, everything.sketch.variance)
@@ -240,7 +245,7 @@ def test_mistakes_are_refused(tmp_path):
     x = arms_of()
     file, fixed = saved(tmp_path, x), FixedBKB(**COMMON, batch=4)
     over_file = Streamed(fixed)
-    state = over_file.init(file, KEY, arms=DONE, rewards=Y, dictionary=KEEP)
+    state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
     query, other = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
     for act, message in (
         (lambda: Streamed(BBKB(**COMMON)).init(file, KEY), "takes a FixedBKB; a BBKB"),
@@ -253,8 +258,14 @@ def test_mistakes_are_refused(tmp_path):
             "lengthscale has shape",
         ),
         (lambda: over_file.init(Arms(x), KEY), r"a file, open_arms\(path\); Arms was given"),
-        (lambda: over_file.init(file, KEY, arms=[37], rewards=[0.0]), "names arm 37; the arms are"),
-        (lambda: over_file.init(file, KEY, rewards=[0.0]), "give arms with them"),
+        (
+            lambda: over_file.init(file, KEY, data=FileEvaluations([37], [0.0])),
+            "names arm 37; the arms are",
+        ),
+        (
+            lambda: over_file.init(file, KEY, data=FileEvaluations(rewards=[0.0])),
+            "give arms with them",
+        ),
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query names arm 40"),
         (
             lambda: jax.jit(lambda state: over_file.ask(state, KEY))(state),

@@ -40,9 +40,9 @@ def runs(bandit, fixed, domain, values, options):
     if checkpoint:
         return dict(picks=first.x.tolist(), evaluated=len(done))
     arms = np.array([30, 4, 4, 17])
-    counts, sums = history.of_evaluations(domain, arms, values[arms])
-    data = dict(pull_counts=counts, reward_sums=sums, dictionary="leverage", failed=np.array([8]))
-    begin = Driven(fixed.init(domain, key, **data), np.zeros(0, np.int32), np.zeros(0))
+    data = history.of_evaluations(domain, arms, values[arms], "leverage")
+    data = data.replace(failed=np.array([8]))
+    begin = Driven(fixed.init(domain, key, data=data), np.zeros(0, np.int32), np.zeros(0))
     warm = drive(fixed, evaluate, domain, key, 2 * BATCH, state=begin)
     return dict(picks=first.x.tolist(), warm=warm.x.tolist())
 

@@ -24,7 +24,7 @@ from jsketch.bandits import (
 from jsketch.box import UniformBox
 from jsketch.sketch import bless
 from jsketch.sketch.taylor import Taylor
-from jsketch.types import Box
+from jsketch.types import Box, Evaluations
 
 KEY = jax.random.key(0)
 KERNEL = kernels.Gaussian(0.5)
@@ -36,8 +36,8 @@ ONE = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
 BANDIT = BKB(KERNEL, capacity=6)
 
 
-def begin(bandit, x=X, **data):
-    return bandit.init(Arms(x), KEY, **data)
+def begin(bandit, x=X, data=None):
+    return bandit.init(Arms(x), KEY, data=data)
 
 
 # Accepted forms
@@ -84,10 +84,9 @@ def test_a_masked_slot_is_not_observed():
 
 
 def test_no_evaluations_are_a_history_and_a_dictionary():
-    counts, sums = history.of_evaluations(Arms(X), [], [])
-    np.testing.assert_array_equal([counts, sums], np.zeros((2, 40)))
-    data = dict(pull_counts=counts, reward_sums=sums, dictionary=[])
-    state = jax.jit(lambda x: BKB(KERNEL, capacity=4).init(Arms(x), KEY, **data))(X)
+    data = history.of_evaluations(Arms(X), [], [], [])
+    np.testing.assert_array_equal([data.pull_counts, data.reward_sums], np.zeros((2, 40)))
+    state = jax.jit(lambda x: BKB(KERNEL, capacity=4).init(Arms(x), KEY, data=data))(X)
     assert int(state.dictionary.size) == 0 and float(state.evidence.count) == 0
 
 
@@ -166,7 +165,7 @@ def test_a_traced_arm_that_does_not_exist_is_not_pending():
 def test_a_traced_dictionary_of_arms_that_do_not_exist_is_flagged():
     @jax.jit
     def observed(dictionary):
-        state = begin(BANDIT, pull_counts=ONES, reward_sums=ONES, dictionary=dictionary)
+        state = begin(BANDIT, data=Evaluations(ONES, ONES, dictionary))
         return state.dictionary.mask.sum(), BANDIT.tell(state, ONE, jnp.ones(1), KEY)[1].nonfinite
 
     assert [int(value) for value in observed(jnp.array([0, 3]))] == [2, 0]

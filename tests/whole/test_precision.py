@@ -14,6 +14,7 @@ from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.gp_bandit import ACQUISITIONS
 from jsketch.online.step import takes
 from jsketch.sketch.taylor import Taylor
+from jsketch.types import Evaluations
 
 KEY = jax.random.key(0)
 GAUSSIAN = kernels.Gaussian(np.full(2, 0.5))
@@ -140,8 +141,8 @@ def test_rounding_between_far_clusters_is_reported():
     counts = np.zeros(1100)
     counts[::50] = 20
     bandit = BKB(kernels.Gaussian(1.0), 1.0, capacity=64)
-    past = dict(pull_counts=counts, reward_sums=counts)
-    imprecise = jax.jit(lambda x: bandit.init(Arms(x), KEY, **past).imprecise)
+    past = Evaluations(counts, counts)
+    imprecise = jax.jit(lambda x: bandit.init(Arms(x), KEY, data=past).imprecise)
     for gap, said in ((0.0, False), (100.0, True)):
         assert bool(imprecise((near + gap * sides).astype(np.float32))) == said, gap
     with pytest.warns(UserWarning, match="lengthscales from their mean, and rounding changes"):

@@ -29,7 +29,7 @@ from jsketch.posterior import exact
 from jsketch.sketch import bless
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.sketch.taylor import Taylor
-from jsketch.types import BoxQuery
+from jsketch.types import BoxQuery, Evaluations
 
 KEY = jax.random.key(0)
 KERNEL = kernels.Gaussian(0.5)
@@ -61,7 +61,7 @@ class Undecorated(Uniform):
 
 
 def begin(bandit, x=X, **data):
-    return bandit.init(Arms(x), KEY, **data)
+    return bandit.init(Arms(x), KEY, data=Evaluations(**data) if data else None)
 
 
 def run(bandit=None, problem=PROBLEM, key=KEY, horizon=2, **options):
@@ -226,6 +226,10 @@ CALLS = {
             "are for runs over arms",
         ),
         (lambda: run(UniformBox(), len), "as problems.on_box"),
+        (lambda: run(BKB(KERNEL), problems.on_box(len, BOX)), "chooses among arms, and the domain"),
+        (lambda: run(UniformBox()), "maximises over a box, and the domain has arms"),
+        (lambda: drive(UniformBox()), "maximises over a box, and the domain has arms"),
+        (lambda: drive(BKB(KERNEL), len, BOX), "chooses among arms, and the domain is a box"),
         (lambda: rollout(UniformBox(), problems.on_box(len, BOX), KEY, 5, until=3), "over arms"),
         *((lambda h=h: run(horizon=h), "horizon must be an integer") for h in (0, -5, 2.5, True)),
         *((lambda h=h: drive(horizon=h), "horizon must be an integer") for h in (0, -5, 5.5)),
@@ -275,6 +279,8 @@ CALLS = {
     ],
     "observed evaluations": [
         (lambda: begin(BKB(KERNEL), reward_sums=ZEROS), "give pull_counts"),
+        (lambda: begin(GPUCB(KERNEL), pull_counts=ONES), "GPUCB cannot start from observed"),
+        (lambda: BKB(KERNEL).init(ARMS, KEY, data=ONES), "data are Evaluations"),
         (lambda: begin(BKB(KERNEL), pull_counts=[1.0], reward_sums=ZEROS), "for each of the 40"),
         (lambda: begin(BKB(KERNEL), pull_counts=-ONES, reward_sums=ZEROS), "at least 0"),
         (lambda: begin(BKB(KERNEL), pull_counts=ONES, reward_sums=ONES * np.nan), "must be finite"),

@@ -13,7 +13,7 @@ from jax import Array, lax
 
 from jsketch import checks, devices
 from jsketch.linalg import WHOLE, Rows
-from jsketch.types import Arms, Info, PRNGKey, Query, State
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, State
 
 Carry = TypeVar("Carry")
 
@@ -44,9 +44,9 @@ class Feedback(NamedTuple):
     infinite: Array  # [] bool, a reward was infinite (and is not used)
 
 
-def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(pull_counts [A], reward_sums [A]) of observed evaluations: arm numbers [n] and their rewards
-    [n], NaN for a failure.
+def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None) -> Evaluations:
+    """The data for `init` of observed evaluations: arm numbers [n], and their rewards [n], NaN for
+    a failure, which is left out; `dictionary` as in `Evaluations`.
 
     Raises ValueError for arms outside the set, rewards of another length or infinite ones.
     """
@@ -65,7 +65,8 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any) -> tuple[np.ndarray, n
     # an empty list has a floating dtype
     arms, rewards = arms[~np.isnan(rewards)].astype(int), rewards[~np.isnan(rewards)]
     counts = np.bincount(arms, minlength=domain.count).astype(float)
-    return counts, np.bincount(arms, rewards, minlength=domain.count)
+    sums = np.bincount(arms, rewards, minlength=domain.count)
+    return Evaluations(counts, sums, dictionary)
 
 
 def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:

@@ -17,7 +17,7 @@ from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, Kernel, PRNGKey, Query
 from jsketch.types import State as StateProtocol
 
 
@@ -66,10 +66,17 @@ class ExactBandit(widths.Optimistic):
     width: widths.Width = widths.gp_ucb_code
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
-    def init(self, domain: Arms, key: PRNGKey) -> ExactState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.confidence(self)
-        return start(self, domain, key)
+        return start(self, domain, key, data)
 
     def confidence_width(self, state: ExactState) -> Array:
         """beta_t, []."""
@@ -92,9 +99,12 @@ class ExactBandit(widths.Optimistic):
         return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
-def start(bandit: OnExact, domain: Arms, key: PRNGKey) -> ExactState:
+def start(
+    bandit: OnExact, domain: Arms, key: PRNGKey, data: Evaluations | None = None
+) -> ExactState:
     """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on
     static mistakes."""
+    checks.no_evaluations(bandit, data)
     checks.one_key(key=key)
     checks.positive(regularization=bandit.regularization)
     checks.capacity(capacity=bandit.capacity)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,7 @@ from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, Kernel, PRNGKey, Query, SomeState, is_traced
+from jsketch.types import Arms, Evaluations, Info, Kernel, PRNGKey, Query, SomeState, is_traced
 from jsketch.warn import warn
 
 # entries of one chunk of features in a sweep over all arms: large enough for matrix products, small
@@ -125,34 +125,34 @@ class SketchedBandit(widths.Optimistic):
     # with `resparsify`: updates of low rank in place of refreshes from scratch where the dictionary
     # is extended
     incremental: bool = struct.field(pytree_node=False, default=False)
+    # whether the pull counts of earlier evaluations must be integers, and not weights
+    whole_counts: ClassVar[bool] = True
 
     def init(
         self,
         domain: Arms,
         key: PRNGKey,
         *,
-        pull_counts: Any = None,
-        reward_sums: Any = None,
-        dictionary: Any = None,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
     ) -> SketchState:
         """The state before the first round. Raises ValueError on static mistakes.
 
-        pull_counts [A] and reward_sums [A] describe earlier evaluations. `dictionary` then holds
-        the inducing arms, by default all arms pulled; "bless" and "leverage" sample them by
-        approximate and by exact leverage scores (THEORY 3.4).
+        data  earlier evaluations; sampling their dictionary ("bless" or "leverage") needs concrete
+              arrays
         """
         checks.confidence(self)
         checks.positive(qbar=self.qbar)
         checks.truth(incremental=self.incremental)
         check_bandit(self)
         domain = checks.arms(domain)
-        checks.model(domain, self.kernel, self.regularization)
+        checks.model(domain, self.kernel, self.regularization, self.capacity)
         count, inputs = domain.features.shape
         floats = 3 * self.capacity**2 + self.capacity * inputs + count * (inputs + 8)
         checks.room(floats, domain.features.dtype, capacity=self.capacity, arms=count)
-        history = checked_history(self, domain, key, pull_counts, reward_sums, dictionary)
+        history = None if data is None else checked_history(self, domain, key, data)
         state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
-        return replace(state, given=given_by_user(dictionary))
+        return replace(state, given=given_by_user(data))
 
     def confidence_width(self, state: SketchState) -> Array:
         """Number of posterior standard deviations in a confidence bound, []."""
@@ -466,6 +466,7 @@ class History(NamedTuple):
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
     keep: Array  # [A] bool, the arms of the dictionary
+    failed: Any = None  # arms [n] whose evaluations failed
 
 
 def start(
@@ -480,13 +481,12 @@ def start(
     widths read then starts from the upper bound of THEORY 2.4."""
     kernel, regularization = in_dtype((kernel, regularization), domain.features.dtype)
     checks.one_key(key=key)
-    checks.spread(domain, kernel, capacity)
     first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
     diag = kernel.diag(domain.features)
     state = SketchState(domain=domain, **_prior(domain, first_arm, diag, regularization, capacity))
     if history is None:
         return state
-    (pull_counts, reward_sums, keep), rows = history, domain.rows
+    (pull_counts, reward_sums, keep), rows = history[:3], domain.rows
     dictionary, _ = dictionaries.of_arms(keep, capacity, rows)
     warm = replace(
         state,
@@ -498,8 +498,9 @@ def start(
     return with_upper_information(refresh(warm, kernel, regularization), regularization)
 
 
-def given_by_user(dictionary: Any) -> Array:
-    """Whether an argument `dictionary` of `init` holds arms of the user's choice, [] bool."""
+def given_by_user(data: Any) -> Array:
+    """Whether the evaluations `data` of `init` name inducing arms of the user's choice, [] bool."""
+    dictionary = getattr(data, "dictionary", None)
     return jnp.asarray(not (dictionary is None or isinstance(dictionary, str)))
 
 
@@ -513,32 +514,30 @@ def with_upper_information(state: State, regularization: ArrayLike) -> State:
 
 
 def checked_history(
-    bandit: Sketching,
+    bandit: SketchedBandit,
     domain: Arms,
     key: PRNGKey,
-    pull_counts: Any,
-    reward_sums: Any,
-    dictionary: Any,
-    whole: bool = True,
+    data: Evaluations | History,
 ) -> History | None:
-    """The arguments of `init` as a history; None without any. `whole`: pull counts are integers,
-    and not weights.
+    """The evaluations as a history; None without any. `key` is that of `init`.
 
-    `key` is that of `init`. A `History` as pull_counts is returned as it is: `Sharded` checks the
-    evaluations of all arms and passes each device its part.
+    A `History` is returned as it is: `Sharded` checks the evaluations of all arms and passes each
+    device its part.
     """
-    if isinstance(pull_counts, History):
-        return pull_counts
-    if pull_counts is None:
-        if reward_sums is not None or dictionary is not None:
+    if isinstance(data, History):
+        return data
+    checks.evaluations(data)
+    dictionary = data.dictionary
+    if data.pull_counts is None:
+        if data.reward_sums is not None or dictionary is not None:
             raise ValueError(
                 "reward_sums and dictionary describe observed evaluations: give pull_counts with"
                 " them."
             )
         return None
-    checks.past(domain, pull_counts, reward_sums, whole)
+    checks.past(domain, data.pull_counts, data.reward_sums, bandit.whole_counts)
     dtype = domain.features.dtype
-    pulls, sums = jnp.asarray(pull_counts, dtype), jnp.asarray(reward_sums, dtype)
+    pulls, sums = jnp.asarray(data.pull_counts, dtype), jnp.asarray(data.reward_sums, dtype)
     if isinstance(dictionary, str):
         dictionary = _sampled_dictionary(
             bandit, domain, jax.random.fold_in(key, DICTIONARY_FOLD), pulls, dictionary
@@ -556,7 +555,7 @@ def checked_history(
             f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}:"
             " raise `capacity`."
         )
-    return History(pulls, sums, keep)
+    return History(pulls, sums, keep, data.failed)
 
 
 def _sampled_dictionary(

@@ -22,10 +22,13 @@ from jsketch.posterior import features as posteriors
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, PRNGKey, Query
 
 
-def _start(bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey) -> FeatureState:
+def _start(
+    bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey, data: Evaluations | None
+) -> FeatureState:
+    checks.no_evaluations(bandit, data)
     checks.confidence(bandit)
     checks.positive(scale=bandit.scale)
     domain = checks.arms(domain)
@@ -51,9 +54,16 @@ class FourierUCB(FeatureBandit, widths.Optimistic):
     features: Any = RandomFourier()  # or QuadratureFourier
     width: widths.Width = widths.gp_ucb_code
 
-    def init(self, domain: Arms, key: PRNGKey) -> FeatureState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""
-        return _start(self, domain, key)
+        return _start(self, domain, key, data)
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return feature_posterior.best(state, self.scores(state))
@@ -74,9 +84,16 @@ class FourierTS(FeatureBandit, widths.Optimistic):
     # a sample is a draw from the Bayesian posterior, and not one of a confidence set
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
-    def init(self, domain: Arms, key: PRNGKey) -> FeatureState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""
-        return _start(self, domain, key)
+        return _start(self, domain, key, data)
 
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:
         """A draw of the mean rewards of all arms, [A], from N(mean, width^2 covariance)."""

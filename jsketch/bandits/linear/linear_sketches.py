@@ -24,7 +24,7 @@ from jsketch.linalg import matmul
 from jsketch.sketch import projection
 from jsketch.sketch.projection import FrequentDirections
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 FORMS = ("ucb", "ts")
 
@@ -54,7 +54,8 @@ class LinearBandit:
     width: widths.Width = widths.gp_ucb_code
     size: int = struct.field(pytree_node=False, default=16)  # m
 
-    def _check(self, domain: Arms, key: PRNGKey) -> Arms:
+    def _check(self, domain: Arms, key: PRNGKey, data: Evaluations | None) -> Arms:
+        checks.no_evaluations(self, data)
         checks.confidence(self)
         checks.positive(scale=self.scale)
         checks.capacity(size=self.size)
@@ -78,10 +79,17 @@ class SOFUL(LinearBandit):
 
     form: str = struct.field(pytree_node=False, default="ucb")  # or "ts"
 
-    def init(self, domain: Arms, key: PRNGKey) -> SOFULState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> SOFULState:
         """The state before the first round. Raises ValueError on static mistakes."""
         checks.choice(FORMS, form=self.form)
-        domain = self._check(domain, key)
+        domain = self._check(domain, key, data)
         arms = domain.features
         checks.room(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
         state = SOFULState(
@@ -175,9 +183,16 @@ class CBRAP(FeatureBandit, LinearBandit):
     projected model for the truth, as the paper's algorithm does.
     """
 
-    def init(self, domain: Arms, key: PRNGKey) -> FeatureState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""
-        domain = self._check(domain, key)
+        domain = self._check(domain, key, data)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
         checks.room(

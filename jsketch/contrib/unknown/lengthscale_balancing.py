@@ -39,7 +39,7 @@ from jsketch.bandits.gp_ucb import GPUCB
 from jsketch.contrib.unknown.norm import log_likelihood_bound, norm_lower_bound
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, attach, detach, is_traced
 
 BASES = (GPUCB, BKB, BBKB)
 KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthscale
@@ -92,8 +92,16 @@ class LengthscaleBalancing:
     # also rules out candidates whose norm bound the data contradict (THEORY 6.9)
     norm_test: bool = struct.field(pytree_node=False, default=False)
 
-    def init(self, domain: Arms, key: PRNGKey) -> BalancingState:
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> BalancingState:
         """The state before the first round. Raises ValueError on static mistakes."""
+        checks.no_evaluations(self, data)
         self._check()
         lengthscales, norm_bounds = self._candidates(checks.arms(domain))
         _check_representable(lengthscales, norm_bounds)

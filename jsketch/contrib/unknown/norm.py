@@ -24,7 +24,7 @@ from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import cholesky_inverse, matmul
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
 # rho / lam at which the lower bound is computed: each is valid, and the largest value is taken
@@ -107,15 +107,22 @@ class NormDoubling:
         base = self.base
         return norm_lower_bound(state, base.regularization, base.noise_std, base.delta)
 
-    def init(self, domain: Arms, key: PRNGKey, **history: Any) -> NormDoublingState:
-        """As `init` of the base with the evaluations in `history`; the bound is doubled where they
+    def init(
+        self,
+        domain: Arms,
+        key: PRNGKey,
+        *,
+        horizon: int | None = None,
+        data: Evaluations | None = None,
+    ) -> NormDoublingState:
+        """As `init` of the base with the earlier evaluations; the bound is doubled where they
         contradict it. Raises ValueError on static mistakes."""
         if type(self.base) not in ALGORITHMS:
             raise ValueError(f"base must be a BKB or a BBKB; {type(self.base).__name__} was given.")
         checks.positive(norm_bound=self.base.norm_bound)
-        start = self.base.init(domain, key, **history)
+        start = self.base.init(domain, key, data=data)
         norm_bound = jnp.asarray(self.base.norm_bound, start.mean.dtype)
-        if history:
+        if data is not None:
             # `tell` flags a warm start that exceeds the capacity
             fits = start.missing == 0
             doubled = double_until(norm_bound, self._lower_bound(start))
