@@ -128,7 +128,7 @@ def set_up_jax(cached: bool = True) -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def line(main: Callable[[], None]) -> Callable[[], None]:
+def command(main: Callable[[], None]) -> Callable[[], None]:
     """Decorates the `main` of a script.
 
     Errors that users can correct (ValueError, OSError, FloatingPointError of a run that diverges,

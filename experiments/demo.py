@@ -43,7 +43,7 @@ def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
     return {"uniform": Uniform(), "bbkb_global": bandit}
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument(

@@ -78,7 +78,7 @@ def redraw(folder: Path) -> bool:
     return True
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("folders", type=Path, nargs="+", help="folders of results, or above them")

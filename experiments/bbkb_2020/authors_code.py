@@ -111,7 +111,7 @@ def run_ours(
 
 def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, Any]:
     """The numbers of a comparison of our runs with the authors'."""
-    a, b = (summaries.describe(runs["regret_ratio"], ci=True) for runs in (ours, theirs))
+    a, b = (summaries.statistics(runs["regret_ratio"], ci=True) for runs in (ours, theirs))
     half_a, half_b = (summaries.ci95(runs["regret_ratio"]) for runs in (ours, theirs))
     difference = a["mean"] - b["mean"]
     return dict(
@@ -124,7 +124,7 @@ def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[
     )
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument(
@@ -151,7 +151,7 @@ def main() -> None:
                 rows.append(row | compare(ours, theirs))
                 print(rows[-1], flush=True)
     if options.out is not None:
-        store.write_json(options.out, dict(rows=rows, environment=environment.describe()))
+        store.write_json(options.out, dict(rows=rows, environment=environment.provenance()))
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def run(
 def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """The entry of one algorithm in summary.json."""
     final = [float(run["simple_regret"][-1]) for run in runs]
-    return bandit_runs.summarise(runs) | dict(simple_regret=summaries.describe(final, ci=True))
+    return bandit_runs.summarise(runs) | dict(simple_regret=summaries.statistics(final, ci=True))
 
 
 def draw(folder: Path) -> None:
@@ -179,7 +179,7 @@ def parse() -> argparse.Namespace:
     return options
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse()
     cli.set_up_jax()
@@ -190,19 +190,21 @@ def main() -> None:
         options.algorithms = [name for name in options.algorithms if name != "evolution"]
     problem = architectures.problem(space)
     configs = {name: configure(name, options, space.source) for name in options.algorithms}
-    with outputs.opened(options, "bbkb_2020.nas_bench_101", configs, options.seeds) as opened:
+    with outputs.results_folder(
+        options, "bbkb_2020.nas_bench_101", configs, options.seeds
+    ) as results:
         runs = {n: run(n, config, space, problem, options) for n, config in configs.items()}
         algorithms = {name: summarise(rows) for name, rows in runs.items()}
         summary = dict(
             config=configs,
             seeds=options.seeds,
             data=space.source,
-            **environment.describe(),
+            **environment.provenance(),
             algorithms=algorithms,
         )
         title = f"{space.name}, {options.initial} initial evaluations,"
         title += f" {bandit_runs.seeds_text(options)}, mean and 95% interval"
-        opened.finish(summary, bandit_runs.tidy_runs(space.name, configs, runs), title)
+        results.write(summary, bandit_runs.tidy_runs(space.name, configs, runs), title)
         if space.name == "NAS-Bench-101":
             panels = POSTER[options.initial]
             # the poster's simple regrets are in accuracy, ours in the range of the rewards

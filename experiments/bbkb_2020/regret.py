@@ -94,19 +94,19 @@ def draw(folder: Path) -> None:
     bandit_runs.draw(folder, against_published.kept(folder))
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parser(__doc__).parse_args()
     cli.set_up_jax()
     problem, source = load(options)
     configs = configure(options)
-    with outputs.opened(options, "bbkb_2020.regret", configs, options.seeds) as opened:
+    with outputs.results_folder(options, "bbkb_2020.regret", configs, options.seeds) as results:
         seeds = bandit_runs.seeds_of(options)
         runs = bandit_runs.run_all(make, problem, configs, options.out, seeds)
         algorithms = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
-        shared = bandit_runs.describe(options, source)
+        shared = bandit_runs.shared_fields(options, source)
         summary = dict(config=configs, **shared, algorithms=algorithms)
-        opened.finish(
+        results.write(
             summary, bandit_runs.tidy_runs(options.dataset, configs, runs), title(options)
         )
         panels = POSTER.get(options.dataset, {})

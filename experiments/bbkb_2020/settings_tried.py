@@ -118,7 +118,7 @@ def draw(folder: Path) -> None:
     against_published.write(folder / TABLE, head, sorted(rows, key=lambda row: str(row[0])))
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_shared(parser, horizon=2_000, seeds=2, data_dir=None)
@@ -147,7 +147,9 @@ def main() -> None:
     }
     table: list[tidy.Run] = []
     settings: dict[str, Any] = {}
-    with outputs.opened(options, "bbkb_2020.settings_tried", configs, options.seeds) as opened:
+    with outputs.results_folder(
+        options, "bbkb_2020.settings_tried", configs, options.seeds
+    ) as results:
         for setting, config in configs.items():
             changed = BASE | SETTINGS[setting]
             arms = scaled(features, changed["scaling"])
@@ -162,10 +164,10 @@ def main() -> None:
             config=configs,
             seeds=options.seeds,
             data=dataset.source,
-            **environment.describe(),
+            **environment.provenance(),
             settings=settings,
         )
-        opened.finish(summary, table, "Cadata, settings tried")
+        results.write(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")
         against_published.keep(options.out, panels, 0, options.data_dir)
         draw(options.out)

@@ -95,7 +95,7 @@ def draw(folder: Path) -> None:
     against_published.write(folder / TABLE, HEAD, rows)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--problems", list(SIZES))
@@ -110,7 +110,7 @@ def main() -> None:
     }
     summaries: dict[str, Any] = {}
     table: list[tidy.Run] = []
-    with outputs.opened(options, "bbkb_2020.widths", configs, options.seeds) as opened:
+    with outputs.results_folder(options, "bbkb_2020.widths", configs, options.seeds) as results:
         for name, (problem, *_) in loaded.items():
             seeds = dict.fromkeys(WIDTHS, min(options.seeds, SIZES[name][1]))
             folder = options.out / "runs" / name
@@ -121,9 +121,9 @@ def main() -> None:
             print(f"\n{name}")
             bandit_runs.print_table(algorithms)
         summary = dict(
-            config=configs, seeds=options.seeds, **environment.describe(), problems=summaries
+            config=configs, seeds=options.seeds, **environment.provenance(), problems=summaries
         )
-        opened.finish(summary, table, "BBKB (global) with four widths, mean and 95% interval")
+        results.write(summary, table, "BBKB (global) with four widths, mean and 95% interval")
         draw(options.out)
     print(f"\nsummary.json, the tables ({TABLE}) and regret_ratio.png are in {options.out}")
 

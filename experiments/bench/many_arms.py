@@ -140,7 +140,7 @@ def in_file(path: Path, screen: bool) -> dict[str, Any]:
     return dict(arms=domain.count, screen=screen, init=init, reading=reading, batch=batch)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--arms", type=cli.count, help="default 10,000,000, in a file 100,000,000")
@@ -164,7 +164,7 @@ def main() -> None:
         if step in found:
             show(step, found[step])
     if options.out is not None:
-        store.write_json(options.out, {"environment": environment.describe()} | found)
+        store.write_json(options.out, {"environment": environment.provenance()} | found)
 
 
 if __name__ == "__main__":

@@ -191,12 +191,12 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
     rows = [measure(outcome) for outcome in outcomes]
     methods = {
         name: {
-            field: summaries.describe([row[name][field] for row in rows], ci=True)
+            field: summaries.statistics([row[name][field] for row in rows], ci=True)
             for field in rows[0][name]
         }
         for name in METHODS
     }
-    sizes = summaries.describe([len(outcome.inducing) for outcome in outcomes])
+    sizes = summaries.statistics([len(outcome.inducing) for outcome in outcomes])
     return dict(inducing_points=sizes, methods=methods)
 
 
@@ -281,7 +281,7 @@ def _panel(axes: Axes, part: dict[Any, pd.DataFrame], name: str) -> None:
         drawing.dictionary_marks(axes, part["inducing_points"]["x"])
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_shared(parser, seeds=20)
@@ -305,7 +305,7 @@ def main() -> None:
         chosen=CHOSEN,
     )
     identity = config | dict(draws=options.seeds)
-    with outputs.opened(options, "bkb_2019.variance_starvation", identity) as opened:
+    with outputs.results_folder(options, "bkb_2019.variance_starvation", identity) as results:
         outcomes = {
             t: [run(seed, t, options.lengthscale) for seed in range(options.seeds)]
             for t in EVALUATIONS
@@ -315,11 +315,11 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             data="generated",
-            **environment.describe(),
+            **environment.provenance(),
             evaluations=numbers,
         )
         table = tidy_runs(config, numbers, options.seeds)
-        opened.finish(summary, table, "GP draws evaluated on [0, 0.5]")
+        results.write(summary, table, "GP draws evaluated on [0, 0.5]")
         drawn = {t: seeds[0] for t, seeds in outcomes.items()}
         tidy.write_table(options.out / DRAWN_TABLE, table_of(drawn))
         draw(options.out)

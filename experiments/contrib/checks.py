@@ -11,9 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.claims import Found, Missing, Source, entry, listed, mean, number, shown, written
+from experiments.claims import (
+    Finding,
+    Missing,
+    Source,
+    curve,
+    entry,
+    list_numbers,
+    list_texts,
+    mean,
+    mean_text,
+    number,
+)
 from experiments.contrib.saving import REGRET
-from experiments.results import tidy
 from experiments.results.summaries import ci95
 
 NEAR = 1.1  # factor within which two regrets count as equal
@@ -24,7 +34,7 @@ DELTA = 0.1  # failure probability of the confidence sets
 LEFT = 0.9  # share of the runs, at delta = 0.05 twice
 CHOSEN, ALWAYS, ALONE = "exchange_0.1", "exchange_0", "alone"  # clients
 
-Check = Callable[[Source], Found]
+Check = Callable[[Source], Finding]
 
 
 class Row(NamedTuple):
@@ -36,13 +46,13 @@ class Row(NamedTuple):
     reason: str = ""  # shown where the rule does not hold
 
 
-def combined(first: str, rows: Iterable[Row]) -> Found:
+def combined(first: str, rows: Iterable[Row]) -> Finding:
     """The result of a rule that has to hold for all rows."""
     rows = list(rows)
     numbers = "; ".join(f"{row.label}: {row.numbers}" for row in rows)
     bad = [f"{row.label} ({row.reason})" for row in rows if not row.holds and row.reason]
     note = f"Not on {', '.join(bad)}." if bad else ""
-    return Found(f"{first}{numbers}.", all(row.holds for row in rows), note)
+    return Finding(f"{first}{numbers}.", all(row.holds for row in rows), note)
 
 
 def _path(problem: str, method: str, field: str) -> tuple[str, ...]:
@@ -70,20 +80,9 @@ def _spaced(problem: str) -> str:
     return problem.replace("_", " ")
 
 
-def _curves(source: Source, problem: str, metric: str, method: str) -> tuple[np.ndarray, ...]:
-    """(t [P], values [S,P]) of a method. Raises Missing if there is none."""
-    if not (source.folder / tidy.CURVES).exists():
-        raise Missing(f"there is no {tidy.CURVES} in {source.folder.name}")
-    curves = tidy.load(source.folder).curves
-    lines = tidy.lines(curves[curves["problem"] == problem], metric)
-    if method not in lines:
-        raise Missing(f"{tidy.CURVES} holds no {metric} of {method} on {_spaced(problem)}")
-    return lines[method]
-
-
 def _at(source: Source, problem: str, method: str, metric: str, t: float) -> np.ndarray:
     """A metric [S] of a method, interpolated at t."""
-    points, values = _curves(source, problem, metric, method)
+    points, values = curve(source, metric, method, problem)
     return np.array([np.interp(t, points, row) for row in values])
 
 
@@ -107,8 +106,11 @@ def at_most(
         values = {method: _mean(source, problem, method, field) for method in (*names, other)}
         names = [min(names, key=lambda method: values[method])] if best else names
         times = max(values[method] for method in names) / values[other]
-        numbers = written(
-            {m: shown(source, *_path(problem, m, field), digits=digits) for m in (*names, other)}
+        numbers = list_texts(
+            {
+                m: mean_text(source, *_path(problem, m, field), digits=digits)
+                for m in (*names, other)
+            }
         )
         return Row(_spaced(problem), numbers, times <= factor, f"{times:.2f} times")
 
@@ -128,7 +130,7 @@ def same_regret(method: str, other: str, field: str = "final_regret") -> Check:
         points = _mean(source, problem, method, "points")
         horizon = _mean(source, problem, method, "horizon")
         holds = regret[0] <= NEAR * regret[1] and points <= SHORT * horizon
-        numbers = f"{listed([method, other], regret, 1)}, {points:.0f} points"
+        numbers = f"{list_numbers([method, other], regret, 1)}, {points:.0f} points"
         return Row(_spaced(problem), numbers, holds, f"{regret[0] / regret[1]:.2f} times")
 
     return lambda source: combined(
@@ -150,7 +152,7 @@ def _at_shorter_end(
         names = [method, other]
         end = min(_mean(source, problem, name, "horizon") for name in names)
         values = [_at(source, problem, name, metric, end) for name in names]
-        numbers = listed(names, [float(v.mean()) for v in values], digits)
+        numbers = list_numbers(names, [float(v.mean()) for v in values], digits)
         return Row(f"{_spaced(problem)}, t = {end:.0f}", numbers, *rule(values))
 
     return lambda source: combined(
@@ -185,7 +187,7 @@ def no_more_regret(method: str, others: Sequence[str]) -> Check:
 # streams
 
 
-def mixture_bound(source: Source) -> Found:
+def mixture_bound(source: Source) -> Finding:
     """The mixture's total loss is within its bound of the best expert's, on every stream."""
     discounts = entry(source, "config", "discounts")
     experts = [f"gamma_{g:g}" if g < 1 else "static" for g in discounts]
@@ -194,7 +196,7 @@ def mixture_bound(source: Source) -> Found:
         best = np.min([_values(source, problem, name, "total_loss") for name in experts], axis=0)
         excess = _values(source, problem, "over_discounts", "total_loss") - best
         most, streams = max(most, float(excess.max())), streams + len(excess)
-    return Found(
+    return Finding(
         f"At most {most:.2f} more than the best expert, over {streams} streams; the bound is"
         f" {bound:.2f}.",
         most <= bound,
@@ -204,20 +206,20 @@ def mixture_bound(source: Source) -> Found:
 # few batches
 
 
-def few_batches(source: Source) -> Found:
+def few_batches(source: Source) -> Finding:
     """No run has more batches than the bound."""
 
     def row(problem: str) -> Row:
         name, others = "batched_exploration", ["bbkb_global", "bbkb_global_local"]
         batches = _values(source, problem, name, "batches").max()
         most = number(source, *_path(problem, name, "most_batches"), "mean")
-        beside = listed(others, [_mean(source, problem, o, "batches") for o in others], 0)
+        beside = list_numbers(others, [_mean(source, problem, o, "batches") for o in others], 0)
         return Row(_spaced(problem), f"{batches:.0f} of {most:.0f} ({beside})", batches <= most)
 
     return combined("Batches, ", map(row, _problems(source)))
 
 
-def best_is_left(source: Source) -> Found:
+def best_is_left(source: Source) -> Finding:
     """The best arm is not ruled out in 1 - DELTA of the runs where F is known."""
     name, field = "batched_exploration", "best_is_left"
     left = _values(source, "known_norm", name, field)
@@ -226,14 +228,14 @@ def best_is_left(source: Source) -> Found:
         for p in _problems(source)
         if p != "known_norm"
     ]
-    return Found(
+    return Finding(
         f"In {left.mean():.0%} of {len(left)} runs. Where F is assumed too small,"
         f" {', '.join(others)}.",
         bool(left.mean() >= 1 - DELTA),
     )
 
 
-def random_is_enough(source: Source) -> Found:
+def random_is_enough(source: Source) -> Finding:
     """Uniform active arms have at most NEAR times the regret, in as many batches."""
 
     def row(problem: str) -> Row:
@@ -241,12 +243,12 @@ def random_is_enough(source: Source) -> Found:
         regret = [_mean(source, problem, name, REGRET) for name in names]
         batches = [_mean(source, problem, name, "batches") for name in names]
         holds = regret[0] <= NEAR * regret[1] and batches[0] <= batches[1]
-        return Row(_spaced(problem), listed(names, regret, 3), holds)
+        return Row(_spaced(problem), list_numbers(names, regret, 3), holds)
 
     return combined("R_T / R_T^unif, ", map(row, _problems(source)))
 
 
-def sublinear_exploration(source: Source) -> Found:
+def sublinear_exploration(source: Source) -> Finding:
     """The regret of the exploration between runs of T / 4 and of T has a small exponent."""
 
     def row(problem: str) -> Row:
@@ -257,7 +259,7 @@ def sublinear_exploration(source: Source) -> Found:
         reason = ""
         if exponent >= SUBLINEAR:
             ratios = [
-                shown(source, *_path(problem, name, REGRET), digits=3)
+                mean_text(source, *_path(problem, name, REGRET), digits=3)
                 for name in ("batched_exploration", "bbkb_global")
             ]
             reason = f"{ratios[0]} of uniform arms' regret, BBKB {ratios[1]}"
@@ -277,9 +279,9 @@ def _width(source: Source, name: str, field: str) -> float:
 def covers(name: str) -> Check:
     """The width covers in 1 - DELTA of the runs."""
 
-    def check(source: Source) -> Found:
+    def check(source: Source) -> Finding:
         share, needed = (_width(source, name, field) for field in ("covered", "most_needed"))
-        return Found(
+        return Finding(
             f"In {share:.0%} of the runs; the largest share of the width that a run needed is"
             f" {needed:.2f}, mean of the runs.",
             share >= 1 - DELTA,
@@ -291,12 +293,12 @@ def covers(name: str) -> Check:
 def tighter(name: str, other: str, width: bool = True) -> Check:
     """Less regret, and a smaller width where widths are in the same units."""
 
-    def check(source: Source) -> Found:
+    def check(source: Source) -> Finding:
         regret = [_width(source, n, REGRET) for n in (name, other)]
         last = [_width(source, n, "last_width") for n in (name, other)]
-        words = f"R_T / R_T^unif: {listed([name, other], regret)}."
-        words += f" Width at T: {listed([name, other], last, 2)}." if width else ""
-        return Found(words, regret[0] < regret[1] and (not width or last[0] < last[1]))
+        words = f"R_T / R_T^unif: {list_numbers([name, other], regret)}."
+        words += f" Width at T: {list_numbers([name, other], last, 2)}." if width else ""
+        return Finding(words, regret[0] < regret[1] and (not width or last[0] < last[1]))
 
     return check
 
@@ -307,7 +309,7 @@ def tighter(name: str, other: str, width: bool = True) -> Check:
 def right_is_left(method: str) -> Check:
     """The right lengthscale is not ruled out in LEFT of the runs on the draw."""
 
-    def check(source: Source) -> Found:
+    def check(source: Source) -> Finding:
         methods = entry(source, "problems", "draw", "methods")
         if method not in methods:
             raise Missing(f"the summary holds no {method}")
@@ -316,7 +318,7 @@ def right_is_left(method: str) -> Check:
         right = _values(source, "draw", method, "out_1")
         words = f"Ruled out in {right.sum():.0f} of {len(right)} runs"
         shown_counts = " ".join(f"{count:.0f}" for count in counts)
-        return Found(
+        return Finding(
             f"{words} (all candidates, the longest first: {shown_counts}).",
             bool(1 - right.mean() >= LEFT),
         )
@@ -324,18 +326,20 @@ def right_is_left(method: str) -> Check:
     return check
 
 
-def bound_is_not_doubled_too_often(source: Source) -> Found:
+def bound_is_not_doubled_too_often(source: Source) -> Finding:
     """The last norm bound is at most twice the norm in LEFT of the runs."""
     last = _values(source, "draw", "norm_doubling", "last_bound")
     norm = _mean(source, "draw", "norm_doubling", "norm")
     within = float((last <= 2 * norm).mean())
-    return Found(f"F at T is {last.min():g} to {last.max():g}; |f| is {norm:.1f}.", within >= LEFT)
+    return Finding(
+        f"F at T is {last.min():g} to {last.max():g}; |f| is {norm:.1f}.", within >= LEFT
+    )
 
 
 # clients
 
 
-def few_exchanges(source: Source) -> Found:
+def few_exchanges(source: Source) -> Finding:
     """NEAR times the regret of exchanging every round with at most SHORT of the exchanges."""
 
     def row(problem: str) -> Row:
@@ -345,8 +349,8 @@ def few_exchanges(source: Source) -> Found:
         ratio = [float(np.mean(value[:both])) for value in values]
         rounds = [_mean(source, problem, name, "exchanges") for name in names]
         numbers = (
-            f"{listed(names, ratio, 4)} ({both} seeds), in {rounds[0]:.0f} for {rounds[1]:.0f}"
-            " exchanges"
+            f"{list_numbers(names, ratio, 4)} ({both} seeds), in {rounds[0]:.0f} for"
+            f" {rounds[1]:.0f} exchanges"
         )
         holds = ratio[0] <= NEAR * ratio[1] and rounds[0] <= SHORT * rounds[1]
         return Row(problem, numbers, holds, f"{ratio[0] / ratio[1]:.2f} times the regret")
@@ -354,7 +358,7 @@ def few_exchanges(source: Source) -> Found:
     return combined("", map(row, _problems(source, CHOSEN)))
 
 
-def fewer_numbers(source: Source) -> Found:
+def fewer_numbers(source: Source) -> Finding:
     """Sums over the embedding send less than every point at once."""
 
     def row(problem: str) -> Row:
@@ -367,13 +371,13 @@ def fewer_numbers(source: Source) -> Found:
     return combined("", map(row, _problems(source, CHOSEN)))
 
 
-def sublinear_clients(source: Source) -> Found:
+def sublinear_clients(source: Source) -> Finding:
     """Regret and numbers sent have small exponents from T / 4 to T."""
 
     def row(problem: str) -> Row:
         powers = []
         for metric in ("regret_ratio", "sent"):
-            t, values = _curves(source, problem, metric, CHOSEN)
+            t, values = curve(source, metric, CHOSEN, problem)
             late = t >= t[-1] / 4
             x, y = t[late], values.mean(0)[late] * (t[late] if metric == "regret_ratio" else 1)
             powers.append(float(np.log(y[-1] / y[0]) / np.log(x[-1] / x[0])))

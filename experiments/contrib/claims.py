@@ -40,7 +40,7 @@ CONTEXTS = Experiment(
             "It does so with the shorter dictionary of beta = 0.5 as well.",
             "The same.",
             checks.same_regret("ek_ucb_0.5", "k_ucb"),
-            cause="A point joins with probability beta tau at most: a new region waits for its"
+            reason="A point joins with probability beta tau at most: a new region waits for its"
             " first points, which costs regret early.",
         ),
         Claim(
@@ -74,7 +74,7 @@ CONTEXTS = Experiment(
             "CBBKB has CBKB's regret.",
             f"At most {checks.NEAR:g} times CBKB's regret at t = 300, on every problem.",
             checks.no_more_regret("cbbkb_3", ["cbkb"]),
-            cause="Until the next draw no reward changes the posterior in a region that the"
+            reason="Until the next draw no reward changes the posterior in a region that the"
             " dictionary lacks.",
         ),
     ),
@@ -128,7 +128,7 @@ DRIFT = Experiment(
                 name="Average loss",
                 problems=["jumps"],
             ),
-            cause=_SHRUNK,
+            reason=_SHRUNK,
         ),
     ),
 )
@@ -241,14 +241,14 @@ def _forgets(methods: tuple[str, ...], item: str, problem: str) -> tuple[Claim, 
             f"{name} have less dynamic regret than BKB where means {where}.",
             f"{_MUCH} BKB's mean regret, each.",
             checks.at_most(checks.HALF, methods, "bkb", problems=[problem]),
-            cause="What is forgotten has to be explored again.",
+            reason="What is forgotten has to be explored again.",
         ),
         Claim(
             f"{item}, against restarts",
             f"{name} do as well as restarts where means {where}.",
             _RESTARTS,
             checks.at_most(checks.NEAR, methods, "restart_350", problems=[problem], best=True),
-            cause=_CAUSE,
+            reason=_CAUSE,
         ),
     )
 
@@ -309,7 +309,7 @@ UNKNOWN = Experiment(
             "Balancing by the paper's order of regret pays a factor beside the right lengthscale.",
             f"At most {TWICE:g} times BBKB's mean regret there, on every problem.",
             checks.at_most(TWICE, ["lb_order"], "bbkb_right"),
-            cause="The order theta^-d log(n)^(d+1) leaves most rounds to the longest candidate"
+            reason="The order theta^-d log(n)^(d+1) leaves most rounds to the longest candidate"
             " until rewards contradict it." + _WHERE,
         ),
         Claim(
@@ -324,8 +324,8 @@ UNKNOWN = Experiment(
             f"At most {TWICE:g} times BBKB's mean regret at the right lengthscale, on every"
             " problem.",
             checks.at_most(TWICE, ["lb_evidence"], "bbkb_right"),
-            cause="On Abalone the evidence, with lambda for the noise and 1 for the prior variance,"
-            " prefers a candidate twice too long.",
+            reason="On Abalone the evidence, with lambda for the noise and 1 for the prior"
+            " variance, prefers a candidate twice too long.",
         ),
         Claim(
             "LB-GP-UCB's docstring",
@@ -389,7 +389,7 @@ CLIENTS = Experiment(
             "Sums over the embedding send less than every point at once.",
             "Fewer numbers at T, on every problem.",
             checks.fewer_numbers,
-            cause="An exchange sends 2 m (m + 1) numbers a client, and the points of a round"
+            reason="An exchange sends 2 m (m + 1) numbers a client, and the points of a round"
             " N (d + 1): with many inducing points T is too short.",
         ),
     ),

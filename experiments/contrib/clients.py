@@ -183,7 +183,7 @@ def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
         axes.plot(x, y, color=METHOD_STYLES[name][1], marker=marker, markersize=5)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600).parse_args()
     kept = dict(

@@ -142,7 +142,7 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "regret.png", ROWS, "rounds $t$")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000)
     parser.add_argument("--capacity", type=cli.count, default=256)

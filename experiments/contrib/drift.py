@@ -142,7 +142,7 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "average_loss.png", (row,), "examples $t$", height=3.2)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", STREAMS, help="streams")

@@ -104,7 +104,7 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "regret_ratio.png", (row,), "rounds $t$")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000).parse_args()
     kept = dict(

@@ -129,7 +129,7 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "regret_ratio.png", ROWS, "evaluations $t$")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=8, horizon=1_024, data_dir=None)
     options = parser.parse_args()

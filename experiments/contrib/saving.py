@@ -52,7 +52,7 @@ def of_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
                 numbers.setdefault(name, []).append(float(value))
     for part in found.values():
         for numbers in part["methods"].values():
-            numbers.update({n: summaries.describe(v, ci=True) for n, v in numbers.items()})
+            numbers.update({n: summaries.statistics(v, ci=True) for n, v in numbers.items()})
     return found
 
 
@@ -121,17 +121,17 @@ def run(
     if pairs is None:
         pairs = [(problem, method) for problem in options.problems for method in options.only]
     seeds, kept = seeds or options.seeds, config if kept is None else kept
-    with outputs.opened(options, experiment, config, options.seeds) as opened:
+    with outputs.results_folder(options, experiment, config, options.seeds) as results:
         runs = of_all(options.out, kept, pairs, seeds, partial(make, options))
         runs = [run for run in runs if "stopped" not in run.arrays]
         summary = dict(
             config=dict(config),
             seeds=options.seeds,
             data=data,
-            **environment.describe(),
+            **environment.provenance(),
             problems=of_problems(runs),
         )
-        opened.finish(summary, runs, title)
+        results.write(summary, runs, title)
         draw(options.out)
     print(f"\nsummary.json, the tables (curves, summary .parquet) and the figure: {options.out}")
 

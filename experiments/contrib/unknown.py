@@ -185,7 +185,7 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "regret_ratio.png", ROWS, "evaluations $t$")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, list(PROBLEMS), seeds=8, data_dir=None)
     parser.add_argument("--horizon", type=cli.count, help="default 500, on Abalone 300")

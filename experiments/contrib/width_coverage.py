@@ -141,7 +141,7 @@ def draw(folder: Path) -> None:
         drawing.save(figure, folder / "coverage.png")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", [*EXACT, *SKETCHED])

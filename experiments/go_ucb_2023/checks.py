@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from experiments.claims import (
-    Found,
+    Finding,
     Missing,
     Source,
     entry,
-    half,
-    listed,
+    half_width,
+    list_numbers,
+    list_texts,
     mean,
+    mean_text,
     number,
     read_sibling,
-    shown,
-    written,
 )
 from experiments.figures.styles import label
 from experiments.results import tidy
@@ -65,7 +65,7 @@ def _with_uniform_candidates(source: Source, functions: tuple[str, ...], holds: 
         for f in functions:
             fields = {n: _key(f, of, "regret_ratio") for n, of in keys.items()}
             ratios[f] = {n: mean(other, *key) for n, key in fields.items()}
-            text = written({n: shown(other, *key, digits=3) for n, key in fields.items()})
+            text = list_texts({n: mean_text(other, *key, digits=3) for n, key in fields.items()})
             words.append(f"{f}: {text}")
         seeds = entry(other, "seeds")
     except Missing:
@@ -92,11 +92,14 @@ def _paired(source: Source, function: str, other: str) -> tuple[float, float, st
     return more.mean() - wide, more.mean() + wide, words
 
 
-def best_on(function: str) -> Callable[[Source], Found]:
-    def check(source: Source) -> Found:
+def best_on(function: str) -> Callable[[Source], Finding]:
+    def check(source: Source) -> Finding:
         regrets = _ratios(source, function, METHODS, "cumulative_regret")
-        text = written(
-            {n: shown(source, *_key(function, n, "cumulative_regret"), digits=1) for n in METHODS}
+        text = list_texts(
+            {
+                n: mean_text(source, *_key(function, n, "cumulative_regret"), digits=1)
+                for n in METHODS
+            }
         )
         note = _with_uniform_candidates(
             source, (function,), lambda r: r[function]["go_ucb"] == min(r[function].values())
@@ -104,15 +107,15 @@ def best_on(function: str) -> Callable[[Source], Found]:
         next_best = OTHERS[int(np.argmin(regrets[1:]))]
         low, high, words = _paired(source, function, next_best)
         holds = None if low <= 0 <= high else regrets[0] == min(regrets)
-        return Found(f"Cumulative regret: {text}.", holds, f"{words} {note}".strip())
+        return Finding(f"Cumulative regret: {text}.", holds, f"{words} {note}".strip())
 
     return check
 
 
-def small_share(function: str, name: str, field: str, words: str) -> Callable[[Source], Found]:
+def small_share(function: str, name: str, field: str, words: str) -> Callable[[Source], Finding]:
     """Whether a share of the uniform policy's regret is negligible."""
 
-    def check(source: Source) -> Found:
+    def check(source: Source) -> Finding:
         [ratio] = _ratios(source, function, (name,), field)
         regrets, note = _regrets(source, function).get(name), ""
         if ratio > FLAT and regrets is not None:
@@ -124,35 +127,35 @@ def small_share(function: str, name: str, field: str, words: str) -> Callable[[S
                 f" {late[:PAPER_SEEDS].mean():.4f}."
             )
         number_ = f"Regret per step {words} over the uniform policy's: {ratio:.4f}."
-        return Found(number_, ratio <= FLAT, note)
+        return Finding(number_, ratio <= FLAT, note)
 
     return check
 
 
-def least_bars(source: Source) -> Found:
-    widths = [half(source, *_key("f1", name, "cumulative_regret")) for name in METHODS]
+def least_bars(source: Source) -> Finding:
+    widths = [half_width(source, *_key("f1", name, "cumulative_regret")) for name in METHODS]
     holds, regrets, note = widths[0] == min(widths), _regrets(source, "f1"), ""
     if not holds and set(METHODS) <= regrets.keys():
         first = ci95(regrets["go_ucb"][:, :PHASE_ONE].sum(1))
         rest = [ci95(regrets[name][:, PHASE_ONE:].sum(1)) for name in METHODS]
         note = (
             f"Phase I alone, uniform points that all share, has {first:.2f}; without it:"
-            f" {listed(METHODS, rest, 2)}."
+            f" {list_numbers(METHODS, rest, 2)}."
         )
-    return Found(f"Half widths: {listed(METHODS, widths, 2)}.", holds, note)
+    return Finding(f"Half widths: {list_numbers(METHODS, widths, 2)}.", holds, note)
 
 
-def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Found]:
+def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Finding]:
     """Whether regret grows linearly: as much per step at the end as before."""
 
-    def check(source: Source) -> Found:
+    def check(source: Source) -> Finding:
         last = _ratios(source, function, names, "ratio_last_10")
         whole = _ratios(source, function, names, "regret_ratio")
         shares = [a / b for a, b in zip(last, whole, strict=True)]
-        text = listed(names, shares, 2)
+        text = list_numbers(names, shares, 2)
         holds = min(shares) >= STEADY
         note = "" if holds else _why_not_steady(source, function)
-        return Found(
+        return Finding(
             f"Regret per step of the last ten over that of the whole run: {text}.", holds, note
         )
 
@@ -162,7 +165,7 @@ def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Found]:
 def _why_not_steady(source: Source, function: str) -> str:
     try:
         if function == "f1":
-            found = shown(source, *_key("f1", "uniform", "simple_regret"), digits=4)
+            found = mean_text(source, *_key("f1", "uniform", "simple_regret"), digits=4)
             return (
                 f"The best of as many uniform points on f1 has regret {found}: the optimum is a"
                 " plateau."
@@ -176,7 +179,7 @@ def _why_not_steady(source: Source, function: str) -> str:
     return f"GO-UCB with the paper's eq. 5, where ours refits the network, has {last / whole:.2f}."
 
 
-def smaller_gap(source: Source) -> Found:
+def smaller_gap(source: Source) -> Finding:
     def gaps(ratios: dict[str, dict[str, float]]) -> list[float]:
         return [min(r[name] for name in OTHERS) - r["go_ucb"] for r in ratios.values()]
 
@@ -189,8 +192,8 @@ def smaller_gap(source: Source) -> Found:
         f: dict(zip(METHODS, _ratios(source, f, METHODS, "regret_ratio"), strict=True))
         for f in functions
     }
-    return Found(
-        f"Next best regret ratio minus GO-UCB's: {listed(functions, gaps(found))}.",
+    return Finding(
+        f"Next best regret ratio minus GO-UCB's: {list_numbers(functions, gaps(found))}.",
         smaller(found),
         _with_uniform_candidates(source, functions, smaller),
     )
@@ -199,8 +202,8 @@ def smaller_gap(source: Source) -> Found:
 def _more(source: Source, problem: str) -> tuple[str, list[Interval]]:
     """Paired differences to GO-UCB in cumulative regret, as text and as intervals."""
     keys = [("problems", problem, "algorithms", name, "more_than_go_ucb") for name in OTHERS]
-    text = written({key[3]: shown(source, *key, digits=3) for key in keys})
-    centres = [(mean(source, *key), half(source, *key)) for key in keys]
+    text = list_texts({key[3]: mean_text(source, *key, digits=3) for key in keys})
+    centres = [(mean(source, *key), half_width(source, *key)) for key in keys]
     return text, [(centre - width, centre + width) for centre, width in centres]
 
 
@@ -212,10 +215,10 @@ def _all(inside: Iterable[bool], outside: Iterable[bool]) -> bool | None:
     return True if all(inside) else None
 
 
-def _ahead(source: Source, text: str, intervals: list[Interval]) -> Found:
+def _ahead(source: Source, text: str, intervals: list[Interval]) -> Finding:
     """Whether GO-UCB has less regret than all others, from the paired differences."""
     holds = _all((low > 0 for low, _ in intervals), (high < 0 for _, high in intervals))
-    return Found(
+    return Finding(
         f"Cumulative regret more than GO-UCB's: {text}.", holds, _beyond(source, intervals)
     )
 
@@ -231,32 +234,34 @@ def _beyond(source: Source, intervals: list[Interval]) -> str:
     )
 
 
-def similar(problem: str) -> Callable[[Source], Found]:
+def similar(problem: str) -> Callable[[Source], Finding]:
     """Whether methods are level as far as the paper's figure shows: the bars of two methods overlap
     where their means differ by at most the sum of both half widths."""
 
-    def check(source: Source) -> Found:
+    def check(source: Source) -> Finding:
         text, intervals = _more(source, problem)
         keys = {n: ("problems", problem, "algorithms", n, "cumulative_regret") for n in METHODS}
-        widths = [half(source, *keys["go_ucb"]) + half(source, *keys[name]) for name in OTHERS]
+        widths = [
+            half_width(source, *keys["go_ucb"]) + half_width(source, *keys[name]) for name in OTHERS
+        ]
         pairs = [(*interval, w) for interval, w in zip(intervals, widths, strict=True)]
         holds = _all(
             (max(-low, high) <= width for low, high, width in pairs),
             (max(low, -high) > width for low, high, width in pairs),
         )
-        bars = written({name: shown(source, *key, digits=3) for name, key in keys.items()})
+        bars = list_texts({name: mean_text(source, *key, digits=3) for name, key in keys.items()})
         note = f"More than GO-UCB's on the same seeds: {text}. {_beyond(source, intervals)}"
-        return Found(f"Cumulative regret: {bars}.", holds, note)
+        return Finding(f"Cumulative regret: {bars}.", holds, note)
 
     return check
 
 
-def much_better(problem: str) -> Callable[[Source], Found]:
+def much_better(problem: str) -> Callable[[Source], Finding]:
     return lambda source: _ahead(source, *_more(source, problem))
 
 
-def better_throughout(data: str) -> Callable[[Source], Found]:
-    def check(source: Source) -> Found:
+def better_throughout(data: str) -> Callable[[Source], Finding]:
+    def check(source: Source) -> Finding:
         models = ("random_forest", "mlp", "gradient_boosting")
         parts = {model: _more(source, f"{model}-{data}") for model in models}
         text = " | ".join(f"{m.replace('_', ' ')}: {words}" for m, (words, _) in parts.items())
@@ -274,14 +279,15 @@ def _bend(source: Source, problem: str, name: str) -> tuple[float, float]:
     return before, after
 
 
-def bends(source: Source) -> Found:
+def bends(source: Source) -> Finding:
     names = ("turbo", *CLASSICAL)
     found = [_bend(source, "mlp-breast_cancer", name) for name in names]
     before, after = zip(*found, strict=True)
     bent = [a <= BENT * b for b, a in found]
     holds = bent[0] and not any(bent[1:])
-    return Found(
-        f"Regret per step until t = 23: {listed(names, before)}; after: {listed(names, after)}.",
+    return Finding(
+        f"Regret per step until t = 23: {list_numbers(names, before)}; after:"
+        f" {list_numbers(names, after)}.",
         holds,
         "" if holds else _bends_on_all_problems(source),
     )

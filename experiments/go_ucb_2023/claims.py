@@ -48,7 +48,7 @@ SYNTHETIC = Experiment(
                 f"{label}'s regret on f1 stays the same from t = 22 on.",
                 f"{_FLAT}, in the last ten evaluations.",
                 checks.small_share("f1", name, "ratio_last_10", "of the last ten"),
-                cause=cause,
+                reason=cause,
             )
             for name, label, cause in (("go_ucb", "GO-UCB", ""), ("turbo", "TuRBO", _LEVEL))
         ),
@@ -57,14 +57,15 @@ SYNTHETIC = Experiment(
             "GO-UCB has the smallest error bars on f1.",
             "GO-UCB has the least half width of the 95% interval.",
             checks.least_bars,
-            cause="A large part of the interval is due to phase I, whose points all methods share.",
+            reason="A large part of the interval is due to phase I, whose points all methods"
+            " share.",
         ),
         Claim(
             "Figure 2a",
             "GP-EI, GP-PI and GP-UCB have almost linear regret on f1.",
             _LINEAR,
             checks.steady("f1", checks.CLASSICAL),
-            cause="They reach the plateau within the run as well.",
+            reason="They reach the plateau within the run as well.",
         ),
         *(
             Claim(
@@ -72,7 +73,7 @@ SYNTHETIC = Experiment(
                 f"All methods have linear regret on {f}.",
                 _LINEAR,
                 checks.steady(f, ("go_ucb", *checks.OTHERS)),
-                cause="Methods that stay near the best observed point keep improving.",
+                reason="Methods that stay near the best observed point keep improving.",
             )
             for f, label in (("f2", "2b"), ("f3", "2c"))
         ),
@@ -130,7 +131,7 @@ TUNING = Experiment(
             f"The regret per step after t = 23 is at most {checks.BENT} of that until then for"
             " TuRBO, and more for the GP methods.",
             checks.bends,
-            cause="TuRBO slows down here, but not by half.",
+            reason="TuRBO slows down here, but not by half.",
         ),
         *(
             Claim(

@@ -150,7 +150,7 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
         seconds = np.array([float(row["seconds"]) for row in rows])
         shown = {
             str(t): dict(
-                median=float(np.median(regret[:, t - 1])), **summaries.describe(regret[:, t - 1])
+                median=float(np.median(regret[:, t - 1])), **summaries.statistics(regret[:, t - 1])
             )
             for t in SHOWN
         }
@@ -170,7 +170,7 @@ def print_medians(functions: dict[str, Any]) -> None:
         print_table(f"{function}, median regret after evaluations (p = {part['p_value']})", rows)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
@@ -192,7 +192,9 @@ def main() -> None:
         # one of several processes, which only makes runs; the whole command makes the tables
         print_medians({f: summarise(parts) for f, parts in make_all().items()})
         return
-    with outputs.opened(options, "go_ucb_2023.turbo_original", config, options.seeds) as opened:
+    with outputs.results_folder(
+        options, "go_ucb_2023.turbo_original", config, options.seeds
+    ) as results:
         runs = make_all()
         functions = {f: summarise(parts) for f, parts in runs.items()}
         print_medians(functions)
@@ -200,7 +202,7 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             median_seconds="wall time of a run; of ours, in the first one compilation included",
-            **environment.describe(),
+            **environment.provenance(),
             functions=functions,
         )
         table = [
@@ -209,7 +211,7 @@ def main() -> None:
             for name, rows in parts.items()
             for seed, row in enumerate(rows)
         ]
-        opened.finish(summary, table, f"{INPUTS} inputs, no noise")
+        results.write(summary, table, f"{INPUTS} inputs, no noise")
 
 
 if __name__ == "__main__":

@@ -63,14 +63,14 @@ def add_options(
     parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     add_options(parser, tuple(synthetic.VARIANTS))
     options = parser.parse_args()
     cli.set_up_jax()
     config = synthetic.configurations(options)
-    with outputs.opened(options, "go_ucb_2023.variants", config, options.seeds) as opened:
+    with outputs.results_folder(options, "go_ucb_2023.variants", config, options.seeds) as results:
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
@@ -83,12 +83,12 @@ def main() -> None:
                 rows[name] = row(regret, function, uniform)
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
         first = config[options.functions[0]]
-        opened.finish(
+        results.write(
             dict(
                 seeds=options.seeds,
                 optimizers={name: one["optimizer"] for name, one in first.items()},
                 functions=functions,
-                **environment.describe(),
+                **environment.provenance(),
             ),
             [],
             "",

@@ -7,17 +7,17 @@ from collections.abc import Callable
 import numpy as np
 
 from experiments.claims import (
-    Found,
+    Finding,
     Missing,
     Source,
     entry,
-    line,
-    listed,
+    list_numbers,
+    list_texts,
     mean,
+    mean_curve,
+    mean_text,
     number,
     read_sibling,
-    shown,
-    written,
 )
 
 CLOSE = 1.05
@@ -34,26 +34,28 @@ def _of(source: Source, names: tuple[str, ...], field: str) -> list[float]:
     return [number(source, "methods", name, field) for name in names]
 
 
-def as_notebook(*names: str) -> Callable[[Source], Found]:
-    def check(source: Source) -> Found:
+def as_notebook(*names: str) -> Callable[[Source], Finding]:
+    def check(source: Source) -> Finding:
         ours = _of(source, names, "average_loss")
         published = [NOTEBOOK[name] for name in names]
         holds = all(abs(a / b - 1) <= 0.02 for a, b in zip(ours, published, strict=True))
-        return Found(
-            f"Ours: {listed(names, ours, 4)}; published: {listed(names, published, 4)}.", holds
+        return Finding(
+            f"Ours: {list_numbers(names, ours, 4)}; published:"
+            f" {list_numbers(names, published, 4)}.",
+            holds,
         )
 
     return check
 
 
-def near_exact(metric: str) -> Callable[[Source], Found]:
+def near_exact(metric: str) -> Callable[[Source], Finding]:
     """Degree 2 against the exact forecaster, at the example where that stopped."""
 
-    def check(source: Source) -> Found:
-        n, exact = line(source, metric, "kernel_ridge")
-        at, sketched = line(source, metric, "taylor_2")
+    def check(source: Source) -> Finding:
+        n, exact = mean_curve(source, metric, "kernel_ridge")
+        at, sketched = mean_curve(source, metric, "taylor_2")
         there = float(np.interp(n[-1], at, sketched))
-        return Found(
+        return Finding(
             f"{metric.replace('_', ' ').capitalize()} at n = {n[-1]:,}, where the exact one"
             f" stopped: {exact[-1]:.4f} exact, {there:.4f} with M = 2.",
             there <= CLOSE * exact[-1],
@@ -80,37 +82,42 @@ def _under_the_papers_scaling(source: Source, metric: str) -> str:
     )
 
 
-def degree_two_is_fast(source: Source) -> Found:
+def degree_two_is_fast(source: Source) -> Finding:
     """As fast in comparison with the others as in the notebook, where FOGD takes half its time."""
     names = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons", "kernel_ridge")
     seconds = _of(source, names, "seconds")
-    return Found(f"Seconds: {listed(names, seconds, 2)}.", seconds[0] <= FAST * min(seconds))
-
-
-def nystrom_as_taylor(source: Source) -> Found:
-    names = ("taylor_3", "nystrom")
-    losses = _of(source, names, "average_loss")
-    return Found(
-        f"Average loss: {listed(names, losses, 4)}.", abs(losses[1] / losses[0] - 1) <= 0.02
+    return Finding(
+        f"Seconds: {list_numbers(names, seconds, 2)}.", seconds[0] <= FAST * min(seconds)
     )
 
 
-def others_are_worse(source: Source) -> Found:
+def nystrom_as_taylor(source: Source) -> Finding:
+    names = ("taylor_3", "nystrom")
+    losses = _of(source, names, "average_loss")
+    return Finding(
+        f"Average loss: {list_numbers(names, losses, 4)}.",
+        abs(losses[1] / losses[0] - 1) <= 0.02,
+    )
+
+
+def others_are_worse(source: Source) -> Finding:
     names = (*SKETCHES, "fogd", "pros_n_kons")
     losses = _of(source, names, "average_loss")
-    return Found(f"Average loss: {listed(names, losses, 4)}.", max(losses[:3]) < min(losses[3:]))
+    return Finding(
+        f"Average loss: {list_numbers(names, losses, 4)}.", max(losses[:3]) < min(losses[3:])
+    )
 
 
-def nystrom_is_slowest(source: Source) -> Found:
+def nystrom_is_slowest(source: Source) -> Finding:
     names = ("nystrom", "taylor_2", "taylor_3", "fogd", "pros_n_kons")
     seconds = _of(source, names, "seconds")
     holds = seconds[0] == max(seconds)
     published = [NOTEBOOK_SECONDS[name] for name in names]
-    note = "" if holds else f"In the notebook: {listed(names, published, 1)}."
-    return Found(f"Seconds: {listed(names, seconds, 2)}.", holds, note)
+    note = "" if holds else f"In the notebook: {list_numbers(names, published, 1)}."
+    return Finding(f"Seconds: {list_numbers(names, seconds, 2)}.", holds, note)
 
 
-def least_errors(source: Source) -> Found:
+def least_errors(source: Source) -> Finding:
     """Signs: the error of M = 2 against the least of all methods that saw the whole stream."""
     methods = entry(source, "methods")
     whole = max(number(source, "methods", name, "examples") for name in methods)
@@ -120,7 +127,7 @@ def least_errors(source: Source) -> Found:
         raise Missing("this run has no finished taylor_2")
     holds = errors[names.index("taylor_2")] <= 1.05 * min(errors)
     note = "" if holds else _sizes(source, ("taylor_2", names[int(np.argmin(errors))]))
-    return Found(f"0/1 error: {listed(names, errors, 4)}.", holds, note)
+    return Finding(f"0/1 error: {list_numbers(names, errors, 4)}.", holds, note)
 
 
 def _sizes(source: Source, names: tuple[str, str]) -> str:
@@ -130,24 +137,24 @@ def _sizes(source: Source, names: tuple[str, str]) -> str:
     except Missing:
         return ""
     return (
-        f"Features: {listed(names, sizes, 0)}; the second takes {seconds[1] / seconds[0]:.0f} times"
-        " the seconds."
+        f"Features: {list_numbers(names, sizes, 0)}; the second takes"
+        f" {seconds[1] / seconds[0]:.0f} times the seconds."
     )
 
 
-def a_million_in_ten_minutes(source: Source) -> Found:
+def a_million_in_ten_minutes(source: Source) -> Finding:
     """M = 2 after a million examples of SUSY. Raises Missing for a shorter stream."""
     examples = int(number(source, "examples"))
-    n, errors = line(source, "error_rate", "taylor_2")
+    n, errors = mean_curve(source, "error_rate", "taylor_2")
     if n[-1] < MILLION:
         raise Missing(
             f"not run: the file is absent. {examples:,} rows stand in for it, and M = 2 saw"
             f" {n[-1]:,} of them (0/1 error {errors[-1]:.4f})"
         )
-    at, seconds = line(source, "seconds", "taylor_2")
+    at, seconds = mean_curve(source, "seconds", "taylor_2")
     error = float(np.interp(MILLION, n, errors))
     spent = float(np.interp(MILLION, at, seconds))
-    return Found(
+    return Finding(
         f"After {MILLION:,} examples of M = 2: 0/1 error {error:.4f} (FALKON: {FALKON_ERROR}),"
         f" {spent:.1f} s.",
         error <= 1.01 * FALKON_ERROR and spent <= TEN_MINUTES,
@@ -155,36 +162,38 @@ def a_million_in_ten_minutes(source: Source) -> Found:
 
 
 def _regrets(source: Source, names: tuple[str, ...]) -> str:
-    return written({name: shown(source, "methods", name, "regret", digits=1) for name in names})
+    return list_texts(
+        {name: mean_text(source, "methods", name, "regret", digits=1) for name in names}
+    )
 
 
 def _points(source: Source, names: tuple[str, ...]) -> str:
     """The points or features of the methods at the end; the exact one has all examples."""
     sizes = [mean(source, "methods", name, "dictionary_size") for name in names]
-    return f"Points or features: {listed(names, sizes, 0)}."
+    return f"Points or features: {list_numbers(names, sizes, 0)}."
 
 
-def ordered(*names: str) -> Callable[[Source], Found]:
+def ordered(*names: str) -> Callable[[Source], Finding]:
     """The regrets grow in the order of the names."""
 
-    def check(source: Source) -> Found:
+    def check(source: Source) -> Finding:
         regrets = [mean(source, "methods", name, "regret") for name in names]
         holds = regrets == sorted(regrets)
         note = "" if holds else _points(source, names)
-        return Found(f"Regret after all rounds: {_regrets(source, names)}.", holds, note)
+        return Finding(f"Regret after all rounds: {_regrets(source, names)}.", holds, note)
 
     return check
 
 
-def extreme(name: str, pick: Callable[[list[float]], float]) -> Callable[[Source], Found]:
+def extreme(name: str, pick: Callable[[list[float]], float]) -> Callable[[Source], Finding]:
     """The method has the least (or largest) regret of all."""
 
-    def check(source: Source) -> Found:
+    def check(source: Source) -> Finding:
         names = tuple(entry(source, "methods"))
         regrets = {other: mean(source, "methods", other, "regret") for other in names}
         if name not in regrets:
             raise Missing(f"this run has no {name}")
-        return Found(
+        return Finding(
             f"Regret after all rounds: {_regrets(source, names)}.",
             regrets[name] == pick(list(regrets.values())),
         )

@@ -32,7 +32,7 @@ def _signs(item: str) -> tuple[Claim, ...]:
             "Taylor features of degree 2 approximate the kernel forecaster reasonably well.",
             "0/1 error at most 5% above the exact one's where that stopped.",
             checks.near_exact("error_rate"),
-            cause="What degree 2 misses depends on how far apart the scaling puts the inputs, and"
+            reason="What degree 2 misses depends on how far apart the scaling puts the inputs, and"
             " grows with n (on ijcnn1 2% at n = 4,096: settings).",
         ),
         Claim(
@@ -40,7 +40,7 @@ def _signs(item: str) -> tuple[Claim, ...]:
             "They are close to the best of all forecasters.",
             "0/1 error within 5% of the least of those that saw the whole stream.",
             checks.least_errors,
-            cause="Degree 2 has too few features to be as good as the larger sketches.",
+            reason="Degree 2 has too few features to be as good as the larger sketches.",
         ),
         Claim(item, "They are fast.", _FAST, checks.degree_two_is_fast),
     )
@@ -82,7 +82,7 @@ CASP = _stream(
         "Pros-N-KONS's average loss.",
         "Within 2% of the published one (which predicts with the parameters of a step ago).",
         checks.as_notebook("pros_n_kons"),
-        cause="Its dictionary is drawn at random, and other draws and orders come within 2%. A"
+        reason="Its dictionary is drawn at random, and other draws and orders come within 2%. A"
         " prediction a step late, as in the notebook (THEORY 7.8), does not explain it (both:"
         " README).",
     ),
@@ -110,7 +110,7 @@ CASP = _stream(
         "Nyström is the slowest of the sketches.",
         "Most seconds.",
         checks.nystrom_is_slowest,
-        cause="Ours computes blocks between two points that join the dictionary.",
+        reason="Ours computes blocks between two points that join the dictionary.",
     ),
     classes=False,
 )
@@ -156,7 +156,7 @@ ADVERSARY = Experiment(
             "Nyström follows Kernel-AWV.",
             "Mean below Taylor M = 4's.",
             checks.ordered("kernel_awv", "nystrom", "taylor_4"),
-            cause="The notebook's curve of that name is a second run of exact Kernel-AWV (THEORY"
+            reason="The notebook's curve of that name is a second run of exact Kernel-AWV (THEORY"
             " 7.10); a dictionary at mu = 1 costs more than Taylor features.",
         ),
     ),
@@ -203,14 +203,14 @@ RATES = Experiment(
             "The printed exponent is the least one that the paper's own bounds (8) give, within"
             " 0.01.",
             rate_checks.levels_off,
-            cause="The bounds (8) give gamma (3 + gamma) / (1 + gamma)^2 (THEORY 7.11).",
+            reason="The bounds (8) give gamma (3 + gamma) / (1 + gamma)^2 (THEORY 7.11).",
         ),
         Claim(
             "Section 3",
             "PKAWV's rate beats that of Sketched-KONS for gamma up to 1/2.",
             "By the bounds (8), its exponent is nowhere above at gamma = 1/2.",
             rate_checks.beats_sketched_kons,
-            cause="By (8) the two lines coincide at gamma = sqrt(2) - 1 = 0.414 (THEORY 7.11).",
+            reason="By (8) the two lines coincide at gamma = sqrt(2) - 1 = 0.414 (THEORY 7.11).",
         ),
     ),
 )

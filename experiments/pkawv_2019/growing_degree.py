@@ -124,7 +124,7 @@ def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[s
         features=[basis_size(inputs, degree) for degree in degrees],
         bound=[round(float(value), DIGITS) for value in bounds],
         regret={
-            name: [summaries.describe(np.round(column, DIGITS), ci=True) for column in table.T]
+            name: [summaries.statistics(np.round(column, DIGITS), ci=True) for column in table.T]
             for name, table in runs.items()
         },
     )
@@ -145,7 +145,7 @@ def tabulate(folder: Path) -> None:
     against_published.write(folder / TABLE, head, rows)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = rates.parse(cli.parser(__doc__), 4, [64, 128, 256, 512, 1024])
     options.counts.sort()
@@ -158,19 +158,19 @@ def main() -> None:
         noise_std=NOISE_STD,
         regularization=REGULARIZATION,
     )
-    with outputs.opened(options, "pkawv_2019.growing_degree", config) as opened:
+    with outputs.results_folder(options, "pkawv_2019.growing_degree", config) as results:
         measured = {}
         for inputs, radius in STREAMS:
             name = f"d = {inputs}, R = {radius:g}"
             found = measured[name] = measure(inputs, radius, options.counts, options.seeds)
             last = {method: row[-1]["mean"] for method, row in found["regret"].items()}
             print(f"{name}: degrees {found['degrees']}, regret at n = {options.counts[-1]}: {last}")
-        opened.finish(
+        results.write(
             dict(
                 config=config,
                 data="made up: a function of the Gaussian kernel's space with noise",
                 measured=measured,
-                **environment.describe(),
+                **environment.provenance(),
             ),
             [],
             "",

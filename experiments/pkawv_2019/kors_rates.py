@@ -95,7 +95,7 @@ def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) 
     )
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--method", choices=list(SIZES), default="pkawv")
@@ -110,7 +110,7 @@ def main() -> None:
         features=rates.FEATURES,
         noise_std=rates.NOISE_STD,
     )
-    with outputs.opened(options, "pkawv_2019.kors_rates", config) as opened:
+    with outputs.results_folder(options, "pkawv_2019.kors_rates", config) as results:
         measured: dict[str, list[dict[str, Any]]] = {}
         for gamma in rates.GAMMAS:
             rows = measured[f"{gamma:.3f}"] = []
@@ -126,10 +126,10 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **environment.describe(),
+            **environment.provenance(),
             measured=measured,
         )
-        opened.finish(summary, [], "")
+        results.write(summary, [], "")
 
 
 if __name__ == "__main__":

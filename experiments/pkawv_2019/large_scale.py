@@ -237,7 +237,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse()
     cli.set_up_jax()
@@ -249,7 +249,7 @@ def main() -> None:
         f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'"
     )
     configs = {name: configure(name, options) for name in options.methods}
-    with outputs.opened(options, "pkawv_2019.large_scale", configs) as opened:
+    with outputs.results_folder(options, "pkawv_2019.large_scale", configs) as results:
         curves = {}
         for name in options.methods:
             if name.startswith("taylor") and basis_size(inputs, int(name[-1])) > LARGEST_BASIS:
@@ -263,7 +263,7 @@ def main() -> None:
             inputs=inputs,
             seconds="wall time of the second of two passes; compile_seconds: the first one's"
             " excess",
-            **environment.describe(),
+            **environment.provenance(),
             methods={
                 name: dict(
                     average_loss=float(c["average_loss"][-1]),
@@ -278,7 +278,7 @@ def main() -> None:
         )
         title = f"{options.data}, n = {len(stream.ys):,}, scaling '{options.scaling}'"
         table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
-        opened.finish(summary, table, title)
+        results.write(summary, table, title)
         draw(options.out)
     print(
         f"summary.json, the tables (curves, summary .parquet) and the figures are in {options.out}"

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.claims import Found, Missing, Source, entry, listed, number, read_sibling
+from experiments.claims import (
+    Finding,
+    Missing,
+    Source,
+    entry,
+    list_numbers,
+    number,
+    read_sibling,
+)
 
 ABOVE = 0.1  # the largest excess of a measured exponent
 LOGARITHM = 0.14  # the contribution of a factor log n to an exponent at n = 1,024
 CLOSE = 1.05  # the largest ratio to the exact forecaster's regret
 
 
-def reaches_optimum(source: Source) -> Found:
+def reaches_optimum(source: Source) -> Finding:
     holds, text = True, []
     for key, rows in entry(source, "measured").items():
         gamma = float(key)
@@ -28,31 +36,31 @@ def reaches_optimum(source: Source) -> Found:
         )
     if not text:
         raise Missing("no measured size is as large as 2 gamma / (1 + gamma)")
-    return Found(f"{'; '.join(text)}.", bool(holds))
+    return Finding(f"{'; '.join(text)}.", bool(holds))
 
 
-def on_the_line(source: Source) -> Found:
+def on_the_line(source: Source) -> Finding:
     gaps = {}
     for gamma, rows in entry(source, "measured").items():
         pairs = [
             [number(source, "measured", gamma, a, of) for of in ("exponent", "bound")] for a in rows
         ]
         gaps[f"gamma {gamma}"] = max(abs(found - bound) for found, bound in pairs)
-    text = listed(list(gaps), list(gaps.values()))
-    return Found(
+    text = list_numbers(list(gaps), list(gaps.values()))
+    return Finding(
         f"Largest distance of a measured exponent from the bound: {text}.",
         max(gaps.values()) <= 0.1,
     )
 
 
-def levels_off(source: Source) -> Found:
+def levels_off(source: Source) -> Finding:
     holds, text = True, []
     for key, curves in entry(source, "theory", "exponents").items():
         gamma, least = float(key), min(curves["pros_n_kons"])
         printed = 4 * gamma / (1 + gamma) ** 2
         holds &= abs(min(printed, 1) - least) <= 0.01
         text.append(f"gamma {key}: {least:.3f}, printed {printed:.3f}")
-    return Found(f"By the bounds (8): {'; '.join(text)}.", holds, _measured_pros_n_kons(source))
+    return Finding(f"By the bounds (8): {'; '.join(text)}.", holds, _measured_pros_n_kons(source))
 
 
 def _measured_pros_n_kons(source: Source) -> str:
@@ -70,7 +78,7 @@ def _measured_pros_n_kons(source: Source) -> str:
     return f"Measured where (8) is least: {text}."
 
 
-def corollary_7(source: Source) -> Found:
+def corollary_7(source: Source) -> Finding:
     """Exponents of PKAWV with KORS against the bounds (8), and of its points against a."""
     rows = entry(read_sibling(source, "nystrom_rates"), "measured")
     above, larger, text = -np.inf, -np.inf, []
@@ -83,13 +91,13 @@ def corollary_7(source: Source) -> Found:
             for row in found
         )
         text.append(f"gamma {gamma}: {pairs}")
-    return Found(
+    return Finding(
         f"Measured exponents (by (8), a): {'; '.join(text)}.",
         bool(above <= ABOVE and larger <= LOGARITHM),
     )
 
 
-def degree_grows(source: Source) -> Found:
+def degree_grows(source: Source) -> Finding:
     """The growing degrees of Theorem 4 against exact Kernel-AWV and the theorem's bound."""
     holds, text = True, []
     for name, row in entry(source, "measured").items():
@@ -99,14 +107,14 @@ def degree_grows(source: Source) -> Found:
         last = {of: values[-1] for of, values in regret.items()}
         text.append(
             f"{name}: degrees {row['degrees'][0]} to {row['degrees'][-1]}"
-            f" {last.pop('growing'):.1f}, {listed(list(last), list(last.values()), 1)}, bound"
+            f" {last.pop('growing'):.1f}, {list_numbers(list(last), list(last.values()), 1)}, bound"
             f" {row['bound'][-1]:.0f}"
         )
     n = entry(source, "config", "counts")[-1]
-    return Found(f"Regret after n = {n:,}: {'. '.join(text)}.", bool(holds))
+    return Finding(f"Regret after n = {n:,}: {'. '.join(text)}.", bool(holds))
 
 
-def beats_sketched_kons(source: Source) -> Found:
+def beats_sketched_kons(source: Source) -> Finding:
     # imports JAX and matplotlib, which the other checks do not need
     from experiments.pkawv_2019 import rates
 
@@ -114,7 +122,7 @@ def beats_sketched_kons(source: Source) -> Found:
     del source
     above = rates.curve("pkawv", 0.5) - rates.curve("sketched_kons", 0.5)
     at = int(np.argmax(above))
-    return Found(
+    return Finding(
         f"By the bounds (8) at gamma = 1/2: up to {above[at]:+.3f} above Sketched-KONS's, at a ="
         f" {rates.SIZES[at]:.2f}.",
         bool(above[at] <= 1e-9),

@@ -214,15 +214,15 @@ def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> arg
     return options
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse(cli.parser(__doc__), 16, COUNTS)
     config = dict(
         counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
     )
-    with outputs.opened(
+    with outputs.results_folder(
         options, "pkawv_2019.rates", dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
-    ) as opened:
+    ) as results:
         measured: dict[str, dict[str, dict[str, float]]] = {}
         runs = []
         for gamma in GAMMAS:
@@ -253,11 +253,11 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **environment.describe(),
+            **environment.provenance(),
             measured=measured,
             theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
         )
-        opened.finish(summary, runs, "regret of PKAWV under a capacity condition")
+        results.write(summary, runs, "regret of PKAWV under a capacity condition")
         draw(options.out)
     print(f"summary.json, the tables (curves, summary .parquet) and rates.png are in {options.out}")
 

@@ -84,7 +84,7 @@ def compare(data: str, scaling: str, options: argparse.Namespace) -> dict[str, A
     return found
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--data", nargs="+", choices=streams.NAMES, default=list(streams.NAMES))
@@ -99,12 +99,12 @@ def main() -> None:
     config = {
         name: getattr(options, name) for name in ("data", "limit", "time_limit", "awv", "seed")
     }
-    with outputs.opened(options, "pkawv_2019.settings", config) as opened:
+    with outputs.results_folder(options, "pkawv_2019.settings", config) as results:
         measured = {
             data: {scaling: compare(data, scaling, options) for scaling in streams.SCALINGS}
             for data in options.data
         }
-        opened.finish(dict(config=config, measured=measured, **environment.describe()), [], "")
+        results.write(dict(config=config, measured=measured, **environment.provenance()), [], "")
 
 
 if __name__ == "__main__":

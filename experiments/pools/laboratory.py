@@ -111,7 +111,7 @@ def print_curves(name: str, curves: list[np.ndarray]) -> None:
     print(f"{name:16s} best yield after {AT}: {numbers}", flush=True)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--seeds", type=cli.count, default=10)

@@ -23,7 +23,7 @@ from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.suggest.options import ACQUISITIONS
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
@@ -47,8 +47,8 @@ def main() -> None:
         first_seed=options.first_seed,
         acquisition=options.acquisition or "default",
     )
-    with outputs.opened(options, "pools", config, options.seeds) as opened:
-        report(opened, options.pool, config, pool, play(options, pool))
+    with outputs.results_folder(options, "pools", config, options.seeds) as results:
+        report(results, options.pool, config, pool, play(options, pool))
 
 
 def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
@@ -67,7 +67,7 @@ def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
 
 
 def report(
-    opened: outputs.Folder,
+    results: outputs.Folder,
     name: str,
     config: dict[str, object],
     pool: Pool,
@@ -95,13 +95,13 @@ def report(
         cpu_seconds_a_campaign=seconds,
         counted=setting.counted,
         ours={
-            str(n): summaries.describe(column, ci=True)
+            str(n): summaries.statistics(column, ci=True)
             for n, column in zip(setting.at, ours.T, strict=True)
         },
         published={who: list(numbers) for who, numbers in setting.published.items()},
-        **environment.describe(),
+        **environment.provenance(),
     )
-    opened.finish(summary, runs, f"{name}, batches of {setting.sizes[0]}")
+    results.write(summary, runs, f"{name}, batches of {setting.sizes[0]}")
     print("\n".join(published.lines(name, ours, str(config["method"]))))
     print(f"{seconds:.1f} CPU seconds a campaign, with compilation")
 

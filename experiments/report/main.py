@@ -93,7 +93,11 @@ def _seeds(summary: dict[str, Any]) -> Any:
         for name, row in (first.get("algorithms") or {}).items()
         if row.get("seeds") not in (None, seeds)
     }
-    return f"{seeds}; {claims.listed(list(others), list(others.values()), 0)}" if others else seeds
+    return (
+        f"{seeds}; {claims.list_numbers(list(others), list(others.values()), 0)}"
+        if others
+        else seeds
+    )
 
 
 def _listed(fields: dict[str, Any]) -> str:
@@ -147,7 +151,7 @@ def verdict_counts(sections: list[Section]) -> Counter[str]:
     return Counter(outcome.verdict for part in sections for outcome in part.outcomes)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument(

@@ -199,7 +199,7 @@ def report(options: argparse.Namespace) -> int:
     return execute(("-m", "experiments.report.main", *arguments), None, {})
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse()
     steps = plan(options)

@@ -34,7 +34,6 @@ FILES: dict[str, tuple[File, ...]] = {
     "nasbench101_means": MEANS,
     "nasbench101_whole": (File(architectures.WHOLE),),
     "macro": (File(architectures.MACRO, architectures.MACRO_URL),),
-    "generated": (CELLS,),
 }
 # the option that names the data sets of an experiment, and the data sets without that option
 OPTION: dict[str, tuple[str, tuple[str, ...]]] = {

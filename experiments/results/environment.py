@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("jax", "jaxlib", "numpy", "flax", "jsketch")
 
 
-def describe() -> dict[str, Any]:
+def provenance() -> dict[str, Any]:
     """Date, commit, versions and hardware of this process, without paths and host names."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -39,7 +39,7 @@ def commit() -> dict[str, Any]:
     return {"hash": revision, "dirty": bool(changes)}
 
 
-def code() -> str:
+def commit_name() -> str:
     """The commit as one word, with "-dirty" when the code differs from it."""
     now = commit()
     return f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"

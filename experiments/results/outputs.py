@@ -32,7 +32,7 @@ class Folder(NamedTuple):
     commits: list[str]  # of the runs in the folder
     replaces: bool  # whether finished results are replaced (--overwrite)
 
-    def finish(self, summary: Mapping[str, Any], runs: list[tidy.Run], title: str) -> None:
+    def write(self, summary: Mapping[str, Any], runs: list[tidy.Run], title: str) -> None:
         """Writes summary.json and, if there are runs, the tables."""
         self._replace(replaces=False)._record(self.made)
         if self.replaces:  # the new results may have other figures
@@ -54,7 +54,7 @@ def record_path(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(
+def results_folder(
     options: argparse.Namespace, experiment: str, config: Mapping[str, Any], seeds: int = 0
 ) -> Iterator[Folder]:
     """Locks options.out for an experiment until the block ends. config: everything that the tables
@@ -66,7 +66,7 @@ def opened(
     """
     out = options.out
     files.check_folder(out)
-    made = dict(experiment=experiment, commit=environment.code(), config=config, seeds=seeds)
+    made = dict(experiment=experiment, commit=environment.commit_name(), config=config, seeds=seeds)
     made = json.loads(json.dumps(made))
     with files.held(out):
         record = read_record(out)

@@ -18,7 +18,7 @@ def ci95(values: Sequence[float] | np.ndarray) -> float:
     )
 
 
-def describe(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
+def statistics(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
     """{mean, values} over seeds; with `ci` also ci95, which is None for a single seed."""
     values = np.asarray(values, dtype=float)
     interval = {"ci95": ci95(values) if values.size > 1 else None} if ci else {}

@@ -80,7 +80,7 @@ def seeds_text(options: argparse.Namespace) -> str:
     return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
 
 
-def describe(options: argparse.Namespace, data: str) -> dict[str, Any]:
+def shared_fields(options: argparse.Namespace, data: str) -> dict[str, Any]:
     """The fields of summary.json that hold for all runs; `data` is their source."""
     parallel = min(options.workers, options.seeds)
     return dict(
@@ -89,7 +89,7 @@ def describe(options: argparse.Namespace, data: str) -> dict[str, Any]:
         uniform_regret="expectation t (f* - mean f)",
         run_seconds=f"wall time of a run without compilation, {parallel} seeds side by side",
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
-        **environment.describe(),
+        **environment.provenance(),
     )
 
 
@@ -217,9 +217,9 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return dict(
         seeds=len(runs),
         horizon=int(runs[0]["t"][-1]),
-        regret_ratio=summaries.describe(column["final_regret_ratio"], ci=True),
-        batches=summaries.describe(column["batches"]),
-        dictionary_size=summaries.describe(column["dictionary_size"]),
+        regret_ratio=summaries.statistics(column["final_regret_ratio"], ci=True),
+        batches=summaries.statistics(column["batches"]),
+        dictionary_size=summaries.statistics(column["dictionary_size"]),
         run_seconds=float(column["run_seconds"].mean()),
         compile_seconds=float(column["compile_seconds"].sum()),
     )

@@ -11,7 +11,7 @@ import io
 
 import numpy as np
 
-from experiments.claims import Missing, Source, entry, lines, listed, mean, read_sibling
+from experiments.claims import Missing, Source, entry, lines, list_numbers, mean, read_sibling
 from experiments.figures.styles import label
 from experiments.results.summaries import growth
 from experiments.runs import against_published
@@ -31,7 +31,7 @@ def late_regret(source: Source) -> str:
         if t[-1] == end:
             total = t * ratio.mean(0)
             late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
-    text = listed(list(late), list(late.values()), 4)
+    text = list_numbers(list(late), list(late.values()), 4)
     text = f"Regret per step after t = {end // 2:,}, over the uniform policy's: {text}."
     if max(late.values()) - min(late.values()) > SAME:
         return text
@@ -59,7 +59,7 @@ def published_growth(source: Source) -> str:
     powers = [growth(t, size) for t, size in curves.values()]
     return (
         "The same fit to the poster's curves of the architecture search after initial evaluations:"
-        f" {listed(list(curves), powers, 2)}."
+        f" {list_numbers(list(curves), powers, 2)}."
     )
 
 
@@ -88,7 +88,7 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
     widths of the authors' code."""
     parts = []
     for key in poor[:2]:
-        text = f"At {key}: {listed(list(table), [row[key] for row in table.values()], 3)}"
+        text = f"At {key}: {list_numbers(list(table), [row[key] for row in table.values()], 3)}"
         try:
             there = read_sibling(source, f"{source.folder.name}_code")
             place = ("lengthscales", key, "algorithms", "bbkb_global", "regret_ratio")
@@ -107,7 +107,7 @@ def simple_regrets_with_code_width(source: Source) -> str:
         values = [mean(there, "algorithms", name, "simple_regret") for name in found]
     except Missing:
         return ""
-    return f"With the width of the authors' code: {listed(list(found), values, 5)}."
+    return f"With the width of the authors' code: {list_numbers(list(found), values, 5)}."
 
 
 def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict[str, str]) -> str:

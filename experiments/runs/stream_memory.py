@@ -30,7 +30,7 @@ def made_up(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield xs, np.sign(xs[:, :3].sum(1) + 0.5 * random.standard_normal(len(xs)))
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--examples", type=cli.count, default=5_000_000)
@@ -77,7 +77,7 @@ def main() -> None:
         f"peak memory {numbers['peak_mb']:.0f} MB, {early:.0f} MB after two chunks   [< 2000]"
     )
     if options.out is not None:
-        store.write_json(options.out, {"environment": environment.describe(), "stream": numbers})
+        store.write_json(options.out, {"environment": environment.provenance(), "stream": numbers})
 
 
 if __name__ == "__main__":

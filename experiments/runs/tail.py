@@ -33,7 +33,7 @@ def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -
     return np.asarray(problem.maximum - run.best[:, -1])
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", list(PRIORS), default=["likelihood", "prior"])

@@ -121,7 +121,7 @@ def make_runs(sweep: Sweep, found: Plan, tasks: list[Task]) -> tuple[int, dict[s
     evaluations = len(missing) * sweep.horizon
     whole = len(tasks) * sweep.horizon
     with cli.progress(whole, whole - evaluations, "eval", f"{len(tasks)} runs") as bar:
-        commit = environment.code()
+        commit = environment.commit_name()
         job = Job(found.bandits, found.setting.problem, sweep.horizon, sweep.out, commit, bar)
         if missing and vmapped:
             execution.run_vmapped(job, missing, sweep.chunk)
@@ -165,7 +165,7 @@ def collect(sweep: Sweep, found: Plan, session: dict[str, Any]) -> None:
         compile_seconds=float(summary["compile_seconds"].sum()),
         last_session=session,
         commits_of_runs=sorted(summary["commit"].unique()),
-        **environment.describe(),
+        **environment.provenance(),
         # JSON holds no NaN: the interval of one seed is null
         best=[{k: None if v != v else v for k, v in row.items()} for row in ranking],
     )
@@ -303,7 +303,7 @@ def parameter(text: str) -> tuple[str, Any]:
     return name, int(value) if value.isdecimal() else value
 
 
-@cli.line
+@cli.command
 def main() -> None:
     sweep, options = parse()
     if options.shard:

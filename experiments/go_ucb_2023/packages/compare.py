@@ -149,7 +149,7 @@ def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> 
     store.write_npz(store.run_path(folder, label, seed), arrays)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     variants.add_options(parser, NAMES, synthetic.PAPER_SEEDS)
@@ -162,7 +162,7 @@ def main() -> None:
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
     }
     ours = {f: variants.figure2(options.figure2, f, options.seeds) for f in options.functions}
-    with outputs.opened(options, "go_ucb_2023.packages", config, options.seeds) as opened:
+    with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
         found = completed(options.out, config, options.seeds, make, jobs=options.workers)
         functions: dict[str, Any] = {}
         for function in options.functions:
@@ -175,8 +175,8 @@ def main() -> None:
                 rows[name] = variants.row(regret, function, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
-        summary = dict(config=config, seeds=options.seeds, **environment.describe())
-        opened.finish(dict(summary, functions=functions), [], "")
+        summary = dict(config=config, seeds=options.seeds, **environment.provenance())
+        results.write(dict(summary, functions=functions), [], "")
     for function, part in functions.items():
         print_table(function, part["algorithms"])
 
