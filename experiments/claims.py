@@ -4,8 +4,6 @@ A claim consists of the paper's statement, a rule in words, and a function that 
 a folder of results. The function reads summary.json and the tables, and returns a `Finding`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

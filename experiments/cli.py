@@ -5,8 +5,6 @@ A script makes its parser with `parser`, and adds the options that several scrip
 `add_shared`, `add_choices`, `add_out_folder` or `add_out_file`.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import math

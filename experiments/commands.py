@@ -3,12 +3,10 @@
 `scripts/reproduce` runs them, and `scripts/report` shows them beside the figures.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parents[1]
 # folders under results/; "beyond" is of the methods beyond the four papers
@@ -29,7 +27,7 @@ class Command(NamedTuple):
     def paper(self) -> str:
         return self.folder.split("/")[0]
 
-    def into(self, root: Path | str) -> Command:
+    def into(self, root: Path | str) -> Self:
         """The same command with `root` in place of results/."""
         moved = (
             str(Path(root) / argument.removeprefix(RESULTS))

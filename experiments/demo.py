@@ -4,8 +4,6 @@ download.
 scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -8,8 +8,6 @@ contains nothing of it. For each lengthscale and rule: mean regret ratios R_T / 
 intervals, Welch's t statistic of the difference, dictionary sizes and numbers of batches.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

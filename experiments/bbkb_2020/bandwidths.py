@@ -6,8 +6,6 @@ for six lengthscales.
 Everything else is as in `regret`. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +48,6 @@ def main() -> None:
         )
         results.write(summary, table, regret.title(options))
         draw(options.out)
-    print(f"\nsummary.json, the tables and regret_ratio.png are in {options.out}")
 
 
 def draw(out: Path) -> None:

@@ -1,8 +1,6 @@
 """Claims of BBKB (Calandriello, Carratino, Lazaric, Valko, Rosasco, ICML 2020), and the rules that
 decide them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

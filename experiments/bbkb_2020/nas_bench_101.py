@@ -12,8 +12,6 @@ Appendix D.2. Initial evaluations are the same for all algorithms under a seed; 
 simple regret, not in the regret ratio. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,7 @@ from experiments import cli
 from experiments.bbkb_2020.methods import ALGORITHMS, add_width
 from experiments.data import architectures
 from experiments.figures import plots
-from experiments.results import environment, outputs, summaries, tidy
+from experiments.results import outputs, summaries, tidy
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config
 from experiments.runs.model_free import ModelFreeEpsGreedy
@@ -199,7 +197,6 @@ def main() -> None:
             config=configs,
             seeds=options.seeds,
             data=space.source,
-            **environment.provenance(),
             algorithms=algorithms,
         )
         title = f"{space.name}, {options.initial} initial evaluations,"
@@ -213,7 +210,6 @@ def main() -> None:
             against_published.compare(options.out, options.initial)
         draw(options.out)
     bandit_runs.print_table(algorithms)
-    print(f"\nDATA: {space.source}\nsummary.json, the tables and the figures are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ theorems. --width code takes the widths of the authors' code. The settings that 
 open are listed under "chosen" in summary.json. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any
@@ -114,7 +112,6 @@ def main() -> None:
         against_published.compare(options.out)
         draw(options.out)
     bandit_runs.print_table(algorithms)
-    print(f"\nsummary.json, the tables and the figures are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ does. settings.csv has R_t / R_t^unif at the evaluations AT, with the ratio to t
 if that is in the data folder.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,9 @@ import numpy as np
 
 from experiments import cli
 from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, ScaledWidth
-from experiments.data import datasets, published
+from experiments.data import datasets
 from experiments.figures.styles import label
-from experiments.results import environment, outputs, tidy
+from experiments.results import outputs, tidy
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import problems
@@ -164,14 +162,12 @@ def main() -> None:
             config=configs,
             seeds=options.seeds,
             data=dataset.source,
-            **environment.provenance(),
             settings=settings,
         )
         results.write(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")
         against_published.keep(options.out, panels, 0, options.data_dir)
         draw(options.out)
-    print(f"{TABLE} is in {options.out}; the published curves are from {published.SOURCE}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ paper, and five functions drawn from a Gaussian process on 500 points of the squ
 2, delta = 1/T. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +118,9 @@ def main() -> None:
             table += bandit_runs.tidy_runs(name, configs[name], runs)
             print(f"\n{name}")
             bandit_runs.print_table(algorithms)
-        summary = dict(
-            config=configs, seeds=options.seeds, **environment.provenance(), problems=summaries
-        )
+        summary = dict(config=configs, seeds=options.seeds, problems=summaries)
         results.write(summary, table, "BBKB (global) with four widths, mean and 95% interval")
         draw(options.out)
-    print(f"\nsummary.json, the tables ({TABLE}) and regret_ratio.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ Peak memory is that of the process: `--parts arms` alone measures one part. A lo
 benchmark `experiments.runs.stream_memory`.
 """
 
-from __future__ import annotations
-
 import argparse
 import warnings
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ scripts/bench --only abalone compile           some of them
 scripts/bench --accelerator                    the benchmarks of `experiments.bench.accelerator`
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from pathlib import Path

@@ -5,8 +5,6 @@ scripts/bench-box                           every benchmark
 scripts/bench-box --only go_ucb gp_ei       some of them
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from typing import Any

@@ -9,8 +9,6 @@ the (temporary) file; rewards are those of a smooth function with noise. FixedBK
 after 500 evaluations; BBKB, in memory only, starts without any. Times include compilation.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time

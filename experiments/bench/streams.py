@@ -5,8 +5,6 @@ scripts/bench-online                           every benchmark
 scripts/bench-online --only susy casp_fogd     some of them
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any, NamedTuple
 

@@ -1,8 +1,6 @@
 """Claims of BKB (Calandriello, Carratino, Lazaric, Valko, Rosasco, COLT 2019), and the rules that
 decide them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -10,8 +10,6 @@ all settings are chosen. A constant regret ratio is linear regret. An interrupte
 the missing seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path
@@ -156,7 +154,6 @@ def main() -> None:
     print("\nexponent of the regret between T/2 and T")
     for name, row in algorithms.items():
         print(f"{name:18s} {row['regret_exponent']['mean']:.3f}")
-    print(f"\nsummary.json, the tables and regret_ratio.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ have exp(-100 d^2): --lengthscale 0.0707. The settings that the paper leaves ope
 "chosen" in summary.json.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +27,7 @@ from matplotlib.axes import Axes
 
 from experiments import cli
 from experiments.figures import drawing
-from experiments.results import environment, outputs, summaries, tidy
+from experiments.results import outputs, summaries, tidy
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
 from jsketch.bandits.core.sketched import SketchState, residuals
@@ -315,7 +313,6 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             data="generated",
-            **environment.provenance(),
             evaluations=numbers,
         )
         table = tidy_runs(config, numbers, options.seeds)
@@ -329,7 +326,6 @@ def main() -> None:
         ["t", "algorithm", "metric"], observed=True
     )
     print(rows["value"].mean().unstack())
-    print(f"\nsummary.json, the tables and variance_starvation.png are in {options.out}")
 
 
 if __name__ == "__main__":

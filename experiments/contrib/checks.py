@@ -3,8 +3,6 @@
 A rule is a function of a folder of results; a rule with parameters is returned by a function.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 """Claims of methods beyond the four papers: statements of jsketch's docstrings and of
 jsketch/THEORY.md, with the rules that decide them."""
 
-from __future__ import annotations
-
 from experiments.claims import Claim, Experiment, Figure, Paper
 from experiments.contrib import checks
 

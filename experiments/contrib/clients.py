@@ -13,8 +13,6 @@ directions, as sums over the embedding and as points and rewards (`sent_as_data`
 inducing points.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from pathlib import Path

@@ -8,8 +8,6 @@ all. CBKB and CBBKB stop at t = 300 (STOPS): CBKB takes most of the time. Record
 cumulative regret, inducing points and CPU seconds of all seeds in one program, without compilation.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from functools import partial

@@ -10,8 +10,6 @@ alone. river's models, if river is installed, have standardized inputs and defau
 run on the first stream of each name. Recorded: average squared loss until t, and the total one.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from dataclasses import replace

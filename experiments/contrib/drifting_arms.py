@@ -10,8 +10,6 @@ dynamic regret over that of uniform arms against t, over the whole run and over 
 the inducing points at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any, NamedTuple

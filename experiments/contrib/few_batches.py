@@ -10,8 +10,6 @@ delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few` has as many batches as the explor
 size. The exploration knows T: runs of T / 4 beside those of T show how its regret grows.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from pathlib import Path

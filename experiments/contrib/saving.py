@@ -1,8 +1,6 @@
 """The parts that these experiments share: runs that are kept one by one, their summary, and a
 figure with a panel for each problem and metric."""
 
-from __future__ import annotations
-
 import argparse
 import textwrap
 import time
@@ -18,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments import cli
 from experiments.figures import drawing
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import outputs, store, summaries, tidy
 
 POINTS = 120  # of a saved curve
 REGRET = "final_regret_ratio"  # R_T / R_T^unif of a run
@@ -128,12 +126,10 @@ def run(
             config=dict(config),
             seeds=options.seeds,
             data=data,
-            **environment.provenance(),
             problems=of_problems(runs),
         )
         results.write(summary, runs, title)
         draw(options.out)
-    print(f"\nsummary.json, the tables (curves, summary .parquet) and the figure: {options.out}")
 
 
 def draw_panels(

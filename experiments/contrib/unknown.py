@@ -17,8 +17,6 @@ evaluations that each candidate chose (the longest first), the candidates ruled 
 norm bound.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Mapping

@@ -14,8 +14,6 @@ Whitehouse, Ramdas, Wu (NeurIPS 2023): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu /
 theirs, the factor xi^2 is ours.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

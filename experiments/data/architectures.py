@@ -10,8 +10,6 @@ available. The choices, of which every summary names one:
     macro              NAS-Bench-Macro, a substitute: 6,561 other architectures, 3 trainings each
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

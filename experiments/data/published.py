@@ -4,8 +4,6 @@
 most 80 points a curve. It cannot be downloaded: without it figures are drawn without these curves.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

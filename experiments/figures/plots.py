@@ -4,8 +4,6 @@ Most functions draw `curves`, a dict from algorithm name to (x [P], values [R, P
 repetitions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The rules that decide the claims of GO-UCB (Liu, Wang, ICML 2023), and the evidence for why one
 fails. Evidence is an empty text where the results that it needs are absent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np

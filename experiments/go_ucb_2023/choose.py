@@ -7,8 +7,6 @@ centre, Ackley's and Levy's functions; 8 uniform points and 64 more, a few seeds
 per step over the uniform policy's.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
@@ -17,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.results import environment, outputs
+from experiments.results import outputs
 from jsketch import loops
 from jsketch.box import GOUCB
 from jsketch.box.go_ucb.ball import OFUL
@@ -108,7 +106,7 @@ def main() -> None:
                 flush=True,
             )
         rows.sort(key=lambda row: row["mean"])
-        results.write(dict(seeds=options.seeds, rows=rows, **environment.provenance()), [], "")
+        results.write(dict(seeds=options.seeds, rows=rows))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Claims of GO-UCB (Liu, Wang, ICML 2023)."""
 
-from __future__ import annotations
-
 from experiments.claims import Claim, Experiment, Figure, Paper
 from experiments.go_ucb_2023 import checks
 

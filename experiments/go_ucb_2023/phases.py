@@ -8,8 +8,6 @@ at T = 64, and T is 16 and 144 at n = sqrt(T), for GO-UCB and GP-PI, the other g
 simple regret.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ import numpy as np
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
 from experiments.go_ucb_2023.loop import print_table
-from experiments.results import environment, outputs, summaries
+from experiments.results import outputs, summaries
 
 PHASES = ((4, 64), (8, 64), (16, 64), (32, 64), (4, 16), (12, 144))  # n, T
 
@@ -61,10 +59,8 @@ def main() -> None:
                     saved = f"{function}-{n}-{steps}-{method}"
                     rows[method] = row(synthetic.regrets(config, saved, options), n, uniform)
                 print_table(f"{function}, {name}", rows)
-        summary = dict(
-            config=configs, seeds=options.seeds, functions=functions, **environment.provenance()
-        )
-        results.write(summary, [], "")
+        summary = dict(config=configs, seeds=options.seeds, functions=functions)
+        results.write(summary)
 
 
 if __name__ == "__main__":

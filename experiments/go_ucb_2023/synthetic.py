@@ -9,8 +9,6 @@ first 5 repetitions, as in the paper, and of all. Settings that the paper does n
 under "chosen" in the saved configuration. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +21,7 @@ import numpy as np
 from experiments import cli
 from experiments.figures import plots
 from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
@@ -232,7 +230,6 @@ def main() -> None:
             seeds=options.seeds,
             seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them,"
             " compilation included",
-            **environment.provenance(),
             functions=functions,
         )
         table = [

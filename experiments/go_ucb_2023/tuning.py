@@ -12,8 +12,6 @@ Every evaluation is recorded in a table on disk (`--table`) and made once; an in
 resumes with the missing evaluations.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -173,9 +171,10 @@ def main() -> None:
         found = tuning_runs.run_all(problems, options, table)
         for model, data in problems:
             parts[f"{model}-{data}"], regrets[model, data] = summarise(found[f"{model}-{data}"])
-        made = environment.provenance()
-        made["versions"]["scikit-learn"] = sklearn.__version__
-        summary = dict(config=config, repetitions=options.repetitions, **made, problems=parts)
+        versions = environment.versions() | {"scikit-learn": sklearn.__version__}
+        summary = dict(
+            config=config, repetitions=options.repetitions, versions=versions, problems=parts
+        )
         results.write(summary, tidy_runs(regrets), "tuning with 5 + 25 evaluations")
         draw(options.out, regrets, options.repetitions)
     for problem, part in parts.items():

@@ -9,8 +9,6 @@ points of its kind: uniform ones here, a Latin hypercube there. An interrupted c
 with the missing runs; several processes may share a folder, one for each function.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import importlib.metadata
@@ -29,7 +27,7 @@ from scipy.stats import mannwhitneyu
 
 from experiments import cli
 from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import outputs, store, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
 from jsketch.problems import boxes
@@ -202,7 +200,6 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             median_seconds="wall time of a run; of ours, in the first one compilation included",
-            **environment.provenance(),
             functions=functions,
         )
         table = [

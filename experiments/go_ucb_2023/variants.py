@@ -9,8 +9,6 @@ Reports regrets over the uniform policy's: per step of the whole run, of the las
 the point that Algorithm 1 returns, drawn uniformly from phase II.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ import numpy as np
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
 from experiments.go_ucb_2023.loop import print_table
-from experiments.results import environment, outputs, summaries, tidy
+from experiments.results import outputs, summaries, tidy
 
 DIGITS = 5
 
@@ -83,16 +81,8 @@ def main() -> None:
                 rows[name] = row(regret, function, uniform)
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
         first = config[options.functions[0]]
-        results.write(
-            dict(
-                seeds=options.seeds,
-                optimizers={name: one["optimizer"] for name, one in first.items()},
-                functions=functions,
-                **environment.provenance(),
-            ),
-            [],
-            "",
-        )
+        optimizers = {name: one["optimizer"] for name, one in first.items()}
+        results.write(dict(seeds=options.seeds, optimizers=optimizers, functions=functions))
     for function, part in functions.items():
         print_table(function, part["algorithms"])
 

@@ -1,8 +1,6 @@
 """HTML pages from jinja2 templates. A template is beside the code that fills it; the style sheet
 and the shared macros are here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks of the claims of PKAWV (Jézéquel, Gaillard, Rudi, NeurIPS 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Claims of PKAWV (Jézéquel, Gaillard, Rudi, NeurIPS 2019)."""
 
-from __future__ import annotations
-
 from experiments.claims import Claim, Experiment, Figure, Paper, Table
 from experiments.pkawv_2019 import checks, rate_checks
 

@@ -9,8 +9,6 @@ n^(1 - a/gamma); the regularization is n^l with the l that minimises (8). The re
 the function behind the labels, which is below the regret against the best one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -20,7 +18,7 @@ from jax import Array
 
 from experiments import cli
 from experiments.pkawv_2019 import rates
-from experiments.results import environment, outputs
+from experiments.results import outputs
 from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
@@ -126,10 +124,9 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **environment.provenance(),
             measured=measured,
         )
-        results.write(summary, [], "")
+        results.write(summary)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ KORS with mu = 1, beta = 1, eps = 0.5 and the weights of the code ("nystrom") or
 kernel ridge regression, or of PKAWV with --awv. Finished methods in the folder are not run again.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import time
@@ -24,7 +22,7 @@ import numpy as np
 from experiments import cli
 from experiments.data import streams
 from experiments.figures import plots
-from experiments.results import environment, outputs, store, tidy
+from experiments.results import outputs, store, tidy
 from jsketch import kernels, loops, online
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size
@@ -263,7 +261,6 @@ def main() -> None:
             inputs=inputs,
             seconds="wall time of the second of two passes; compile_seconds: the first one's"
             " excess",
-            **environment.provenance(),
             methods={
                 name: dict(
                     average_loss=float(c["average_loss"][-1]),
@@ -280,9 +277,6 @@ def main() -> None:
         table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
         results.write(summary, table, title)
         draw(options.out)
-    print(
-        f"summary.json, the tables (curves, summary .parquet) and the figures are in {options.out}"
-    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Checks of PKAWV's claims on rates: Figure 1, Table 1 and the corollaries."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from experiments.claims import (

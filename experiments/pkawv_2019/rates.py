@@ -10,8 +10,6 @@ capacity condition, with that lambda (Corollary 8). The regret is that against t
 1 behind the labels, which is below the regret against the best one.
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 from itertools import combinations
@@ -27,7 +25,7 @@ from jax.typing import ArrayLike
 
 from experiments import cli
 from experiments.figures import drawing
-from experiments.results import environment, outputs, store, tidy
+from experiments.results import outputs, store, tidy
 from jsketch import loops, online, struct
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -253,13 +251,11 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **environment.provenance(),
             measured=measured,
             theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
         )
         results.write(summary, runs, "regret of PKAWV under a capacity condition")
         draw(options.out)
-    print(f"summary.json, the tables (curves, summary .parquet) and rates.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ as many inputs as KORS ended with, uniformly at random from the whole stream, be
 else is as in `large_scale`.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 
@@ -20,7 +18,7 @@ from jax import Array
 from experiments import cli
 from experiments.data import streams
 from experiments.pkawv_2019 import large_scale
-from experiments.results import environment, outputs
+from experiments.results import outputs
 from jsketch import kernels, online, struct
 from jsketch.sketch import nystrom
 from jsketch.sketch.nystrom import Nystrom
@@ -104,7 +102,7 @@ def main() -> None:
             data: {scaling: compare(data, scaling, options) for scaling in streams.SCALINGS}
             for data in options.data
         }
-        results.write(dict(config=config, measured=measured, **environment.provenance()), [], "")
+        results.write(dict(config=config, measured=measured))
 
 
 if __name__ == "__main__":

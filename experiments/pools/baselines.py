@@ -6,8 +6,6 @@ Features are those of `suggest`, with numbers scaled to [0, 1]. BoTorch is not a
 project: `pip install botorch`.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from collections.abc import Callable, Sequence

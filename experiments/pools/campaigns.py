@@ -4,8 +4,6 @@ Every round runs two compiled programs, the fit and the choice, for a few padded
 campaigns of all seeds share them, and run in threads.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

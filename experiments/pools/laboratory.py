@@ -9,8 +9,6 @@ costs     made up: ligands cost 1 to 10, in another order for each seed, and a b
 failures  made up: 4 of the 16 pairs of a base and a solvent, drawn for each seed, give no value
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ The files are in `pools/` of the data folder (`experiments.data.datasets.find_fo
 checksums are verified. Larger values are better.
 """
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import NamedTuple

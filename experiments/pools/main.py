@@ -7,8 +7,6 @@ A campaign starts with a random batch; `jsketch.suggest` with its defaults choos
 defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 from pathlib import Path
@@ -19,7 +17,7 @@ from experiments import cli
 from experiments.pools import baselines, campaigns, published
 from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import outputs, store, summaries, tidy
 from experiments.suggest.options import ACQUISITIONS
 
 
@@ -99,7 +97,6 @@ def report(
             for n, column in zip(setting.at, ours.T, strict=True)
         },
         published={who: list(numbers) for who, numbers in setting.published.items()},
-        **environment.provenance(),
     )
     results.write(summary, runs, f"{name}, batches of {setting.sizes[0]}")
     print("\n".join(published.lines(name, ours, str(config["method"]))))

@@ -1,7 +1,5 @@
 """Published results on the same libraries, and the same statistics of our campaigns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path

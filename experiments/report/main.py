@@ -8,8 +8,6 @@ figure, our number, a verdict (confirmed, differs, not decidable here), the rule
 the provenance of the results. Nothing is run.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from pathlib import Path

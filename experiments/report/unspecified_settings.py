@@ -1,7 +1,5 @@
 """The settings that the papers do not specify, our choice for each, and the evidence for it."""
 
-from __future__ import annotations
-
 from experiments.claims import Setting
 
 BBKB = (

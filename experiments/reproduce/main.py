@@ -12,8 +12,6 @@ are listed at the end, with exit status 1. Commands whose data are not available
 output of each command is in runs/reproduce.log of its folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

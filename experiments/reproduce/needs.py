@@ -1,7 +1,5 @@
 """The data files and packages that a command needs, and which of them are missing."""
 
-from __future__ import annotations
-
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple

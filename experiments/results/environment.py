@@ -1,7 +1,5 @@
 """Provenance of results: commit, versions and hardware of this process."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

@@ -2,8 +2,6 @@
 folder at a time; and checksums. `write` replaces a file atomically (`jsketch.loops.saving`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

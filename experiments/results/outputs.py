@@ -8,11 +8,9 @@ refused without --overwrite, which makes all runs again. When only the commit di
 resumes with the existing runs, and the tables name all commits.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,13 +30,17 @@ class Folder(NamedTuple):
     commits: list[str]  # of the runs in the folder
     replaces: bool  # whether finished results are replaced (--overwrite)
 
-    def write(self, summary: Mapping[str, Any], runs: list[tidy.Run], title: str) -> None:
-        """Writes summary.json and, if there are runs, the tables."""
+    def write(
+        self, summary: Mapping[str, Any], runs: Sequence[tidy.Run] = (), title: str = ""
+    ) -> None:
+        """Writes summary.json, with the provenance of this process, and, if there are runs, the
+        tables."""
         self._replace(replaces=False)._record(self.made)
         if self.replaces:  # the new results may have other figures
             for figure in (*self.path.glob("*.png"), *self.path.glob("*.svg")):
                 figure.unlink()
-        store.write_json(self.path / tidy.PROVENANCE, dict(summary, commits_of_runs=self.commits))
+        summary = environment.provenance() | dict(summary, commits_of_runs=self.commits)
+        store.write_json(self.path / tidy.PROVENANCE, summary)
         if runs:
             tidy.write(self.path, runs, self.made["experiment"], title)
 
@@ -85,6 +87,7 @@ def results_folder(
         if tables is not None:
             print(f"{out} holds the tables of this run: they are written again", flush=True)
         yield folder
+    print(f"\nThe results are in {out}.")
 
 
 def read_record(out: Path) -> dict[str, Any]:

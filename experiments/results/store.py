@@ -6,8 +6,6 @@ checksum, so that damaged ones are refused. JSON files from before checksums wer
 without verification.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Statistics over runs: means with 95% intervals, and fitted powers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -22,8 +22,6 @@ verification. `curves.attrs` holds the experiment, the title of its figures, and
 each metric. `python -m experiments.redraw` draws the figures again.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ published.csv          metric, algorithm, t, value: the published curves, t coun
 against_published.csv  metric, algorithm, t, ours, published, ratio, at the evaluations AT
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 """The runs of a bandit experiment: several seeds at a time, resumed after an interruption,
 summarised and drawn."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -89,7 +87,6 @@ def shared_fields(options: argparse.Namespace, data: str) -> dict[str, Any]:
         uniform_regret="expectation t (f* - mean f)",
         run_seconds=f"wall time of a run without compilation, {parallel} seeds side by side",
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
-        **environment.provenance(),
     )
 
 

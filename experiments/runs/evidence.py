@@ -4,8 +4,6 @@ runs with other settings.
 Each function returns a sentence or two, or an empty text if the runs that it reads are absent.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """The first line that experiments and sweeps print: an estimate of their time and memory."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@ The examples are MADE UP, a chunk at a time: 18 inputs uniform in [-1, 1] and a 
 shape of the SUSY data set. Time and memory do not depend on the values.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

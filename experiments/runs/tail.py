@@ -8,8 +8,6 @@ end more than 0.5 below the maximum (median 0.076), with the prior on lengthscal
 Branin's, 30 evaluations, none (medians 0.005 and 0.006, means 0.008 and 0.010).
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,8 +1,6 @@
 """The runs of a sweep: one compiled program for all configurations and seeds, and a file for each
 finished run."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

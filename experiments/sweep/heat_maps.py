@@ -1,8 +1,6 @@
 """Figures of a sweep, from its tables: a heat map for each pair of swept numbers, or a curve along
 a single one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path

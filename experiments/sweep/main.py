@@ -12,8 +12,6 @@ share the work in one folder, and the command without --shard makes the tables. 
 N shards as an array of jobs with submitit.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import time

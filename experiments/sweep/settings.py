@@ -1,8 +1,6 @@
 """The options of a sweep, the problems and algorithms that can be swept, and the configurations of
 a sweep: the values that the numbers of its algorithm take."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -10,8 +10,6 @@ the width of its UCB; both are those of the example in its documentation. An int
 resumes with the missing runs.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import time
@@ -175,8 +173,7 @@ def main() -> None:
                 rows[name] = variants.row(regret, function, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
-        summary = dict(config=config, seeds=options.seeds, **environment.provenance())
-        results.write(dict(summary, functions=functions), [], "")
+        results.write(dict(config=config, seeds=options.seeds, functions=functions))
     for function, part in functions.items():
         print_table(function, part["algorithms"])
 
