@@ -1,5 +1,5 @@
-"""What all command lines share: the parser of their options, the setup of jax, progress bars, and
-errors without a traceback.
+"""Functions for all command lines: parsers with shared options, the setup of JAX, progress bars,
+and error messages without a traceback.
 
 A script makes its parser with `parser`, and adds the options that several scripts have with
 `add_shared`, `add_choices`, `add_out_folder` or `add_out_file`.
@@ -111,10 +111,10 @@ def progress(total: int, done: int = 0, unit: str = "run", name: str | None = No
 
 
 def set_up_jax(cached: bool = True) -> None:
-    """Enables float64, and a persistent cache of compiled programs in a folder of the user, so that
-    a second run compiles nothing. cached: False where compilation is timed.
+    """Enables float64 and, if `cached`, a persistent cache of compiled programs in the user's cache
+    folder. Benchmarks that time the compilation do not use the cache.
     """
-    # scripts that compute nothing start faster without jax
+    # scripts that compute nothing start faster without importing JAX
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -130,9 +130,9 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     """Decorates the `main` of a script.
 
     Errors that users can correct (ValueError, OSError, FloatingPointError of a run that diverges,
-    MemoryError) become SystemExit("error: ..."), which is exit status 1; Ctrl-C becomes exit status
-    130. With JSKETCH_TRACEBACK=1 in the environment errors keep their traceback. Any other
-    exception is a fault of the program and keeps its traceback too.
+    MemoryError) become SystemExit("error: ..."), with exit status 1. Ctrl-C becomes exit status
+    130. Any other exception is a fault of the program and keeps its traceback; with
+    JSKETCH_TRACEBACK=1 in the environment all errors do.
     """
 
     @functools.wraps(main)

@@ -141,7 +141,7 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
 def draw(folder: Path) -> None:
     """The figures of bandit runs, simple_regret.png, and time_with_training.png where training
     times were recorded."""
-    poster = against_published.kept(folder)
+    poster = against_published.read_curves(folder)
     bandit_runs.draw(folder, poster)
     curves, summary, _ = tidy.load(folder)
     title, regrets = curves.attrs["title"], tidy.lines(curves, "simple_regret")
@@ -206,7 +206,9 @@ def main() -> None:
             panels = POSTER[options.initial]
             # the poster's simple regrets are in accuracy, ours in the range of the rewards
             scales = dict(simple_regret=1 / space.span)
-            against_published.keep(options.out, panels, options.initial, options.data_dir, scales)
+            against_published.write_curves(
+                options.out, panels, options.initial, options.data_dir, scales
+            )
             against_published.compare(options.out, options.initial)
         draw(options.out)
     bandit_runs.print_table(algorithms)

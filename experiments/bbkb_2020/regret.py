@@ -89,7 +89,7 @@ def title(options: argparse.Namespace) -> str:
 
 def draw(folder: Path) -> None:
     """The figures of bandit runs, with the published curves that the folder keeps."""
-    bandit_runs.draw(folder, against_published.kept(folder))
+    bandit_runs.draw(folder, against_published.read_curves(folder))
 
 
 @cli.command
@@ -108,7 +108,7 @@ def main() -> None:
             summary, bandit_runs.tidy_runs(options.dataset, configs, runs), title(options)
         )
         panels = POSTER.get(options.dataset, {})
-        against_published.keep(options.out, panels, 0, options.data_dir)
+        against_published.write_curves(options.out, panels, 0, options.data_dir)
         against_published.compare(options.out)
         draw(options.out)
     bandit_runs.print_table(algorithms)

@@ -93,7 +93,7 @@ def make(algorithm: str, c: Config) -> Any:
 def draw(folder: Path) -> None:
     """settings.csv from the tables in the folder."""
     curves = tidy.load(folder).curves
-    poster = against_published.kept(folder).get("regret_ratio", {})
+    poster = against_published.read_curves(folder).get("regret_ratio", {})
     if "ts" in poster:
         poster = poster | {"sketched_ts": poster["ts"]}
     columns = [a for a in AT if a <= max(AT[3], curves["t"].max())]
@@ -113,7 +113,7 @@ def draw(folder: Path) -> None:
         cells = [f"{np.interp(a, *poster[name]):.3f}" if a <= end else "" for a in columns]
         rows.append((label(name), "published", "", *cells))
     head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in columns))
-    against_published.write(folder / TABLE, head, sorted(rows, key=lambda row: str(row[0])))
+    against_published.write_csv(folder / TABLE, head, sorted(rows, key=lambda row: str(row[0])))
 
 
 @cli.command
@@ -166,7 +166,7 @@ def main() -> None:
         )
         results.write(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")
-        against_published.keep(options.out, panels, 0, options.data_dir)
+        against_published.write_curves(options.out, panels, 0, options.data_dir)
         draw(options.out)
 
 

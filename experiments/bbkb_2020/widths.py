@@ -90,7 +90,7 @@ def draw(folder: Path) -> None:
         numbers = (f"{ratio.mean():.4f}", f"{ratio.max():.4f}")
         sizes = (f"{part['batches'].mean():.1f}", f"{part['dictionary_size'].mean():.1f}")
         rows.append((problem, label(width), part["horizon"].iloc[0], len(part), *numbers, *sizes))
-    against_published.write(folder / TABLE, HEAD, rows)
+    against_published.write_csv(folder / TABLE, HEAD, rows)
 
 
 @cli.command

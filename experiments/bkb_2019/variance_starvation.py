@@ -151,8 +151,8 @@ def sketched(
 def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) -> Posterior:
     """The posterior with 2 count random Fourier features."""
     kernel, feature_key = kernels.Gaussian(lengthscale), jax.random.fold_in(key, 1)
-    drawn = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
-    return on_features(fourier.features(drawn, data.x), data)
+    features = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
+    return on_features(fourier.features(features, data.x), data)
 
 
 def run(seed: int, evaluations: int, lengthscale: float, capacity: int = 48) -> Outcome:
@@ -168,12 +168,12 @@ def run(seed: int, evaluations: int, lengthscale: float, capacity: int = 48) -> 
 def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
     """The numbers of each method, on the observed half and on the other."""
     unseen = np.asarray(outcome.data.x[:, 0]) > EDGE
-    found = {}
+    numbers = {}
     for name in METHODS:
         mean, std = map(np.asarray, outcome.posteriors[name])
         ratio = std / np.asarray(outcome.posteriors["exact"].std)
         outside = np.abs(mean - outcome.data.f) > 3 * std + 1e-9
-        found[name] = dict(
+        numbers[name] = dict(
             smallest_std_unseen=float(std[unseen].min()),
             smallest_ratio_to_exact_unseen=float(ratio[unseen].min()),
             largest_ratio_to_exact_unseen=float(ratio[unseen].max()),
@@ -181,7 +181,7 @@ def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
             largest_ratio_to_exact_seen=float(ratio[~unseen].max()),
             share_of_f_outside_3_std_unseen=float(outside[unseen].mean()),
         )
-    return found
+    return numbers
 
 
 def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
@@ -317,8 +317,8 @@ def main() -> None:
         )
         table = tidy_runs(config, numbers, options.seeds)
         results.write(summary, table, "GP draws evaluated on [0, 0.5]")
-        drawn = {t: seeds[0] for t, seeds in outcomes.items()}
-        tidy.write_table(options.out / DRAWN_TABLE, table_of(drawn))
+        first_outcomes = {t: seeds[0] for t, seeds in outcomes.items()}
+        tidy.write_table(options.out / DRAWN_TABLE, table_of(first_outcomes))
         draw(options.out)
     curves = tidy.load(options.out).curves
     columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]

@@ -219,8 +219,12 @@ def few_batches(source: Source) -> Finding:
         name, others = "batched_exploration", ["bbkb_global", "bbkb_global_local"]
         batches = _values(source, problem, name, "batches").max()
         most = number(source, *_path(problem, name, "most_batches"), "mean")
-        beside = list_numbers(others, [_mean(source, problem, o, "batches") for o in others], 0)
-        return Row(_title(problem), f"{batches:.0f} of {most:.0f} ({beside})", batches <= most)
+        batches_of_others = list_numbers(
+            others, [_mean(source, problem, o, "batches") for o in others], 0
+        )
+        return Row(
+            _title(problem), f"{batches:.0f} of {most:.0f} ({batches_of_others})", batches <= most
+        )
 
     return combined("Batches, ", map(row, _problems(source)))
 
@@ -407,7 +411,7 @@ CONTEXTS = Experiment(
     "Contexts: EK-UCB (Zenati et al., AISTATS 2022)",
     "Two of the problems of its authors' scripts, with their lengthscale, regularization and width."
     " CBKB and CBBKB stop at t = 300. CPU seconds are those of all seeds in one program, compiled"
-    " before, with other work beside.",
+    " before, while other processes were running.",
     (
         Figure(
             "regret.png",
@@ -582,7 +586,7 @@ WIDTHS = Experiment(
         Figure(
             "coverage.png",
             "For each confidence width the share of it that each run needed to cover the"
-            " function, all below one, and beside it the regret",
+            " function, all below one, and the regret",
         ),
     ),
     (
@@ -663,7 +667,7 @@ CHANGING = Experiment(
     ),
 )
 
-TWICE = 2.0  # factor beside the regret at the right lengthscale
+TWICE = 2.0  # factor over the regret at the right lengthscale
 _WHERE = " On Abalone longer candidates are ruled out late, or never."
 UNKNOWN = Experiment(
     "beyond/unknown",
@@ -671,7 +675,7 @@ UNKNOWN = Experiment(
     "Five candidates, from four times the right lengthscale to a quarter of it, over BBKB's sketch,"
     " with a width of two posterior standard deviations: on a GP draw of known norm (T = 500), and"
     " on Abalone (T = 300, BBKB's lengthscale taken as the right one). `balancing, certified` has"
-    " the width that the guarantee asks for. The norm is doubled in BBKB at the right lengthscale"
+    " the width that the guarantee needs. The norm is doubled in BBKB at the right lengthscale"
     " and with the width of the code.",
     (
         Figure(
@@ -695,7 +699,7 @@ UNKNOWN = Experiment(
         ),
         Claim(
             "LB-GP-UCB: Theorem 4.1",
-            "Balancing by the paper's order of regret pays a factor beside the right lengthscale.",
+            "Balancing by the paper's order of regret costs a factor over the right lengthscale.",
             f"At most {TWICE:g} times BBKB's mean regret there, on every problem.",
             at_most(TWICE, ["lb_order"], "bbkb_right"),
             reason="The order theta^-d log(n)^(d+1) leaves most rounds to the longest candidate"
@@ -730,7 +734,7 @@ UNKNOWN = Experiment(
         ),
         Claim(
             "BKB, Section 4, guess-and-double",
-            "Doubling costs no regret beside the norm itself.",
+            "Doubling costs no regret compared with F = |f|.",
             f"At most {NEAR:g} times the mean regret of F = |f|.",
             at_most(NEAR, ["norm_doubling"], "norm_known"),
         ),
@@ -740,7 +744,7 @@ UNKNOWN = Experiment(
 CLIENTS = Experiment(
     "beyond/clients",
     "Clients on a common Nystrom embedding (after Li et al., NeurIPS 2022)",
-    "32 clients, each in contexts of its own: a smooth function (`waves`, T = 600), and one with"
+    "32 clients, each in different contexts: a smooth function (`waves`, T = 600), and one with"
     " steps (`squares`, T = 200). Clients exchange when one of them has gathered a variance of D;"
     " the claims are of D = 0.1. Numbers sent are counted in both directions. Clients alone are"
     " EK-UCB.",
@@ -760,7 +764,7 @@ CLIENTS = Experiment(
         ),
         Claim(
             "THEORY 6.10",
-            "Exchanging at a threshold D costs no regret beside exchanging every round.",
+            "Exchanging at a threshold D costs no regret compared with exchanging every round.",
             f"At most {NEAR:g} times the regret of exchanging in every round, with at most"
             f" {SHORT:.0%} of the exchanges, on every problem.",
             few_exchanges,
@@ -784,6 +788,6 @@ CLIENTS = Experiment(
 
 PAPER = Paper(
     "Beyond the four papers",
-    "what the field proved since, on the same parts",
+    "later methods, built from the same components",
     (CONTEXTS, DRIFT, FEW, WIDTHS, CHANGING, UNKNOWN, CLIENTS),
 )

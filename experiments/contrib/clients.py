@@ -1,4 +1,4 @@
-"""Clients that play the same function, each in its own contexts: regret against numbers sent.
+"""Clients that maximise the same function in different contexts: regret against communication.
 
     python -m experiments.contrib.clients --out out/clients
 
@@ -184,17 +184,19 @@ def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
 @cli.command
 def main() -> None:
     options = saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600).parse_args()
-    kept = dict(
+    run_config = dict(
         settings=SETTINGS,
         clients=CLIENTS,
         horizon=options.horizon,
         seeds=options.seeds,
         cosines=COSINES,
     )
-    config = kept | dict(problems=options.problems, methods=options.only)
+    config = run_config | dict(problems=options.problems, methods=options.only)
     seeds = {method: min(options.seeds, SEEDS.get(method, options.seeds)) for method in METHODS}
     title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
-    saving.run(options, "beyond.clients", title, config, runs, draw, seeds=seeds, kept=kept)
+    saving.run(
+        options, "beyond.clients", title, config, runs, draw, seeds=seeds, run_config=run_config
+    )
 
 
 if __name__ == "__main__":

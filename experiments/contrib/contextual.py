@@ -1,4 +1,5 @@
-"""Bandits with contexts: EK-UCB beside K-UCB, CBKB and CBBKB on the problems of its figures.
+"""Bandits with contexts: a comparison of EK-UCB, K-UCB, CBKB and CBBKB on problems of the EK-UCB
+paper.
 
     python -m experiments.contrib.contextual --out out/contextual
 
@@ -162,8 +163,10 @@ def main() -> None:
     title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
     first, *others = options.only
     pairs = [(name, m) for name in options.problems for m in (first, "uniform", *others)]
-    kept = one | dict(lengthscale=LENGTHSCALE, seeds=options.seeds)
-    saving.run(options, "beyond.contextual", title, config, runs, draw, pairs=pairs, kept=kept)
+    run_config = one | dict(lengthscale=LENGTHSCALE, seeds=options.seeds)
+    saving.run(
+        options, "beyond.contextual", title, config, runs, draw, pairs=pairs, run_config=run_config
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Streams with drift: PKAWV that forgets nothing, discounts, and their mixture, beside river.
+"""Streams with drift: a comparison of PKAWV, discounted PKAWV, their mixture, and river's models.
 
     python -m experiments.contrib.drift --examples 2000 --out out/drift
 
@@ -148,8 +148,8 @@ def main() -> None:
     parser.add_argument("--examples", type=cli.count, default=4_000, help="length of each stream")
     cli.add_out_folder(parser)
     options = parser.parse_args()
-    kept = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
-    config = dict(streams=options.only, river=RIVER) | kept
+    run_config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
+    config = dict(streams=options.only, river=RIVER) | run_config
     methods = {name: [*forecasters()] for name in options.only}
     if "jumps" in methods and options.examples <= MOST_OF_KERNELS:
         methods["jumps"] += kernel_forecasters()
@@ -157,7 +157,15 @@ def main() -> None:
     seeds = {method: seeds_of(options, method) for _, method in pairs}
     title = f"Streams whose target changes, and one that stays: {options.seeds} seeds"
     saving.run(
-        options, "beyond.drift", title, config, runs, draw, pairs=pairs, seeds=seeds, kept=kept
+        options,
+        "beyond.drift",
+        title,
+        config,
+        runs,
+        draw,
+        pairs=pairs,
+        seeds=seeds,
+        run_config=run_config,
     )
 
 

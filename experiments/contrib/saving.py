@@ -1,5 +1,5 @@
-"""The parts that these experiments share: runs that are kept one by one, their summary, and a
-figure with a panel for each problem and metric."""
+"""Functions that these experiments share: they save single runs, summarise them, and draw a figure
+with a panel for each problem and metric."""
 
 import argparse
 import textwrap
@@ -39,8 +39,7 @@ def grid(horizon: int) -> np.ndarray:
 
 
 def of_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
-    """{problem: {"methods": {method: {number: mean, interval and values over the runs}}}} of the
-    final numbers [] of runs."""
+    """{problem: {"methods": {method: {name: statistics over the runs}}}} of the final numbers."""
     found: dict[str, Any] = {}
     for run in runs:
         methods = found.setdefault(run.config["problem"], dict(methods={}))["methods"]
@@ -61,8 +60,8 @@ def of_all(
     seeds: int | Mapping[str, int],
     make: Callable[[str, str], Sequence[Mapping[str, Any]]],
 ) -> list[tidy.Run]:
-    """The runs of pairs (problem, method), one for each seed: `make(problem, method)` makes the
-    arrays of those that the folder does not hold yet. `seeds` may differ between methods."""
+    """The runs of pairs (problem, method), one for each seed. Runs in the folder are read; the
+    others come from `make(problem, method)`. `seeds` may differ between methods."""
     found = []
     for problem, method in pairs:
         count = seeds if isinstance(seeds, int) else seeds[method]
@@ -104,7 +103,7 @@ def run(
     *,
     pairs: Iterable[tuple[str, str]] | None = None,
     seeds: int | Mapping[str, int] | None = None,
-    kept: Mapping[str, Any] | None = None,
+    run_config: Mapping[str, Any] | None = None,
     data: str = "generated",
 ) -> None:
     """Runs an experiment in the folder `options.out`: single runs, tables, summary and figure.
@@ -112,15 +111,15 @@ def run(
     make   make(options, problem, method) -> the arrays of the runs, one for each seed
     pairs  (problem, method) of the runs; None: all
     seeds  number of seeds, if it differs from `options.seeds` for some method
-    kept   the part of the configuration on which single runs depend; None: all of it
-    data   words about the data
+    run_config  the part of the configuration on which single runs depend; None: all of it
+    data   description of the data
     """
     cli.set_up_jax()
     if pairs is None:
         pairs = [(problem, method) for problem in options.problems for method in options.only]
-    seeds, kept = seeds or options.seeds, config if kept is None else kept
+    seeds, run_config = seeds or options.seeds, config if run_config is None else run_config
     with outputs.results_folder(options, experiment, config, options.seeds) as results:
-        runs = of_all(options.out, kept, pairs, seeds, partial(make, options))
+        runs = of_all(options.out, run_config, pairs, seeds, partial(make, options))
         runs = [run for run in runs if "stopped" not in run.arrays]
         summary = dict(
             config=dict(config),

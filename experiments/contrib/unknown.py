@@ -1,5 +1,5 @@
-"""Bandits for an unknown lengthscale: balancing over five lengthscales beside BBKB at the right
-one, at one four times as long and at one a quarter of it; and a norm bound that is doubled.
+"""Bandits for an unknown lengthscale or norm: balancing over five lengthscales, compared with BBKB
+at the right lengthscale, at four times and at a quarter of it; and a norm bound that is doubled.
 
     python -m experiments.contrib.unknown --out out/unknown
 
@@ -73,8 +73,9 @@ class Setting(NamedTuple):
 def norm_of(f: np.ndarray, gram: np.ndarray) -> float:
     """RKHS norm of the function with these values, without directions that are rounding errors."""
     values, vectors = np.linalg.eigh(gram)
-    kept = values > 1e-10 * values.max()
-    return float(np.sqrt((np.square(f @ vectors[:, kept]) / values[kept]).sum()))
+    significant = values > 1e-10 * values.max()
+    coefficients = f @ vectors[:, significant]
+    return float(np.sqrt((np.square(coefficients) / values[significant]).sum()))
 
 
 def draw_of_gp(options: argparse.Namespace) -> Setting:
@@ -188,7 +189,7 @@ def main() -> None:
     parser = saving.parser(__doc__, METHODS, list(PROBLEMS), seeds=8, data_dir=None)
     parser.add_argument("--horizon", type=cli.count, help="default 500, on Abalone 300")
     options = parser.parse_args()
-    kept = dict(
+    run_config = dict(
         width="bayesian",
         seeds=options.seeds,
         horizon=options.horizon,
@@ -196,7 +197,7 @@ def main() -> None:
         points=POINTS,
         first_bound=FIRST_BOUND,
     )
-    config = kept | dict(problems=options.problems, methods=options.only)
+    config = run_config | dict(problems=options.problems, methods=options.only)
     title = f"Unknown lengthscale and norm, {options.seeds} seeds, mean and 95% interval"
     data = "generated, and Abalone" if "abalone" in options.problems else "generated"
     pairs = [
@@ -206,7 +207,15 @@ def main() -> None:
         if name == "draw" or method not in ON_DRAW
     ]
     saving.run(
-        options, "beyond.unknown", title, config, runs, draw, pairs=pairs, kept=kept, data=data
+        options,
+        "beyond.unknown",
+        title,
+        config,
+        runs,
+        draw,
+        pairs=pairs,
+        run_config=run_config,
+        data=data,
     )
 
 

@@ -115,10 +115,10 @@ def main() -> None:
     )
     rows: dict[str, Any] = {}
     table: list[tidy.Run] = []
-    made = config | dict(
+    folder_config = config | dict(
         seeds_at_once=options.seeds, methods={name: {} for name in options.methods}
     )
-    with outputs.results_folder(options, "pkawv_2019.adversarial", made) as results:
+    with outputs.results_folder(options, "pkawv_2019.adversarial", folder_config) as results:
         for name in options.methods:
             began = time.perf_counter()
             game = adversaries.play(adversary, forecasters[name], options.rounds, keys)

@@ -372,8 +372,8 @@ _AS_AUTHORS = (
     "The first author's settings, scaling and prediction (projected kernel ridge regression)."
 )
 _SAMPLE = (
-    " Without the 880 MB file in the data folder a random sample of 39,930 rows stands in; the"
-    " provenance says which."
+    " Without the 880 MB file in the data folder, a random sample of 39,930 rows is used; the"
+    " provenance contains the source."
 )
 CASP = _stream(
     "casp",

@@ -1,5 +1,5 @@
-"""A degree M that grows with the stream, as Section 3.1 of PKAWV proposes: regret beside that of
-fixed degrees, of exact Kernel-AWV, and the bound of Theorem 4.
+"""A degree M that grows with the stream (Section 3.1 of PKAWV): comparison with fixed degrees, with
+exact Kernel-AWV, and with the bound of Theorem 4.
 
 python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing_degree
 
@@ -140,7 +140,7 @@ def tabulate(folder: Path) -> None:
             rows.append((name, n, *size, *regrets, f"{found['bound'][i]:.0f}"))
     labels = ["M growing" if method == "growing" else label(method) for method in methods]
     head = ("stream", "n", "M growing to", "features", *labels, "bound of Theorem 4")
-    against_published.write(folder / TABLE, head, rows)
+    against_published.write_csv(folder / TABLE, head, rows)
 
 
 @cli.command

@@ -1,4 +1,5 @@
-"""Both scalings, and uniform dictionaries beside those of KORS, on the first examples of a stream.
+"""Comparison of both scalings, and of uniform dictionaries with those of KORS, on the first
+examples of a stream.
 
 python -m experiments.pkawv_2019.settings --out results/pkawv_2019/settings
 
@@ -43,9 +44,9 @@ class OnPoints:
 
 def uniform_nystrom(xs: np.ndarray, points: int, config: large_scale.Config) -> Any:
     """Ridge regression on a number of inputs of xs [n,d], drawn without replacement."""
-    drawn = np.random.default_rng(config["seed"]).choice(len(xs), points, replace=False)
+    rows = np.random.default_rng(config["seed"]).choice(len(xs), points, replace=False)
     kernel = kernels.Gaussian(config["lengthscale"])
-    dictionary = nystrom.build(kernel, jnp.asarray(xs[drawn]), jnp.ones(points, bool))
+    dictionary = nystrom.build(kernel, jnp.asarray(xs[rows]), jnp.ones(points, bool))
     return online.PKAWV(
         OnPoints(kernel, dictionary), config["regularization"], penalize_current=config["awv"]
     )
@@ -68,18 +69,18 @@ def run(forecaster: Any, stream: streams.Stream, config: large_scale.Config) -> 
 def compare(data: str, scaling: str, options: argparse.Namespace) -> dict[str, Any]:
     """{method: numbers} on one stream under one scaling."""
     stream = streams.load_stream(data, scaling, options.data_dir, options.seed, options.limit)
-    taken = argparse.Namespace(**vars(options) | dict(data=data, scaling=scaling))
-    found: dict[str, Any] = {}
+    stream_options = argparse.Namespace(**vars(options) | dict(data=data, scaling=scaling))
+    numbers: dict[str, Any] = {}
     for name in (*METHODS, "kernel_ridge") if data in EXACT else METHODS:
-        config = large_scale.configure(name, taken)
+        config = large_scale.configure(name, stream_options)
         forecaster = (
-            uniform_nystrom(stream.xs, found["nystrom"]["size"], config)
+            uniform_nystrom(stream.xs, numbers["nystrom"]["size"], config)
             if name == "nystrom_uniform"
             else large_scale.make_forecaster(config, stream.xs.shape[1], len(stream.ys))
         )
-        found[name] = run(forecaster, stream, config)
-        print(f"{data:8s} {scaling:8s} {name:16s} {found[name]}", flush=True)
-    return found
+        numbers[name] = run(forecaster, stream, config)
+        print(f"{data:8s} {scaling:8s} {name:16s} {numbers[name]}", flush=True)
+    return numbers
 
 
 @cli.command

@@ -101,14 +101,16 @@ def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
     digits = 3 if np.abs(ours).max() <= 1 else 2 if ours.max() <= 1 else 1
     count = len(ours)
     error = ours.std(0, ddof=min(count - 1, 1)) / count**0.5
-    mine = [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in zip(ours.mean(0), error, strict=True)]
-    theirs = [
+    our_cells = [
+        f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in zip(ours.mean(0), error, strict=True)
+    ]
+    published_rows = [
         row(who, ["" if number is None else f"{number:.{digits}f}" for number in numbers])
         for who, numbers in setting.published.items()
     ]
     head = [row(setting.counted, setting.at), row("---", ["---"] * len(setting.at))]
     return [
         *head,
-        row(f"{'jsketch' if method == 'suggest' else method}, {len(ours)} seeds", mine),
-        *theirs,
+        row(f"{'jsketch' if method == 'suggest' else method}, {len(ours)} seeds", our_cells),
+        *published_rows,
     ]

@@ -3,7 +3,7 @@ report.
 
     scripts/reproduce --dry-run      # prints the plan
     scripts/reproduce --quick        # each at a tiny size, in reproduced/: minutes
-    scripts/reproduce                # what is missing in results/: hours on 2 cores
+    scripts/reproduce                # the results that are missing in results/: hours on 2 cores
     scripts/reproduce --out again    # all of it in another folder: more than a day
 
 The commands are those of the papers' READMEs, with --out in place of results/. Finished results are
@@ -41,7 +41,7 @@ class Step(NamedTuple):
     command: Command  # with --out in the folder of all results
     folder: Path
     state: str
-    note: str  # why it is not run, or what it downloads
+    note: str  # the reason why it is not run, or the files that it downloads
 
     @property
     def log(self) -> Path:

@@ -26,7 +26,7 @@ class Folder(NamedTuple):
     """A folder that this process has locked."""
 
     path: Path
-    made: dict[str, Any]  # experiment, commit, configuration and seeds of this run
+    session: dict[str, Any]  # experiment, commit, configuration and seeds of this process
     commits: list[str]  # of the runs in the folder
     replaces: bool  # whether finished results are replaced (--overwrite)
 
@@ -35,19 +35,21 @@ class Folder(NamedTuple):
     ) -> None:
         """Writes summary.json, with the provenance of this process, and, if there are runs, the
         tables."""
-        self._replace(replaces=False)._record(self.made)
+        self._replace(replaces=False)._record(self.session)
         if self.replaces:  # the new results may have other figures
             for figure in (*self.path.glob("*.png"), *self.path.glob("*.svg")):
                 figure.unlink()
         summary = environment.provenance() | dict(summary, commits_of_runs=self.commits)
         store.write_json(self.path / tidy.PROVENANCE, summary)
         if runs:
-            tidy.write(self.path, runs, self.made["experiment"], title)
+            tidy.write(self.path, runs, self.session["experiment"], title)
 
     def _record(self, tables: dict[str, Any] | None) -> None:
         """tables: the configuration of the tables in the folder; None if there are no tables, or if
         they will be replaced."""
-        content = dict(begun=self.made, tables=tables, commits=self.commits, replaces=self.replaces)
+        content = dict(
+            begun=self.session, tables=tables, commits=self.commits, replaces=self.replaces
+        )
         store.write_json(record_path(self.path), content)
 
 
@@ -67,20 +69,22 @@ def results_folder(
     """
     out = options.out
     files.check_folder(out)
-    made = dict(experiment=experiment, commit=environment.commit_name(), config=config, seeds=seeds)
-    made = json.loads(json.dumps(made))
+    session = dict(
+        experiment=experiment, commit=environment.commit_name(), config=config, seeds=seeds
+    )
+    session = json.loads(json.dumps(session))
     with files.held(out):
         record = read_record(out)
         holds_results = bool(record or _tables(out) or (out / "runs" / SWEEP).exists())
-        if options.overwrite and holds_results and record.get("begun") != made:
+        if options.overwrite and holds_results and record.get("begun") != session:
             clear(out)
             record = dict(tables=None, commits=[], replaces=True)
         else:
-            check(out, record, made, options.keep)
+            check(out, record, session, options.keep)
         commits = set(record.get("commits", [])) if any((out / "runs").rglob("*.npz")) else set()
         tables = record.get("tables")
         folder = Folder(
-            out, made, sorted(commits | {made["commit"]}), record.get("replaces", False)
+            out, session, sorted(commits | {session["commit"]}), record.get("replaces", False)
         )
         folder._record(tables)
         if tables is not None:
@@ -98,14 +102,14 @@ def read_record(out: Path) -> dict[str, Any]:
     return record
 
 
-def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = False) -> None:
+def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool = False) -> None:
     """Raises ValueError if results of the tables in the folder would be lost, or if the folder has
     runs of another experiment. keep: whether runs of another commit may be reused."""
     remedy = "use another --out, or --overwrite to replace them."
     if (out / "runs" / SWEEP).exists():
         raise ValueError(f"{out} holds a sweep: {remedy}")
-    holder = record.get("begun", made)["experiment"]
-    if holder != made["experiment"]:
+    holder = record.get("begun", session)["experiment"]
+    if holder != session["experiment"]:
         raise ValueError(f"{out} holds runs of {holder}: {remedy}")
     tables = _tables(out)
     if tables and not record:
@@ -117,8 +121,8 @@ def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = 
         return
     # an interrupted replacement resumes
     before = record["tables"] or record["begun"]
-    losses = losses_between(before, made)
-    if losses and not losses_between(before, made | dict(commit=before["commit"])):
+    losses = losses_between(before, session)
+    if losses and not losses_between(before, session | dict(commit=before["commit"])):
         if keep:
             return
         raise ValueError(
@@ -147,7 +151,7 @@ def _tables(out: Path) -> list[str]:
 
 def losses_between(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """The differences between two configurations that lose results. Additions lose nothing."""
-    old, new = ({"commit": made["commit"]} | made["config"] for made in (before, after))
+    old, new = ({"commit": session["commit"]} | session["config"] for session in (before, after))
     losses = store.differences(old, new, additions=False)
     if after["seeds"] < before["seeds"]:
         losses.append(f"seeds was {before['seeds']}, is now {after['seeds']}")

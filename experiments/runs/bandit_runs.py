@@ -73,8 +73,8 @@ def seeds_of(options: argparse.Namespace) -> dict[str, int]:
 
 def seeds_text(options: argparse.Namespace) -> str:
     """The numbers of seeds as text, such as "10 seeds (BKB: 3)"."""
-    found = {label(name): number for name, number in seeds_of(options).items()}
-    fewer = "; ".join(f"{name}: {n}" for name, n in found.items() if n < options.seeds)
+    counts = {label(name): number for name, number in seeds_of(options).items()}
+    fewer = "; ".join(f"{name}: {n}" for name, n in counts.items() if n < options.seeds)
     return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
 
 
@@ -234,15 +234,17 @@ def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy
 def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -> None:
     """Draws regret_ratio.png, time.png, batch_size.png and, if the tables have sizes,
     dictionary.png, with the published curves {metric: {method: (t, value)}}."""
-    beside = published or {}
+    published = published or {}
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
     ratios = tidy.lines(curves, "regret_ratio")
-    plots.regret_ratio(folder / "regret_ratio.png", ratios, title, beside.get("regret_ratio"))
+    plots.regret_ratio(folder / "regret_ratio.png", ratios, title, published.get("regret_ratio"))
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
-    plots.run_time(folder / "time.png", timed(curves), title, side_by_side, beside.get("seconds"))
+    plots.run_time(
+        folder / "time.png", timed(curves), title, side_by_side, published.get("seconds")
+    )
     batches = tidy.lines(curves, "batch_size")
-    plots.batch_size(folder / "batch_size.png", batches, title, beside.get("batch_size"))
+    plots.batch_size(folder / "batch_size.png", batches, title, published.get("batch_size"))
     sizes = {
         name: (t, values)
         for name, (t, values) in tidy.lines(curves, "dictionary").items()

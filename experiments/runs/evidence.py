@@ -51,7 +51,7 @@ def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
 
 def published_growth(source: Source) -> str:
     """The powers of t with which the poster's batch sizes grow."""
-    curves = against_published.kept(source.folder.parent / "nas_warm").get("batch_size", {})
+    curves = against_published.read_curves(source.folder.parent / "nas_warm").get("batch_size", {})
     if not curves:
         return ""
     powers = [growth(t, size) for t, size in curves.values()]
@@ -63,7 +63,7 @@ def published_growth(source: Source) -> str:
 
 def published_regrets(source: Source, stops: dict[str, int]) -> str:
     """The poster's regrets where its methods stop, and BBKB's at the same t."""
-    curves = against_published.kept(source.folder).get("regret_ratio", {})
+    curves = against_published.read_curves(source.folder).get("regret_ratio", {})
     parts = [
         f"{label(name)} at t = {stops[name]:,}: {np.interp(stops[name], *curves[name]):.4f}, BBKB"
         f" {np.interp(stops[name], *curves['bbkb_global']):.4f}"
@@ -129,7 +129,7 @@ def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict
 def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
     """The seconds of methods on the poster, which shows the search after initial evaluations
     only."""
-    curves = against_published.kept(source.folder.parent / "nas_warm").get("seconds", {})
+    curves = against_published.read_curves(source.folder.parent / "nas_warm").get("seconds", {})
     if not set(names) <= curves.keys():
         return ""
     found = ", ".join(
@@ -145,7 +145,7 @@ def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
 def published_seconds(source: Source, baseline: str) -> str:
     """The seconds of a baseline and of BBKB on the poster, and the number of distinct arms on which
     our time depends."""
-    curves = against_published.kept(source.folder).get("seconds", {})
+    curves = against_published.read_curves(source.folder).get("seconds", {})
     if baseline not in curves or "bbkb_global" not in curves:
         return ""
     parts = [

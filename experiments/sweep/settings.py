@@ -115,7 +115,7 @@ def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]
 
 
 def numbers(bandit: Any) -> Row:
-    """The scalar numbers of an algorithm and its kernel, by name: what a sweep can vary."""
+    """The scalar parameters of an algorithm and its kernel, by name. A sweep can vary them."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(bandit)
     return {path[-1].name: float(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
 
