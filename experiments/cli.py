@@ -89,6 +89,16 @@ def add_out_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace that file")
 
 
+def import_from(folder: Path, file: str, repository: str) -> None:
+    """Adds a checkout of authors' code to the import path. Raises FileNotFoundError if the folder
+    does not contain `file`."""
+    if not (folder / file).exists():
+        raise FileNotFoundError(
+            f"{folder} does not contain {file}: --reference takes a checkout of {repository}."
+        )
+    sys.path.insert(0, str(folder.resolve()))
+
+
 def progress(total: int, done: int = 0, unit: str = "run", name: str | None = None) -> Any:
     """A progress bar (tqdm) on the standard error. When that is not a terminal, a line is written
     every LOG_INTERVAL seconds, because a file keeps every update.

@@ -9,7 +9,6 @@ intervals, Welch's t statistic of the difference, dictionary sizes and numbers o
 """
 
 import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,8 @@ FIELDS = ("regret_ratio", "dictionary_size", "batches")
 
 
 def load(folder: Path) -> tuple[Any, Any]:
-    """The authors' modules (bkb_lib, utils) from a checkout. Raises FileNotFoundError when it holds
-    no bkb_lib.py."""
-    if not (folder / "bkb_lib.py").exists():
-        raise FileNotFoundError(
-            f"{folder} holds no bkb_lib.py: --reference takes a checkout of"
-            " luigicarratino/batch-bkb, the authors' code."
-        )
-    sys.path.insert(0, str(folder.resolve()))
+    """The authors' modules (bkb_lib, utils). Raises FileNotFoundError as `cli.import_from`."""
+    cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
     return importlib.import_module("bkb_lib"), importlib.import_module("utils")
 
 

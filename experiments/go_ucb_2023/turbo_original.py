@@ -11,8 +11,6 @@ with the missing runs; several processes may share a folder, one for each functi
 
 import dataclasses
 import importlib
-import importlib.metadata
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -27,7 +25,7 @@ from scipy.stats import mannwhitneyu
 
 from experiments import cli
 from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
-from experiments.results import outputs, store, summaries, tidy
+from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
 from jsketch.problems import boxes
@@ -67,33 +65,19 @@ def configure(function: str, name: str) -> dict[str, Any]:
     )
     if name == OURS:
         return config | dict(optimizer=repr(Turbo(initial=INITIAL)))
-    return config | dict(optimizer="Turbo1, all defaults", **versions())
+    return config | dict(
+        optimizer="Turbo1, all defaults", **environment.package_versions(*PACKAGES)
+    )
 
 
 def load(folder: Path) -> Any:
-    """The authors' package `turbo`. Raises FileNotFoundError when the folder holds no
-    turbo/turbo_1.py."""
-    if not (folder / "turbo" / "turbo_1.py").exists():
-        raise FileNotFoundError(
-            f"{folder} holds no turbo/turbo_1.py: --reference takes a checkout of"
-            " uber-research/TuRBO, the authors' code."
-        )
+    """The authors' package `turbo`. Raises FileNotFoundError as `cli.import_from`."""
+    cli.import_from(folder, "turbo/turbo_1.py", "uber-research/TuRBO")
     # matrices this small are faster on one core
     importlib.import_module("torch").set_num_threads(1)
-    sys.path.insert(0, str(folder.resolve()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         return importlib.import_module("turbo")
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages of the authors' code. Raises ValueError when one is missing."""
-    try:
-        return {name: importlib.metadata.version(name) for name in PACKAGES}
-    except importlib.metadata.PackageNotFoundError as error:
-        raise ValueError(
-            f"the authors' code needs {', '.join(PACKAGES)}; {error.name} is not installed."
-        ) from error
 
 
 def run_original(problem: boxes.BoxProblem, seed: int, library: Any) -> np.ndarray:

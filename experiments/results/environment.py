@@ -54,6 +54,16 @@ def versions() -> dict[str, str]:
     return versions
 
 
+def package_versions(*names: str) -> dict[str, str]:
+    """Versions of packages. Raises ValueError if one is not installed."""
+    try:
+        return {name: importlib.metadata.version(name) for name in names}
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ValueError(
+            f"{error.name} is not installed; this experiment needs: pip install {' '.join(names)}"
+        ) from error
+
+
 def hardware() -> dict[str, Any]:
     """CPU model, cores that this process may use, memory in GB (1e9 bytes), and devices of JAX."""
     model = platform.processor() or platform.machine()

@@ -11,7 +11,6 @@ resumes with the missing runs.
 """
 
 import importlib
-import importlib.metadata
 import time
 import warnings
 from collections.abc import Callable
@@ -38,17 +37,6 @@ BOTORCH = ("botorch_ei", "botorch_pi", "botorch_ucb")
 NAMES = (*SKOPT, *BOTORCH)
 # BoTorch has no defaults for these; the numbers are those of the example in its documentation
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages. Raises ValueError when one is missing."""
-    try:
-        return {name: importlib.metadata.version(name) for name in PACKAGES}
-    except importlib.metadata.PackageNotFoundError as error:
-        raise ValueError(
-            f"this comparison runs {', '.join(PACKAGES)}, and {error.name} is not installed:"
-            " pip install scikit-optimize botorch"
-        ) from error
 
 
 def run(
@@ -121,7 +109,7 @@ def configure(function: str, name: str) -> dict[str, Any]:
     """The configuration on which the runs of one method on one function depend."""
     _, n, t = synthetic.FUNCTIONS[function]
     config = dict(function=function, algorithm=name, inputs=20, n=n, T=t, root_seed=0)
-    config |= dict(noise_std=synthetic.NOISE_STD, packages=versions())
+    config |= dict(noise_std=synthetic.NOISE_STD, packages=environment.package_versions(*PACKAGES))
     if name in BOTORCH:
         config |= dict(restarts=RESTARTS, raw_samples=RAW_SAMPLES)
     return config | (dict(beta=BETA) if name == "botorch_ucb" else {})
