@@ -4,7 +4,8 @@ A claim consists of the paper's statement, a rule in words, and a function that 
 a folder of results. The function reads summary.json and the tables, and returns a `Finding`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,6 +99,20 @@ class Outcome(NamedTuple):
     verdict: str
     numbers: str  # our numbers, or the error that prevents a verdict
     note: str = ""
+
+
+def optional(evidence: Callable[..., str]) -> Callable[..., str]:
+    """Decorates a function that returns evidence as text. If results are missing, the text is
+    empty."""
+
+    @functools.wraps(evidence)
+    def wrapper(*arguments: Any) -> str:
+        try:
+            return evidence(*arguments)
+        except Missing:
+            return ""
+
+    return wrapper
 
 
 def read(folder: Path) -> Source:
@@ -202,7 +217,7 @@ def mean_curve(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray,
     return t, values.mean(0)
 
 
-def list_numbers(names: Sequence[str], values: Sequence[float], digits: int = 3) -> str:
+def list_numbers(names: Iterable[str], values: Iterable[float], digits: int = 3) -> str:
     """The text "label: value; ..." of some methods."""
     texts = {name: f"{value:.{digits}f}" for name, value in zip(names, values, strict=True)}
     return list_texts(texts)

@@ -139,7 +139,7 @@ def fraction_of_time(source: Source, baseline: str) -> Finding:
     ratio = min(seconds[rule] for rule in names[:-1]) / seconds[baseline]
     return Finding(
         f"Seconds {f'until t = {stops[baseline]:,}' if stops else 'a run'}:"
-        f" {list_numbers(names, list(seconds.values()), 2)}; the faster rule takes {ratio:.2f} of"
+        f" {list_numbers(names, seconds.values(), 2)}; the faster rule takes {ratio:.2f} of"
         " the baseline's.",
         ratio <= FRACTION,
         "" if ratio <= FRACTION else evidence.published_seconds(source, baseline),
@@ -184,9 +184,7 @@ def faster_than_evolution(source: Source) -> Finding:
     seconds = _seconds(source, [*RULES, *_baselines(source)])
     holds = max(seconds[rule] for rule in RULES) < seconds["evolution"]
     note = "" if holds else evidence.published_search_seconds(source, (*RULES, "evolution"))
-    return Finding(
-        f"Seconds a run: {list_numbers([*seconds], [*seconds.values()], 2)}.", holds, note
-    )
+    return Finding(f"Seconds a run: {list_numbers(seconds, seconds.values(), 2)}.", holds, note)
 
 
 def with_training(source: Source) -> Finding:
@@ -201,9 +199,7 @@ def with_training(source: Source) -> Finding:
         for name, seconds in _seconds(source, [*RULES, "evolution"]).items()
     }
     ordered = total["bbkb_global_local"] < total["bbkb_global"] < total["evolution"]
-    return Finding(
-        f"Seconds with training: {list_numbers([*total], [*total.values()], 0)}.", ordered
-    )
+    return Finding(f"Seconds with training: {list_numbers(total, total.values(), 0)}.", ordered)
 
 
 def _of_search(source: Source, field: str, digits: int) -> tuple[list[tuple[str, ...]], str]:
@@ -264,8 +260,7 @@ def widest_range(source: Source) -> Finding:
     holds = all(ours > count for name, count in good.items() if name not in RULES)
     poor = [key for key, ratio in table[RULES[0]].items() if ratio > WITHIN * least]
     return Finding(
-        f"Lengthscales within {WITHIN} times {least:.3f}:"
-        f" {list_numbers([*good], [*good.values()], 0)}.",
+        f"Lengthscales within {WITHIN} times {least:.3f}: {list_numbers(good, good.values(), 0)}.",
         holds,
         "" if holds else evidence.at_lengthscales(table, poor, source),
     )
@@ -414,7 +409,7 @@ def _bandwidths(
             ),
             Claim(
                 "Table 1",
-                f"Best lengthscales: {list_numbers([*best], [*best.values()], 1)}.",
+                f"Best lengthscales: {list_numbers(best, best.values(), 1)}.",
                 "Each of these algorithms has its least regret there.",
                 partial(best_lengthscales, published=best),
                 reason="Several lengthscales are nearly as good as the best.",

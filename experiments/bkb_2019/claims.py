@@ -86,7 +86,7 @@ def linear_regret(source: Source, method: str) -> Finding:
     exponents = {
         name: mean(source, "algorithms", name, "regret_exponent") for name in (method, "bkb")
     }
-    text = f"Exponents: {list_numbers(list(exponents), list(exponents.values()), 2)}."
+    text = f"Exponents: {list_numbers(exponents, exponents.values(), 2)}."
     if exponents["bkb"] >= LINEAR_EXPONENT or exponents[method] >= LINEAR_EXPONENT:
         return Finding(text, exponents["bkb"] < LINEAR_EXPONENT)
     rise, wide = _rise(source, method)
@@ -130,9 +130,7 @@ def finds_size(source: Source) -> Finding:
         for name in ("slow", "fast", "low_rank")
     }
     holds = sizes["slow"] >= 2 * max(sizes["fast"], sizes["low_rank"])
-    return Finding(
-        f"Inducing points at T: {list_numbers(list(sizes), list(sizes.values()), 1)}.", holds
-    )
+    return Finding(f"Inducing points at T: {list_numbers(sizes, sizes.values(), 1)}.", holds)
 
 
 def as_unsketched(source: Source) -> Finding:

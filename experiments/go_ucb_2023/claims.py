@@ -23,6 +23,7 @@ from experiments.claims import (
     mean,
     mean_text,
     number,
+    optional,
     read_sibling,
 )
 from experiments.figures.styles import label
@@ -59,22 +60,20 @@ def _regrets(source: Source, function: str) -> dict[str, np.ndarray]:
     return {name: values for name, (_, values) in tidy.lines(of_function, "regret").items()}
 
 
+@optional
 def _with_uniform_candidates(source: Source, functions: tuple[str, ...], holds: Rule) -> str:
     """A text on whether the statement holds if all candidates of the GP acquisitions are uniform in
     the box, from the results of `variants`."""
     keys = {"go_ucb": "go_ucb", **{n: f"{n}_uniform" for n in CLASSICAL}, "turbo": "turbo"}
-    try:
-        other = read_sibling(source, "variants")
-        ratios: dict[str, dict[str, float]] = {}
-        words = []
-        for f in functions:
-            fields = {n: _key(f, of, "regret_ratio") for n, of in keys.items()}
-            ratios[f] = {n: mean(other, *key) for n, key in fields.items()}
-            text = list_texts({n: mean_text(other, *key, digits=3) for n, key in fields.items()})
-            words.append(f"{f}: {text}")
-        seeds = entry(other, "seeds")
-    except Missing:
-        return ""
+    other = read_sibling(source, "variants")
+    ratios: dict[str, dict[str, float]] = {}
+    words = []
+    for f in functions:
+        fields = {n: _key(f, of, "regret_ratio") for n, of in keys.items()}
+        ratios[f] = {n: mean(other, *key) for n, key in fields.items()}
+        text = list_texts({n: mean_text(other, *key, digits=3) for n, key in fields.items()})
+        words.append(f"{f}: {text}")
+    seeds = entry(other, "seeds")
     return (
         "By default half of the candidates of a GP acquisition lie near the best observed point."
         f" With all of them uniform it {'holds' if holds(ratios) else 'does not hold'}, by the"
@@ -167,20 +166,18 @@ def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Finding]
     return check
 
 
+@optional
 def _why_not_steady(source: Source, function: str) -> str:
-    try:
-        if function == "f1":
-            found = mean_text(source, *_key("f1", "uniform", "simple_regret"), digits=4)
-            return (
-                f"The best of as many uniform points on f1 has regret {found}: the optimum is a"
-                " plateau."
-            )
-        last, whole = (
-            mean(source, *_key(function, "go_ucb_eq5", field))
-            for field in ("ratio_last_10", "regret_ratio")
+    if function == "f1":
+        found = mean_text(source, *_key("f1", "uniform", "simple_regret"), digits=4)
+        return (
+            f"The best of as many uniform points on f1 has regret {found}: the optimum is a"
+            " plateau."
         )
-    except Missing:
-        return ""
+    last, whole = (
+        mean(source, *_key(function, "go_ucb_eq5", field))
+        for field in ("ratio_last_10", "regret_ratio")
+    )
     return f"GO-UCB with the paper's eq. 5, where ours refits the network, has {last / whole:.2f}."
 
 

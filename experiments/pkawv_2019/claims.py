@@ -23,6 +23,7 @@ from experiments.claims import (
     mean_curve,
     mean_text,
     number,
+    optional,
     read_sibling,
 )
 
@@ -71,16 +72,14 @@ def near_exact(metric: str) -> Callable[[Source], Finding]:
     return check
 
 
+@optional
 def _under_the_papers_scaling(source: Source, metric: str) -> str:
     """Degree 2 against the exact forecaster with inputs and labels in [-1, 1], unlike the published
     curves; empty without such a run."""
-    try:
-        there = read_sibling(source, "settings")
-        key = ("measured", source.folder.name, "paper")
-        exact, found = (number(there, *key, name, metric) for name in ("kernel_ridge", "taylor_2"))
-        examples = number(there, *key, "kernel_ridge", "examples")
-    except Missing:
-        return ""
+    there = read_sibling(source, "settings")
+    key = ("measured", source.folder.name, "paper")
+    exact, found = (number(there, *key, name, metric) for name in ("kernel_ridge", "taylor_2"))
+    examples = number(there, *key, "kernel_ridge", "examples")
     close = "holds" if found <= CLOSE * exact else "does not hold"
     return (
         f"With inputs and labels in [-1, 1], as the paper says, it {close}: {exact:.4f} exact,"
@@ -136,12 +135,10 @@ def least_errors(source: Source) -> Finding:
     return Finding(f"0/1 error: {list_numbers(names, errors, 4)}.", holds, note)
 
 
+@optional
 def _sizes(source: Source, names: tuple[str, str]) -> str:
     """The numbers of features of two methods, and the ratio of their seconds."""
-    try:
-        sizes, seconds = _of(source, names, "size"), _of(source, names, "seconds")
-    except Missing:
-        return ""
+    sizes, seconds = _of(source, names, "size"), _of(source, names, "seconds")
     return (
         f"Features: {list_numbers(names, sizes, 0)}; the second takes"
         f" {seconds[1] / seconds[0]:.0f} times the seconds."
@@ -238,7 +235,7 @@ def on_the_line(source: Source) -> Finding:
             [number(source, "measured", gamma, a, of) for of in ("exponent", "bound")] for a in rows
         ]
         gaps[f"gamma {gamma}"] = max(abs(found - bound) for found, bound in pairs)
-    text = list_numbers(list(gaps), list(gaps.values()))
+    text = list_numbers(gaps, gaps.values())
     return Finding(
         f"Largest distance of a measured exponent from the bound: {text}.",
         max(gaps.values()) <= 0.1,
@@ -255,12 +252,10 @@ def levels_off(source: Source) -> Finding:
     return Finding(f"By the bounds (8): {'; '.join(text)}.", holds, _measured_pros_n_kons(source))
 
 
+@optional
 def _measured_pros_n_kons(source: Source) -> str:
     """Measured exponents where the bounds (8) are least; empty without them."""
-    try:
-        rows = entry(read_sibling(source, "pros_n_kons_rates"), "measured")
-    except Missing:
-        return ""
+    rows = entry(read_sibling(source, "pros_n_kons_rates"), "measured")
     least = {gamma: min(found, key=lambda row: row["bound"]) for gamma, found in rows.items()}
     text = "; ".join(
         f"gamma {gamma}: {row['exponent']:.3f} ± {1.96 * row['standard_error']:.3f} at a ="
@@ -299,7 +294,7 @@ def degree_grows(source: Source) -> Finding:
         last = {of: values[-1] for of, values in regret.items()}
         text.append(
             f"{name}: degrees {row['degrees'][0]} to {row['degrees'][-1]}"
-            f" {last.pop('growing'):.1f}, {list_numbers(list(last), list(last.values()), 1)}, bound"
+            f" {last.pop('growing'):.1f}, {list_numbers(last, last.values(), 1)}, bound"
             f" {row['bound'][-1]:.0f}"
         )
     n = entry(source, "config", "counts")[-1]

@@ -9,7 +9,16 @@ import io
 
 import numpy as np
 
-from experiments.claims import Missing, Source, entry, lines, list_numbers, mean, read_sibling
+from experiments.claims import (
+    Missing,
+    Source,
+    entry,
+    lines,
+    list_numbers,
+    mean,
+    optional,
+    read_sibling,
+)
 from experiments.figures.styles import label
 from experiments.results.summaries import growth
 from experiments.runs import against_published
@@ -17,19 +26,17 @@ from experiments.runs import against_published
 SAME = 0.005  # regrets per step over the uniform policy's are the same if they differ by less
 
 
+@optional
 def late_regret(source: Source) -> str:
     """The regret per step in the second half of the runs, for the methods that reach T."""
-    try:
-        found = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
-    except Missing:
-        return ""
+    found = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
     end = max(t[-1] for t, _ in found.values())
     late = {}
     for name, (t, ratio) in found.items():
         if t[-1] == end:
             total = t * ratio.mean(0)
             late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
-    text = list_numbers(list(late), list(late.values()), 4)
+    text = list_numbers(late, late.values(), 4)
     text = f"Regret per step after t = {end // 2:,}, over the uniform policy's: {text}."
     if max(late.values()) - min(late.values()) > SAME:
         return text
@@ -57,7 +64,7 @@ def published_growth(source: Source) -> str:
     powers = [growth(t, size) for t, size in curves.values()]
     return (
         "The same fit to the poster's curves of the architecture search after initial evaluations:"
-        f" {list_numbers(list(curves), powers, 2)}."
+        f" {list_numbers(curves, powers, 2)}."
     )
 
 
@@ -86,7 +93,7 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
     widths of the authors' code."""
     parts = []
     for key in poor[:2]:
-        text = f"At {key}: {list_numbers(list(table), [row[key] for row in table.values()], 3)}"
+        text = f"At {key}: {list_numbers(table, [row[key] for row in table.values()], 3)}"
         try:
             there = read_sibling(source, f"{source.folder.name}_code")
             place = ("lengthscales", key, "algorithms", "bbkb_global", "regret_ratio")
@@ -97,15 +104,13 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
     return " ".join(parts)
 
 
+@optional
 def simple_regrets_with_code_width(source: Source) -> str:
     """Simple regrets at T with the width of the authors' code."""
-    try:
-        there = read_sibling(source, f"{source.folder.name}_code")
-        found = entry(there, "algorithms")
-        values = [mean(there, "algorithms", name, "simple_regret") for name in found]
-    except Missing:
-        return ""
-    return f"With the width of the authors' code: {list_numbers(list(found), values, 5)}."
+    there = read_sibling(source, f"{source.folder.name}_code")
+    found = entry(there, "algorithms")
+    values = [mean(there, "algorithms", name, "simple_regret") for name in found]
+    return f"With the width of the authors' code: {list_numbers(found, values, 5)}."
 
 
 def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict[str, str]) -> str:
