@@ -82,10 +82,10 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+", help="folders of results, or above them")
     options = parser.parse_args()
     for root in options.folders:
-        found = sorted(path.parent for path in root.rglob(tidy.CURVES))
-        if not found:
+        result_folders = sorted(path.parent for path in root.rglob(tidy.CURVES))
+        if not result_folders:
             raise ValueError(f"there are no results in {root}: no {tidy.CURVES}.")
-        for folder in found:
+        for folder in result_folders:
             print(f"{folder}: {'drawn' if redraw(folder) else 'its experiment has no figures'}")
 
 

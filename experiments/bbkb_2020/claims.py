@@ -40,10 +40,10 @@ WITHIN = 1.5  # times the least regret of all algorithms at all lengthscales
 
 def _rules(source: Source) -> list[str]:
     """The rules of BBKB that were run. Raises Missing if none was."""
-    found = [name for name in RULES if name in entry(source, "algorithms")]
-    if not found:
+    rules = [name for name in RULES if name in entry(source, "algorithms")]
+    if not rules:
         raise Missing("this run has no BBKB")
-    return found
+    return rules
 
 
 def _baselines(source: Source) -> list[str]:
@@ -54,8 +54,8 @@ def _stops(source: Source) -> dict[str, int]:
     """{algorithm: its last evaluation} if slow methods stop early, as in the paper; empty if all
     reach T, or if the summary has no horizons."""
     ends = {name: row.get("horizon") for name, row in entry(source, "algorithms").items()}
-    found = {name: int(end) for name, end in ends.items() if end is not None}
-    return found if len(set(found.values())) > 1 else {}
+    stops = {name: int(end) for name, end in ends.items() if end is not None}
+    return stops if len(set(stops.values())) > 1 else {}
 
 
 def _at(source: Source, metric: str, name: str, t: int) -> float:
@@ -98,11 +98,11 @@ def _wider(source: Source) -> str:
     with more noise."""
     widths = {"as in regret": "width of eq. 7", "the same, with C = 3": "Theorem 2's with C = 3"}
     noise = {"noise 0.1": "noise of 0.1, whose variance is 0.01"}
-    found = (
+    texts = (
         evidence.settings_tried(source, "settings", "gp_ucb", 1_000, widths),
         evidence.settings_tried(source, "settings_batches", "gp_bucb", 2_000, noise),
     )
-    return " ".join(text for text in found if text)
+    return " ".join(text for text in texts if text)
 
 
 def hardly_converges(source: Source) -> Finding:

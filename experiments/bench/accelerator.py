@@ -159,12 +159,12 @@ def run(options: argparse.Namespace, problem: Any, bandit: Any) -> dict[str, dic
     """Runs the parts of options.parts; seeds and sweep use the problem and the bandit. Returns
     {part: {name: row}}."""
     sizes = CPU if jax.default_backend() == "cpu" else WHOLE
-    found: dict[str, dict[str, Row]] = {}
+    rows: dict[str, dict[str, Row]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about float32 at small regularizations
         for part in options.parts:
-            found[part] = {}
+            rows[part] = {}
             for name, row in PARTS[part](sizes, problem, bandit):
-                found[part][name] = row
+                rows[part][name] = row
                 show(f"{jax.default_backend()} {name}", row)
-    return found
+    return rows

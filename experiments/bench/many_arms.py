@@ -154,15 +154,15 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "arms.npy"
             write_made_up(path, options.arms or 100_000_000)
-            found = in_file(path, options.screen)
+            rows = in_file(path, options.screen)
     else:
-        found = in_memory(options.arms or 10_000_000, options.rounds)
-    print(f"{found['arms']:,} made-up candidates, d = {INPUTS}")
+        rows = in_memory(options.arms or 10_000_000, options.rounds)
+    print(f"{rows['arms']:,} made-up candidates, d = {INPUTS}")
     for step in ("init", "reading", "batch", "rounds"):
-        if step in found:
-            show(step, found[step])
+        if step in rows:
+            show(step, rows[step])
     if options.out is not None:
-        store.write_json(options.out, {"environment": environment.provenance()} | found)
+        store.write_json(options.out, {"environment": environment.provenance()} | rows)
 
 
 if __name__ == "__main__":

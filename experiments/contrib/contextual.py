@@ -88,15 +88,15 @@ def measured(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any,
     """(record [S, T], CPU seconds until the end of each segment [PARTS]); the first segment runs
     once before, to compile it. Raises ValueError when a capacity is too small."""
     states, round_keys = jax.vmap(partial(begin, problem, bandit))(keys)
-    count, seconds, found = horizon // PARTS, [], []
+    count, seconds, segments = horizon // PARTS, [], []
     jax.block_until_ready(play_segment(problem, bandit, states, round_keys, jnp.int32(0), count))
     start = time.process_time()
     for number in range(PARTS):
         first = jnp.int32(number * count)
         states, played = play_segment(problem, bandit, states, round_keys, first, count)
-        found.append(jax.block_until_ready(played))
+        segments.append(jax.block_until_ready(played))
         seconds.append(time.process_time() - start)
-    whole = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *found)
+    whole = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *segments)
     check_flags(whole, horizon)
     return whole, np.array(seconds)
 

@@ -105,28 +105,28 @@ def losses(method: str, task: Task) -> np.ndarray | None:
     else:
         forecaster = (forecasters() | kernel_forecasters())[method]
         try:
-            found, _ = loops.prequential(forecaster, (task.xs, task.ys), jax.random.key(0))
+            forecasts, _ = loops.prequential(forecaster, (task.xs, task.ys), jax.random.key(0))
         except FloatingPointError as error:
             print(f"  stopped: {error}", flush=True)
             return None
-        predictions = found.prediction
+        predictions = forecasts.prediction
     return (np.clip(predictions, -1, 1) - task.ys) ** 2
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
     """The runs of a method on the streams of one name; a stopped run has no numbers."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for seed in range(seeds_of(options, method)):
         task = generated(name, seed, options.examples)
         loss = losses(method, task)
         if loss is None:
-            found.append(dict(stopped=True))
+            rows.append(dict(stopped=True))
             continue
         t, total = saving.grid(len(task.ys)), loss.cumsum()
-        found.append(
+        rows.append(
             dict(t=t, average_loss=total[t - 1] / t, loss=loss.mean(), total_loss=total[-1])
         )
-    return found
+    return rows
 
 
 def seeds_of(options: argparse.Namespace, method: str) -> int:
@@ -153,7 +153,7 @@ def main() -> None:
     methods = {name: [*forecasters()] for name in options.only}
     if "jumps" in methods and options.examples <= MOST_OF_KERNELS:
         methods["jumps"] += kernel_forecasters()
-    pairs = [(name, m) for name, found in methods.items() for m in (*found, *river_models())]
+    pairs = [(name, m) for name, names in methods.items() for m in (*names, *river_models())]
     seeds = {method: seeds_of(options, method) for _, method in pairs}
     title = f"Streams whose target changes, and one that stays: {options.seeds} seeds"
     saving.run(

@@ -97,7 +97,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     keys = bandit_runs.keys_of(0, list(range(options.seeds)))
     result = loops.run(bandit_of(method, common, horizon), problem, keys, horizon)
     best = int(jnp.argmax(problem.mean_reward))
-    found = []
+    rows = []
     for seed in range(options.seeds):
         trace = jax.tree.map(lambda a, seed=seed: a[seed], result.trace)
         recorded = bandit_runs.recorded(trace, problem.mean_reward)
@@ -118,8 +118,8 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
         if method.startswith("batched_exploration"):
             arrays["best_is_left"] = np.asarray(result.state.active)[seed, best].astype(float)
             arrays["most_batches"] = most_batches(horizon)
-        found.append(arrays)
-    return found
+        rows.append(arrays)
+    return rows
 
 
 def draw(folder: Path) -> None:

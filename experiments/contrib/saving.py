@@ -40,17 +40,17 @@ def grid(horizon: int) -> np.ndarray:
 
 def of_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
     """{problem: {"methods": {method: {name: statistics over the runs}}}} of the final numbers."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for run in runs:
-        methods = found.setdefault(run.config["problem"], dict(methods={}))["methods"]
+        methods = entries.setdefault(run.config["problem"], dict(methods={}))["methods"]
         numbers = methods.setdefault(run.config["algorithm"], {})
         for name, value in run.arrays.items():
             if np.ndim(value) == 0:
                 numbers.setdefault(name, []).append(float(value))
-    for part in found.values():
+    for part in entries.values():
         for numbers in part["methods"].values():
             numbers.update({n: summaries.statistics(v, ci=True) for n, v in numbers.items()})
-    return found
+    return entries
 
 
 def of_all(
@@ -62,7 +62,7 @@ def of_all(
 ) -> list[tidy.Run]:
     """The runs of pairs (problem, method), one for each seed. Runs in the folder are read; the
     others come from `make(problem, method)`. `seeds` may differ between methods."""
-    found = []
+    runs_of_pairs = []
     for problem, method in pairs:
         count = seeds if isinstance(seeds, int) else seeds[method]
         folder = out / "runs" / problem
@@ -75,10 +75,10 @@ def of_all(
                 values = {name: np.asarray(value) for name, value in arrays.items()}
                 store.write_npz(store.run_path(folder, method, seed), values)
         names = dict(problem=problem, algorithm=method)
-        found += [
+        runs_of_pairs += [
             tidy.Run(names, seed, store.read_run(folder, method, seed)) for seed in range(count)
         ]
-    return found
+    return runs_of_pairs
 
 
 def parser(

@@ -156,7 +156,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[st
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, s.problem.mean_reward))
     rounds = np.asarray(first.trace.round) + 1
     t = saving.grid(s.horizon)
-    found: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     for seed in range(options.seeds):
         arrays: dict[str, Any] = dict(
             t=t,
@@ -175,8 +175,8 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[st
                 arrays[f"out_{factor:g}"] = np.asarray(out, float)
         if hasattr(first.state, "norm_bound"):
             arrays["last_bound"] = np.asarray(first.state.norm_bound)[seed]
-        found.append(arrays)
-    return found
+        rows.append(arrays)
+    return rows
 
 
 def draw(folder: Path) -> None:

@@ -168,8 +168,8 @@ def _mean_cells(folder: Path) -> Space:
         if (t["module_hash"] != hashes).any():
             raise ValueError(f"the rows of {MEANS} are not those of {CANDIDATES}.")
         accuracy = t["mean_test_accuracy"]
-    found = _of_means("NAS-Bench-101", features, accuracy, MEANS)
-    return found._replace(neighbours=_neighbours(codes))
+    space = _of_means("NAS-Bench-101", features, accuracy, MEANS)
+    return space._replace(neighbours=_neighbours(codes))
 
 
 def _whole_space(folder: Path) -> Space:

@@ -169,9 +169,9 @@ def steady(function: str, names: tuple[str, ...]) -> Callable[[Source], Finding]
 @optional
 def _why_not_steady(source: Source, function: str) -> str:
     if function == "f1":
-        found = mean_text(source, *_key("f1", "uniform", "simple_regret"), digits=4)
+        simple = mean_text(source, *_key("f1", "uniform", "simple_regret"), digits=4)
         return (
-            f"The best of as many uniform points on f1 has regret {found}: the optimum is a"
+            f"The best of as many uniform points on f1 has regret {simple}: the optimum is a"
             " plateau."
         )
     last, whole = (
@@ -190,13 +190,13 @@ def smaller_gap(source: Source) -> Finding:
         return 0 < on_f3 < on_f2
 
     functions = ("f2", "f3")
-    found = {
+    ratios = {
         f: dict(zip(METHODS, _ratios(source, f, METHODS, "regret_ratio"), strict=True))
         for f in functions
     }
     return Finding(
-        f"Next best regret ratio minus GO-UCB's: {list_numbers(functions, gaps(found))}.",
-        smaller(found),
+        f"Next best regret ratio minus GO-UCB's: {list_numbers(functions, gaps(ratios))}.",
+        smaller(ratios),
         _with_uniform_candidates(source, functions, smaller),
     )
 
@@ -283,9 +283,9 @@ def _bend(source: Source, problem: str, name: str) -> tuple[float, float]:
 
 def bends(source: Source) -> Finding:
     names = ("turbo", *CLASSICAL)
-    found = [_bend(source, "mlp-breast_cancer", name) for name in names]
-    before, after = zip(*found, strict=True)
-    bent = [a <= BENT * b for b, a in found]
+    rates = [_bend(source, "mlp-breast_cancer", name) for name in names]
+    before, after = zip(*rates, strict=True)
+    bent = [a <= BENT * b for b, a in rates]
     holds = bent[0] and not any(bent[1:])
     return Finding(
         f"Regret per step until t = 23: {list_numbers(names, before)}; after:"

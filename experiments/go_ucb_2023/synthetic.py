@@ -120,10 +120,8 @@ def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
 def regrets(config: Config, label: str, options: argparse.Namespace) -> np.ndarray:
     """Regrets [S, n + T] of all seeds of a configuration."""
     problem, method = label.rsplit("-", 1)
-    found = completed(
-        options.out, {problem: {method: config}}, options.seeds, make, options.at_once
-    )
-    return np.stack([run["regret"] for run in found[problem][method]])
+    runs = completed(options.out, {problem: {method: config}}, options.seeds, make, options.at_once)
+    return np.stack([run["regret"] for run in runs[problem][method]])
 
 
 def uniform_regret(function: str) -> float:

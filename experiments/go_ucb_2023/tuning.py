@@ -168,9 +168,9 @@ def main() -> None:
     with outputs.results_folder(
         options, "go_ucb_2023.tuning", config, options.repetitions
     ) as results:
-        found = tuning_runs.run_all(problems, options, table)
+        runs = tuning_runs.run_all(problems, options, table)
         for model, data in problems:
-            parts[f"{model}-{data}"], regrets[model, data] = summarise(found[f"{model}-{data}"])
+            parts[f"{model}-{data}"], regrets[model, data] = summarise(runs[f"{model}-{data}"])
         versions = environment.versions() | {"scikit-learn": sklearn.__version__}
         summary = dict(
             config=config, repetitions=options.repetitions, versions=versions, problems=parts

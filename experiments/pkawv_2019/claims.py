@@ -78,12 +78,12 @@ def _under_the_papers_scaling(source: Source, metric: str) -> str:
     curves; empty without such a run."""
     there = read_sibling(source, "settings")
     key = ("measured", source.folder.name, "paper")
-    exact, found = (number(there, *key, name, metric) for name in ("kernel_ridge", "taylor_2"))
+    exact, sketched = (number(there, *key, name, metric) for name in ("kernel_ridge", "taylor_2"))
     examples = number(there, *key, "kernel_ridge", "examples")
-    close = "holds" if found <= CLOSE * exact else "does not hold"
+    close = "holds" if sketched <= CLOSE * exact else "does not hold"
     return (
         f"With inputs and labels in [-1, 1], as the paper says, it {close}: {exact:.4f} exact,"
-        f" {found:.4f} with M = 2 at n = {examples:,.0f}."
+        f" {sketched:.4f} with M = 2 at n = {examples:,.0f}."
     )
 
 
@@ -217,10 +217,10 @@ def reaches_optimum(source: Source) -> Finding:
         if not large:
             continue
         row = ("measured", key, large[0])
-        found, error = number(source, *row, "exponent"), number(source, *row, "standard_error")
-        holds &= abs(found - optimal) <= 1.96 * error
+        measured, error = number(source, *row, "exponent"), number(source, *row, "standard_error")
+        holds &= abs(measured - optimal) <= 1.96 * error
         text.append(
-            f"gamma {key}: {found:.3f} ± {1.96 * error:.3f} at a = {large[0]}, optimal"
+            f"gamma {key}: {measured:.3f} ± {1.96 * error:.3f} at a = {large[0]}, optimal"
             f" {optimal:.3f}"
         )
     if not text:
@@ -234,7 +234,7 @@ def on_the_line(source: Source) -> Finding:
         pairs = [
             [number(source, "measured", gamma, a, of) for of in ("exponent", "bound")] for a in rows
         ]
-        gaps[f"gamma {gamma}"] = max(abs(found - bound) for found, bound in pairs)
+        gaps[f"gamma {gamma}"] = max(abs(measured - bound) for measured, bound in pairs)
     text = list_numbers(gaps, gaps.values())
     return Finding(
         f"Largest distance of a measured exponent from the bound: {text}.",
@@ -256,7 +256,7 @@ def levels_off(source: Source) -> Finding:
 def _measured_pros_n_kons(source: Source) -> str:
     """Measured exponents where the bounds (8) are least; empty without them."""
     rows = entry(read_sibling(source, "pros_n_kons_rates"), "measured")
-    least = {gamma: min(found, key=lambda row: row["bound"]) for gamma, found in rows.items()}
+    least = {gamma: min(points, key=lambda row: row["bound"]) for gamma, points in rows.items()}
     text = "; ".join(
         f"gamma {gamma}: {row['exponent']:.3f} ± {1.96 * row['standard_error']:.3f} at a ="
         f" {row['a']:.2f}"
@@ -269,13 +269,13 @@ def corollary_7(source: Source) -> Finding:
     """Exponents of PKAWV with KORS against the bounds (8), and of its points against a."""
     rows = entry(read_sibling(source, "nystrom_rates"), "measured")
     above, larger, text = -np.inf, -np.inf, []
-    for gamma, found in rows.items():
-        above = max(above, *(row["exponent"] - row["bound"] for row in found))
-        larger = max(larger, *(row["size_exponent"] - row["a"] for row in found))
+    for gamma, points in rows.items():
+        above = max(above, *(row["exponent"] - row["bound"] for row in points))
+        larger = max(larger, *(row["size_exponent"] - row["a"] for row in points))
         pairs = ", ".join(
             f"{row['exponent']:.2f} ({row['bound']:.2f}) with n^{row['size_exponent']:.2f} points"
             f" ({row['a']:.2f})"
-            for row in found
+            for row in points
         )
         text.append(f"gamma {gamma}: {pairs}")
     return Finding(
@@ -288,7 +288,7 @@ def degree_grows(source: Source) -> Finding:
     """The growing degrees of Theorem 4 against exact Kernel-AWV and the theorem's bound."""
     holds, text = True, []
     for name, row in entry(source, "measured").items():
-        regret = {of: [at["mean"] for at in found] for of, found in row["regret"].items()}
+        regret = {of: [at["mean"] for at in values] for of, values in row["regret"].items()}
         pairs = zip(regret["growing"], regret["kernel_awv"], row["bound"], strict=True)
         holds &= all(ours <= CLOSE * exact and ours <= most for ours, exact, most in pairs)
         last = {of: values[-1] for of, values in regret.items()}

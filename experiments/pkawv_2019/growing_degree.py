@@ -102,10 +102,12 @@ def run(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, 
         **{f"taylor_{degree}": taylor_losses(xs, ys, degree, 0, key) for degree in FIXED},
     )
     noise, at = jnp.square(ys - mean), np.array(counts) - 1
-    found = {
+    regrets = {
         name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, at]) for name, loss in losses.items()
     }
-    return found | dict(bound=np.array([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)]))
+    return regrets | dict(
+        bound=np.array([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)])
+    )
 
 
 def degrees_of(radius: float, counts: list[int]) -> list[int]:
@@ -132,12 +134,12 @@ def tabulate(folder: Path) -> None:
     """regret.csv from summary.json: a row for each stream and n."""
     summary = store.read_json(folder / tidy.PROVENANCE)
     counts, rows, methods = summary["config"]["counts"], [], []
-    for name, found in summary["measured"].items():
-        methods = list(found["regret"])
+    for name, entry in summary["measured"].items():
+        methods = list(entry["regret"])
         for i, n in enumerate(counts):
-            regrets = [f"{found['regret'][method][i]['mean']:.1f}" for method in methods]
-            size = (found["degrees"][i], found["features"][i])
-            rows.append((name, n, *size, *regrets, f"{found['bound'][i]:.0f}"))
+            regrets = [f"{entry['regret'][method][i]['mean']:.1f}" for method in methods]
+            size = (entry["degrees"][i], entry["features"][i])
+            rows.append((name, n, *size, *regrets, f"{entry['bound'][i]:.0f}"))
     labels = ["M growing" if method == "growing" else label(method) for method in methods]
     head = ("stream", "n", "M growing to", "features", *labels, "bound of Theorem 4")
     against_published.write_csv(folder / TABLE, head, rows)
@@ -160,9 +162,9 @@ def main() -> None:
         measured = {}
         for inputs, radius in STREAMS:
             name = f"d = {inputs}, R = {radius:g}"
-            found = measured[name] = measure(inputs, radius, options.counts, options.seeds)
-            last = {method: row[-1]["mean"] for method, row in found["regret"].items()}
-            print(f"{name}: degrees {found['degrees']}, regret at n = {options.counts[-1]}: {last}")
+            entry = measured[name] = measure(inputs, radius, options.counts, options.seeds)
+            last = {method: row[-1]["mean"] for method, row in entry["regret"].items()}
+            print(f"{name}: degrees {entry['degrees']}, regret at n = {options.counts[-1]}: {last}")
         data = "made up: a function of the Gaussian kernel's space with noise"
         results.write(dict(config=config, data=data, measured=measured))
         tabulate(options.out)

@@ -78,8 +78,8 @@ def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[flo
 
 def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """Exponents of the regret, measured and by (8), and of the points at dictionaries n^a."""
-    found = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
-    regret, points = found[..., 0], found[..., 1]
+    table = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
+    regret, points = table[..., 0], table[..., 1]
     exponent, error = rates.slope(counts, regret)
     size = float(np.polyfit(np.log(counts), np.log(points.mean(1)), 1)[0])
     return dict(

@@ -69,11 +69,11 @@ def report(
     name: str,
     config: dict[str, object],
     pool: Pool,
-    found: list[Campaign],
+    campaign_list: list[Campaign],
 ) -> None:
     """Prints and saves the results."""
-    seconds = float(np.mean([campaign.seconds for campaign in found]))
-    ours = published.counted(name, pool, found)
+    seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
+    ours = published.counted(name, pool, campaign_list)
     setting = published.SETTINGS[name]
     largest = np.nanmax(pool.values)
     runs = [
@@ -86,7 +86,7 @@ def report(
                 simple_regret=largest - np.fmax.accumulate(campaign.values),
             ),
         )
-        for campaign in found
+        for campaign in campaign_list
     ]
     summary = dict(
         config=config,

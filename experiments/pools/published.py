@@ -82,12 +82,12 @@ SETTINGS = {
 TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1, "nanoparticles_repeats": 1}
 
 
-def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.ndarray:
+def counted(name: str, pool: Pool, campaign_list: Sequence[campaigns.Campaign]) -> np.ndarray:
     """[S, len(at)], the statistic of the setting for each campaign."""
     setting = SETTINGS[name]
     if name in TOP:
-        return campaigns.top_found(found, pool.values, TOP[name], setting.at)
-    best = campaigns.best_so_far(found, setting.at)
+        return campaigns.top_found(campaign_list, pool.values, TOP[name], setting.at)
+    best = campaigns.best_so_far(campaign_list, setting.at)
     return best / pool.values.max() if setting.counted == _GB1.counted else best
 
 

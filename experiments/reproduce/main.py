@@ -208,9 +208,11 @@ def main() -> None:
     failed, skipped = run_all(steps, options)
     if report(options):
         failed["report"] = "the report could not be built; the reason is above"
-    for title, found in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
-        if found:
-            print(f"\n{title}", *(f"{folder}: {why}" for folder, why in found.items()), sep="\n  ")
+    for title, reasons in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
+        if reasons:
+            print(
+                f"\n{title}", *(f"{folder}: {why}" for folder, why in reasons.items()), sep="\n  "
+            )
     if failed:
         raise SystemExit(1)
 

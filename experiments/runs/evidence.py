@@ -29,10 +29,10 @@ SAME = 0.005  # regrets per step over the uniform policy's are the same if they 
 @optional
 def late_regret(source: Source) -> str:
     """The regret per step in the second half of the runs, for the methods that reach T."""
-    found = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
-    end = max(t[-1] for t, _ in found.values())
+    curves = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
+    end = max(t[-1] for t, _ in curves.values())
     late = {}
-    for name, (t, ratio) in found.items():
+    for name, (t, ratio) in curves.items():
         if t[-1] == end:
             total = t * ratio.mean(0)
             late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
@@ -50,10 +50,10 @@ def late_regret(source: Source) -> str:
 def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
     """The simple regrets [S, P] of methods; one zero for tables without them."""
     try:
-        found = lines(source, "simple_regret")
+        curves = lines(source, "simple_regret")
     except Missing:
         return [np.zeros((1, 1))]
-    return [found[name][1] for name in names]
+    return [curves[name][1] for name in names]
 
 
 def published_growth(source: Source) -> str:
@@ -108,9 +108,9 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
 def simple_regrets_with_code_width(source: Source) -> str:
     """Simple regrets at T with the width of the authors' code."""
     there = read_sibling(source, f"{source.folder.name}_code")
-    found = entry(there, "algorithms")
-    values = [mean(there, "algorithms", name, "simple_regret") for name in found]
-    return f"With the width of the authors' code: {list_numbers(found, values, 5)}."
+    methods = entry(there, "algorithms")
+    values = [mean(there, "algorithms", name, "simple_regret") for name in methods]
+    return f"With the width of the authors' code: {list_numbers(methods, values, 5)}."
 
 
 def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict[str, str]) -> str:
@@ -137,13 +137,13 @@ def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
     curves = against_published.read_curves(source.folder.parent / "nas_warm").get("seconds", {})
     if not set(names) <= curves.keys():
         return ""
-    found = ", ".join(
+    seconds = ", ".join(
         f"{label(name)} {curves[name][1][-1]:.1f} s for {curves[name][0][-1]:,.0f} evaluations"
         for name in names
     )
     return (
-        f"On the poster, after 2,000 evaluations: {found}. Our evolution is compiled, and our BBKB"
-        " is slower than the poster's, so that the statement depends on the implementation."
+        f"On the poster, after 2,000 evaluations: {seconds}. Our evolution is compiled, and our"
+        " BBKB is slower than the poster's, so that the statement depends on the implementation."
     )
 
 

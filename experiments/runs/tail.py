@@ -40,10 +40,10 @@ def main() -> None:
     cli.set_up_jax()
     for name in PROBLEMS:
         for chosen in options.only:
-            found = regrets(name, chosen, options.seeds)
+            ends = regrets(name, chosen, options.seeds)
             print(
-                f"{name:10s} {chosen:10s} median {np.median(found):.4f}, mean {found.mean():.4f},"
-                f" largest {found.max():.3f}, above 0.5: {(found > 0.5).sum()} of {options.seeds}",
+                f"{name:10s} {chosen:10s} median {np.median(ends):.4f}, mean {ends.mean():.4f},"
+                f" largest {ends.max():.3f}, above 0.5: {(ends > 0.5).sum()} of {options.seeds}",
                 flush=True,
             )
 

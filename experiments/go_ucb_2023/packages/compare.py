@@ -77,10 +77,10 @@ def _botorch(
     points, values = torch.tensor(x), torch.tensor(y)[:, None]
     for _ in range(steps):
         acquisition = _acquisition(name, points, values, bounds)
-        found, _ = optimize(
+        point, _ = optimize(
             acquisition, bounds, q=1, num_restarts=RESTARTS, raw_samples=RAW_SAMPLES
         )
-        points = torch.cat([points, found.detach()])
+        points = torch.cat([points, point.detach()])
         values = torch.cat([values, torch.tensor([[value(points[-1].numpy())]])])
     return np.asarray(points.numpy())
 
@@ -149,14 +149,14 @@ def main() -> None:
     }
     ours = {f: variants.figure2(options.figure2, f, options.seeds) for f in options.functions}
     with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
-        found = completed(options.out, config, options.seeds, make, jobs=options.workers)
+        runs_by_function = completed(options.out, config, options.seeds, make, jobs=options.workers)
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
             rows = {
                 n: variants.row(regret, function, uniform) for n, regret in ours[function].items()
             }
-            for name, runs in found[function].items():
+            for name, runs in runs_by_function[function].items():
                 regret = np.stack([run["regret"] for run in runs])
                 rows[name] = variants.row(regret, function, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
